@@ -1,0 +1,51 @@
+# `make quickstart` and `make test` each start from a fresh machine: Python 3.11 to 3.13 and make.
+# On Linux the package index serves torch with CUDA, several GB; without a GPU, this saves them:
+#   export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+
+PYTHONS ?= python3.11 python3.12 python3.13 python3
+BIN := .venv/bin
+# Made last, so that an interrupted installation is taken up again.
+STAMP := .venv/installed
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help quickstart test
+
+help:
+	@echo "make quickstart   environment and a complete search on an embedded corpus: CPU, minutes"
+	@echo "make test         environment, linter, type checker and the whole test suite"
+
+quickstart: $(STAMP)
+	@$(BIN)/fathom run configs/quickstart.yaml
+	@echo
+	@echo "The report with its figures:   runs/quickstart/report.html"
+	@echo "Every trial in MLflow:         $(BIN)/fathom ui"
+
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+# An environment that was once complete is brought up to date in place; any other starts anew.
+# A name on the PATH is not enough: a version manager's may refuse, and Debian's may lack venv.
+$(STAMP): pyproject.toml constraints.txt
+	@if ! { [ -e $@ ] && $(BIN)/python -c 'import pip'; } 2>/dev/null; then \
+	    for python in $(PYTHONS) ""; do \
+	        "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	            2>/dev/null && break; \
+	    done; \
+	    if [ -z "$$python" ]; then \
+	        echo "Fathom needs Python 3.11, 3.12 or 3.13 with its venv module, but none of these is one:" \
+	            "$(PYTHONS); install python3.11 and python3.11-venv, or name yours:" \
+	            "make PYTHONS=/path/to/python" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "1 of 3: environment in .venv, $$("$$python" --version)"; \
+	    "$$python" -m venv --clear .venv; \
+	fi
+	@rm -f $@
+	@echo "2 of 3: PyTorch"
+	@$(PIP) torch
+	@echo "3 of 3: Fathom and everything else"
+	@$(PIP) --editable '.[dev]'
+	@touch $@

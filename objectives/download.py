@@ -1,0 +1,157 @@
+"""Published files by URL and checksum: fetched once into a cache folder, or read from a mirror.
+
+Every read checks the sha256, so what comes back is the published file or an error. A mirror
+replaces the network: with `FATHOM_MIRROR` set nothing is ever downloaded.
+"""
+
+import gzip
+import hashlib
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+import zlib
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+CACHE_VARIABLE = "FATHOM_CACHE"
+MIRROR_VARIABLE = "FATHOM_MIRROR"
+TIMEOUT_SECONDS = 30.0
+
+
+class DownloadError(ValueError):
+    """A published file that cannot be had, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A file as published."""
+
+    url: str
+    sha256: str
+    """Of the uncompressed content."""
+    path: str
+    """Below the cache folder and below a mirror, where `.gz` may follow."""
+
+
+DOWNLOADS = {
+    "tiny_shakespeare": Download(
+        url="https://raw.githubusercontent.com/karpathy/char-rnn/"
+        "6f9487a6fe5b420b7ca9afb0d7c078e37c1d1b4e/data/tinyshakespeare/input.txt",
+        sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        path="tiny_shakespeare/input.txt",
+    ),
+}
+
+
+def cache_folder() -> Path:
+    """`$FATHOM_CACHE`, or `~/.cache/fathom`."""
+    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/fathom").expanduser()
+
+
+def mirror_folder() -> Path | None:
+    """`$FATHOM_MIRROR`, or None when files come from the network."""
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    return Path(mirror).expanduser() if mirror else None
+
+
+def read_download(download: Download, *, cache: Path, mirror: Path | None) -> bytes:
+    """Uncompressed content; from the mirror when there is one, otherwise through the cache."""
+    if mirror is not None:
+        return _read_mirrored(download, mirror_file(download, mirror))
+    target = cache / download.path
+    if not target.exists():
+        _download(download, target)
+    remedy = "delete it and run again to download it afresh"
+    return _checked(_read(target), download, source=target, remedy=remedy)
+
+
+def mirror_file(download: Download, mirror: Path) -> Path:
+    """The file in the mirror, plain or gzipped."""
+    plain = mirror / download.path
+    for file in (plain, plain.with_name(plain.name + ".gz")):
+        if file.is_file():
+            return file
+    raise DownloadError(
+        f"the mirror must hold {download.path} or {download.path}.gz, but {mirror} does not; "
+        f"copy {download.url} there or unset {MIRROR_VARIABLE}"
+    )
+
+
+def _read_mirrored(download: Download, file: Path) -> bytes:
+    remedy = f"replace it with {download.url} or unset {MIRROR_VARIABLE}"
+    content = _read(file)
+    if file.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, OSError, zlib.error) as error:
+            raise DownloadError(f"{file} must be a whole gzip file: {error}; {remedy}") from error
+    return _checked(content, download, source=file, remedy=remedy)
+
+
+def _download(download: Download, target: Path) -> None:
+    """Leaves the target whole and checked, or not at all."""
+    part = target.with_name(target.name + ".part")
+    try:
+        _fetch(download.url, part)
+    except (OSError, http.client.HTTPException) as error:
+        raise DownloadError(
+            f"{download.url} must be reachable, got {_reason(error)}; run again (what arrived is "
+            f"kept and continued), or set {MIRROR_VARIABLE} to a folder with {download.path}"
+        ) from error
+    remedy = f"nothing was kept: run again, or set {MIRROR_VARIABLE} to a folder with a good copy"
+    try:
+        _checked(_read(part), download, source=download.url, remedy=remedy)
+    except DownloadError:
+        part.unlink()
+        raise
+    part.replace(target)
+
+
+def _fetch(url: str, part: Path) -> None:
+    """Completes the partial file, from where it stops when the server can."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if have and error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return  # Nothing left to send: the file is complete, or the checksum will say so.
+        raise
+    with response:
+        resumed = response.status == HTTPStatus.PARTIAL_CONTENT
+        with part.open("ab" if resumed else "wb") as file:
+            shutil.copyfileobj(response, file)
+            received = file.tell() - (have if resumed else 0)
+    # A connection that closes early ends a read by chunks without an exception.
+    promised = response.headers["Content-Length"]
+    if promised is not None and received < int(promised):
+        raise http.client.IncompleteRead(b"", int(promised) - received)
+
+
+def _reason(error: OSError | http.client.HTTPException) -> str:
+    if isinstance(error, http.client.IncompleteRead):
+        return f"a connection that broke {error.expected} bytes early"
+    if isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError):
+        return str(error.reason)
+    return str(error) or type(error).__name__
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DownloadError(
+            f"{file} must be readable, got {error.strerror}; change its permissions or delete it"
+        ) from error
+
+
+def _checked(content: bytes, download: Download, *, source: Path | str, remedy: str) -> bytes:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != download.sha256:
+        raise DownloadError(f"sha256 of {source} must be {download.sha256}, got {digest}; {remedy}")
+    return content

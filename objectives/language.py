@@ -1,0 +1,158 @@
+"""Next-token prediction: nats per token and bits per byte, on text that training never sees."""
+
+import dataclasses
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from objectives.corpus import read_corpus
+from objectives.encoding import Encoding, Ids, encode
+from objectives.objective import Batch, Model
+from objectives.tokenizer import check_tokenizer
+
+EVAL_CHUNK_TOKENS = 8192
+"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+
+
+class LanguageError(ValueError):
+    """Settings that do not suit the text, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Language:
+    """Token ids in arrays as prepared, in tensors once placed with `to`."""
+
+    train: Ids | Tensor
+    validation: Ids | Tensor
+    vocab_size: int
+    context: int
+    eval_windows: int
+    """Sequences of `context` tokens in an evaluation."""
+    tokens_per_byte: float
+    """Of the validation split."""
+
+    @classmethod
+    def prepare(
+        cls,
+        *,
+        corpus: str,
+        tokenizer: str,
+        context: int,
+        eval_tokens: int,
+        validation_fraction: float = 0.1,
+    ) -> Self:
+        """Read, split and encode; `eval_tokens` is the most that one evaluation may use."""
+        if eval_tokens < context:
+            raise LanguageError(
+                f"`eval_tokens` must be at least `context`, got eval_tokens={eval_tokens}, "
+                f"context={context}; use eval_tokens={context} or more"
+            )
+        check_tokenizer(tokenizer)
+        text = read_corpus(corpus, validation_fraction=validation_fraction)
+        ids = encode(text, tokenizer=tokenizer)
+        _check_size(ids, corpus=corpus, context=context)
+        return cls(
+            train=ids.train,
+            validation=ids.validation,
+            vocab_size=ids.vocab_size,
+            context=context,
+            eval_windows=min(eval_tokens, len(ids.validation) - 1) // context,
+            tokens_per_byte=len(ids.validation) / len(text.validation),
+        )
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of the uniform guess."""
+        return math.log(self.vocab_size)
+
+    def to(self, device: torch.device) -> Self:
+        """The same with both splits on the device."""
+        return dataclasses.replace(
+            self, train=_placed(self.train, device), validation=_placed(self.validation, device)
+        )
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Windows that begin anywhere in the training split, drawn where it lies."""
+        tokens = _tokens(self.train)
+        generator = torch.Generator(tokens.device).manual_seed(_mixed(seed, step))
+        starts = torch.randint(
+            len(tokens) - self.context,
+            (batch_size,),
+            generator=generator,
+            device=tokens.device,
+        )
+        return _windows(tokens, starts, self.context)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats per token."""
+        return _cross_entropy(model, batch, reduction="mean")
+
+    @torch.no_grad()
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Exact mean over the same windows every time, spread evenly over the validation split."""
+        tokens = _tokens(self.validation)
+        starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
+        chunk = max(1, EVAL_CHUNK_TOKENS // self.context)
+        sums = [
+            _cross_entropy(
+                model, _windows(tokens, starts[at : at + chunk], self.context), reduction="sum"
+            )
+            for at in range(0, self.eval_windows, chunk)
+        ]
+        # The one synchronisation with the device; summed in double precision.
+        loss = math.fsum(torch.stack(sums).tolist()) / (self.eval_windows * self.context)
+        return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
+
+    def _eval_starts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """First tokens of the windows: from the first to the last place, none overlapping."""
+        last = len(self.validation) - self.context - 1
+        return np.arange(self.eval_windows) * last // max(1, self.eval_windows - 1)
+
+
+def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
+    if min(len(ids.train), len(ids.validation)) <= context:
+        raise LanguageError(
+            f"both splits must be longer than `context`, got corpus {corpus!r} with "
+            f"{len(ids.train)} training and {len(ids.validation)} validation tokens, "
+            f"context={context}; use a larger corpus, a shorter `context` or another "
+            f"`validation_fraction`"
+        )
+
+
+def _placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
+    """On the device; on CPU the array's own memory."""
+    if isinstance(tokens, Tensor):
+        return tokens.to(device)
+    with warnings.catch_warnings():
+        # Arrays from an object store are read-only. Nothing here writes, and a copy would cost
+        # every worker of a node the whole corpus.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(tokens).to(device)
+
+
+def _tokens(placed: Ids | Tensor) -> Tensor:
+    assert isinstance(placed, Tensor), "place the objective with `to` first"
+    return placed
+
+
+def _mixed(seed: int, step: int) -> int:
+    """One seed out of two numbers, so that neighbours share no stream."""
+    return int(np.random.SeedSequence((seed, step)).generate_state(1, np.uint64)[0])
+
+
+def _windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
+    """The sequences from each start on, and the same one token later."""
+    windows = tokens.unfold(0, context + 1, 1)[starts].long()
+    return Batch(inputs=windows[:, :-1], targets=windows[:, 1:])
+
+
+def _cross_entropy(model: Model, batch: Batch, *, reduction: str) -> Tensor:
+    # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
+    logits = model(batch.inputs).flatten(0, 1).float()
+    return F.cross_entropy(logits, batch.targets.flatten(), reduction=reduction)

@@ -1,0 +1,1 @@
+"""The pipeline: a study file goes in, the optimal depth of every budget comes out."""

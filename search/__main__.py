@@ -1,0 +1,5 @@
+"""`python -m search VERB …` is `fathom VERB …`."""
+
+from search.cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""A budget of the study as a value: parameters, how they are counted, training tokens."""
+
+import math
+from dataclasses import dataclass
+
+from models.shape import Count, Shape
+from search.config import Sampler, StudyConfig, parse_count
+
+DEFAULT_TOKENS_PER_PARAMETER = 20.0
+"""Hoffmann et al. 2022."""
+AUTO_STEPS = 2000
+"""Steps that `batch_size: auto` aims at; fewer and larger steps starve small models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """One question of the study."""
+
+    params: int
+    count: Count
+    tolerance: float
+    """Largest relative error of a shape's count."""
+    batch_size: int
+    """Sequences a step."""
+    steps: int
+    """Optimizer steps of a trial that runs to the end."""
+    tokens_per_step: int
+
+    @property
+    def tokens(self) -> int:
+        """The horizon: training tokens of a trial that runs to the end."""
+        return self.steps * self.tokens_per_step
+
+    def count_error(self, shape: Shape) -> float:
+        """Relative difference between a shape's count and the budget."""
+        return shape.params(self.count) / self.params - 1
+
+    @property
+    def label(self) -> str:
+        """Name, for example `300k`; in full where the short one would be another number's."""
+        short = format_count(self.params)
+        return short if parse_count(short) == self.params else str(self.params)
+
+
+def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
+    """The study's budgets, ascending; horizons are rounded up to whole steps."""
+    return tuple(_budget(config, params) for params in config.budgets)
+
+
+def _budget(config: StudyConfig, params: int) -> Budget:
+    per_parameter = config.tokens_per_parameter or DEFAULT_TOKENS_PER_PARAMETER
+    tokens = config.tokens or math.ceil(params * per_parameter)
+    context = config.objective.context
+    if config.train.batch_size == "auto":
+        wanted = tokens / (AUTO_STEPS * context)
+        batch_size = 2 ** max(0, round(math.log2(max(wanted, 1))))
+    else:
+        batch_size = config.train.batch_size
+    tokens_per_step = batch_size * context
+    return Budget(
+        params=params,
+        count=config.count,
+        tolerance=config.tolerance,
+        batch_size=batch_size,
+        steps=math.ceil(tokens / tokens_per_step),
+        tokens_per_step=tokens_per_step,
+    )
+
+
+def format_count(number: float) -> str:
+    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point."""
+    for suffix, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
+    return f"{number:g}"
+
+
+def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
+    """Steps of the rungs, ascending, all before the cool-down; empty when nothing is stopped.
+
+    Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
+    at the same constant rate, so losses compare. Deep models start slowly, hence the late
+    first rung: on Gemstones' real curves the best of seven shapes is last at 0.6 % of the tokens.
+    """
+    stopping = config.stopping
+    if not stopping.enabled or config.sampler is Sampler.LADDER:
+        return ()
+    last = budget.steps - round(budget.steps * config.train.cooldown)
+    rungs = set()
+    share = stopping.first_rung
+    while (step := max(1, round(budget.steps * share))) <= last and step < budget.steps:
+        rungs.add(step)
+        share *= stopping.eta
+    return tuple(sorted(rungs))
+
+
+def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
+    """Steps after which a trial is evaluated: an even grid, the end, and some just before each rung.
+
+    The evaluations before a rung lie one percent of the horizon apart: a rung judges by their median.
+    """
+    grid = {
+        max(1, round(budget.steps * k / config.train.evaluations))
+        for k in range(1, config.train.evaluations + 1)
+    }
+    gap = max(1, budget.steps // 100)
+    for rung in rung_steps(config, budget):
+        grid |= {max(1, rung - k * gap) for k in range(config.stopping.median_of)}
+    return tuple(sorted(grid))

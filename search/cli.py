@@ -1,0 +1,203 @@
+"""The command line. Each verb imports what it needs when it runs: `--help`, `plan`, `predict` and
+`export` must answer at once, and torch, ray and mlflow take seconds to import. This is the one file
+where imports stand inside functions.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from search.conclude import Conclusion
+
+OUR_PACKAGES = {"models", "objectives", "search"}
+
+app = typer.Typer(
+    name="fathom",
+    help="Finds how deep a transformer should be, for a fixed number of parameters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+StudyFile = Annotated[Path, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")]
+RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
+Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one line and status 2, Ctrl-C is status 130."""
+    try:
+        app()
+    except ValueError as error:
+        if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
+            raise
+        print(f"fathom: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("fathom: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+@app.command()
+def plan(
+    study: StudyFile,
+    shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show shapes, trials, tokens and time before any compute is spent."""
+    from objectives.tokenizer import vocab_size
+    from search.config import load
+    from search.plan import plan_study, this_machine
+    from search.tables import plan_json, print_plan
+
+    config = load(study)
+    machine = this_machine(config)
+    objective = config.objective
+    plans = plan_study(
+        config, vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer), machine
+    )
+    if as_json:
+        _print_json(plan_json(plans, with_shapes=shapes))
+    else:
+        print_plan(config, plans, machine, with_shapes=shapes)
+
+
+@app.command()
+def run(study: StudyFile, runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """Search every budget of a study; the same command again resumes what was interrupted."""
+    from search.config import load
+
+    config = load(study)
+    from rich.console import Console
+
+    from search.run import run_study
+    from search.tables import print_laws, print_optima
+
+    console = Console(stderr=as_json)
+    try:
+        result = run_study(config, runs, console)
+    except KeyboardInterrupt:
+        print(
+            f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
+        )
+        sys.exit(130)
+    print_optima(config, result.conclusion.optima, console)
+    print_laws(result.conclusion.laws, console)
+    folder = result.folder
+    console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
+    console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
+    if as_json:
+        _print_json(_report_json(config.study, result.conclusion))
+    if not any(optimum.optimal_depth for optimum in result.conclusion.optima):
+        print(f"fathom: no trial finished; {folder.records} says why", file=sys.stderr)
+        sys.exit(1)
+
+
+@app.command()
+def report(run_folder: RunPath, as_json: Json = False) -> None:
+    """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
+    from rich.console import Console
+
+    from search.config import load
+    from search.run import report_study
+    from search.tables import print_laws, print_optima
+
+    result = report_study(run_folder)
+    config = load(result.folder.config)
+    if as_json:
+        _print_json(_report_json(config.study, result.conclusion))
+        return
+    console = Console()
+    print_optima(config, result.conclusion.optima, console)
+    print_laws(result.conclusion.laws, console)
+    console.print(f"\nReport      {result.folder.report}", highlight=False)
+
+
+@app.command()
+def export(
+    run_folder: RunPath,
+    budget: BudgetOption = None,
+    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+) -> None:
+    """Print the best shape as YAML, ready for `fathom train`."""
+    from search.config import ConfigError
+    from search.export import select
+    from search.folder import RunFolder, write_atomically
+
+    best = RunFolder(run_folder).best
+    if not best.exists():
+        raise ConfigError(f"{run_folder} has no best.yaml yet; `fathom run` or `report` writes it")
+    text = select(best.read_text(encoding="utf-8"), budget, best)
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text)
+
+
+@app.command()
+def train(
+    best: Annotated[Path, typer.Argument(help="File from `fathom export`.", metavar="BEST.yaml")],
+    budget: BudgetOption = None,
+    tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
+) -> None:
+    """Train the exported shape, no search; the same command again resumes."""
+    from search.export import read_best
+
+    chosen = read_best(best, budget)
+    from search.train_best import train_best
+
+    try:
+        train_best(chosen, tokens=tokens, out=out, say=print)
+    except KeyboardInterrupt:
+        print("fathom: interrupted; the same command goes on", file=sys.stderr)
+        sys.exit(130)
+
+
+@app.command()
+def predict(
+    params: Annotated[str, typer.Option(help="Model size, for example 10M or 175e9.")],
+    law: Annotated[str, typer.Option(help="levine2020, or a run folder.")] = "levine2020",
+    as_json: Json = False,
+) -> None:
+    """Say how deep a model of some size should be, by a published law or a run's own."""
+    from search.predict import predict as ask
+    from search.tables import prediction_json, print_prediction
+
+    prediction = ask(params, law)
+    if as_json:
+        _print_json(prediction_json(prediction))
+    else:
+        print_prediction(prediction)
+
+
+@app.command()
+def ui(
+    runs: Runs = Path("runs"),
+    study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
+    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+) -> None:
+    """Serve MLflow's page on loopback, on the store that the runs used."""
+    from search.config import load
+    from search.folder import default_tracking_uri
+    from search.tracking.ui import open_ui
+
+    uri = load(study).tracking.uri if study else None
+    open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _report_json(study: str, conclusion: "Conclusion") -> dict[str, Any]:
+    from search.report.writer import report_json
+
+    return report_json(study, conclusion.optima, conclusion.laws)
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,74 @@
+"""Records become the answer: optima, law, audit, `best.yaml`, the report, MLflow's summary."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from search.audit import RungAudit, audit_stopping
+from search.config import StudyConfig, TrackingConfig, dump
+from search.export import best_yaml
+from search.folder import RunFolder, write_atomically
+from search.law import Law, fit_laws
+from search.optimum import Optimum, find_optima
+from search.records import TrialRecord
+from search.report.words import summary_table
+from search.report.writer import write_report
+from search.tracking.tracker import Tracker
+
+DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
+"""Packages whose versions a result may depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """All that a study has found so far."""
+
+    optima: tuple[Optimum, ...]
+    laws: tuple[Law, ...]
+    audits: dict[int, tuple[RungAudit, ...]]
+    """By budget."""
+
+
+def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
+    """Every statistic, from the records alone."""
+    optima = find_optima(records, seed=config.seed)
+    audits = {
+        optimum.budget: audit_stopping([r for r in records if r.spec.budget == optimum.budget])
+        for optimum in optima
+    }
+    return Conclusion(optima, fit_laws(optima), audits)
+
+
+def publish(
+    folder: RunFolder,
+    config: StudyConfig,
+    records: Sequence[TrialRecord],
+    conclusion: Conclusion,
+    tracker: Tracker,
+) -> None:
+    """Write best.yaml and the report, and hand both to MLflow with every trial."""
+    write_atomically(folder.best, best_yaml(config, conclusion.optima))
+    write_report(
+        folder.path,
+        records,
+        conclusion.optima,
+        conclusion.laws,
+        conclusion.audits,
+        study=config.study,
+        settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
+        versions=versions(),
+    )
+    for record in records:
+        tracker.trial(record)
+    artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
+    tracker.conclude(
+        conclusion.optima, conclusion.laws, summary_table(conclusion.optima), artifacts
+    )
+
+
+def versions() -> dict[str, str]:
+    """What the result was made with."""
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in DECIDING_PACKAGES
+    }

@@ -1,0 +1,385 @@
+"""The whole config surface: a strict YAML study file becomes frozen values.
+
+Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from models.parametrization import Parametrization, Scheme
+from models.shape import Count, Positions
+from search.config_words import explain
+
+
+class ConfigError(ValueError):
+    """A study file that can't be run: one line with the rule, the value and the remedy."""
+
+
+SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
+
+
+def parse_count(value: object) -> int:
+    """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
+
+    Raises:
+        ValueError: when the value is anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {value!r}")
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if match is None:
+        raise ValueError(f"must be a positive number such as 300000, 300k or 1.5M, got {value!r}")
+    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    if not 1 <= number < 10**18:
+        raise ValueError(f"must be between 1 and 1e18, got {value!r}")
+    if number % 1:
+        raise ValueError(f"must be a whole number, got {value!r}")
+    return int(number)
+
+
+def _not_a_switch(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, got {str(value).lower()}")
+    return value
+
+
+Number = Annotated[int, BeforeValidator(parse_count)]
+Whole = Annotated[int, BeforeValidator(_not_a_switch)]
+Real = Annotated[float, BeforeValidator(_not_a_switch)]
+Positive = Annotated[Whole, Field(ge=1)]
+Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
+PositiveReal = Annotated[Real, Field(gt=0.0)]
+
+
+class Group(BaseModel):
+    """A part of the study file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class LanguageConfig(Group):
+    """Next-token prediction on text."""
+
+    name: Literal["language"]
+    corpus: str = "stdlib"
+    """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, folder or glob."""
+    tokenizer: str = Field(
+        "bytes",
+        pattern=r"^(bytes|chars|bpe:[0-9]+)$",
+        description="`bytes`, `chars` or `bpe:N`, for example bpe:1024",
+    )
+    """`bytes`, `chars` or `bpe:N` with N token ids."""
+    context: Positive = 256
+    """Tokens in a training sequence."""
+    eval_tokens: Number = 131_072
+    """Held-out tokens in an evaluation."""
+    validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
+
+    def settings(self) -> dict[str, Any]:
+        """What the objective is prepared from."""
+        return self.model_dump(exclude={"name"})
+
+
+class SpaceConfig(Group):
+    """Which shapes may be tried."""
+
+    depth: tuple[Positive, Positive] = (1, 64)
+    """Fewest and most layers."""
+    ff_ratio: tuple[PositiveReal, PositiveReal] = (1.0, 8.0)
+    """Lowest and highest d_ff / d_model."""
+    head_dim: Positive | None = None
+    """Width of a head; d_model adds heads. Without it and `n_heads`: 16, 32 or 64 by budget."""
+    n_heads: Positive | None = None
+    """Heads at every width, as in Levine et al. 2020; heads widen with d_model."""
+    d_model_multiple: Positive | None = None
+    """d_model is a multiple of this and of what the heads need; by default 8, or 1 below 1M."""
+    d_ff_multiple: Positive | None = None
+    """d_ff is a multiple of this; by default 8, or 1 when a budget is below 1M."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for name, (low, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
+            if low > high:
+                raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
+        if self.head_dim and self.n_heads:
+            raise ValueError(
+                "`head_dim` and `n_heads` can't both be fixed while d_model varies, "
+                f"got {self.head_dim} and {self.n_heads}; drop one"
+            )
+        return self
+
+
+class Sampler(StrEnum):
+    """How shapes are drawn."""
+
+    TPE = "tpe"
+    GP = "gp"
+    RANDOM = "random"
+    LADDER = "ladder"
+    """Every depth once at one ratio, to the end: the exhaustive answer."""
+
+
+class StoppingConfig(Group):
+    """When a poor trial ends early: successive halving that is fair to depth."""
+
+    enabled: bool = True
+    first_rung: Real = Field(0.25, gt=0.0, lt=1.0)
+    """Share of the horizon before which nothing is stopped; later rungs follow by `eta`."""
+    eta: Real = Field(2.0, gt=1.0)
+    """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
+    bands: Positive = 3
+    """Bands of depth; the best trial of a band always goes on."""
+    median_of: Positive = 3
+    """Evaluations just before a rung whose median judges a trial, so that no spike does."""
+    always_finish: Share = 0.125
+    """Share of trials, drawn at random, that are never stopped: they audit the stopping."""
+
+
+class ConfirmConfig(Group):
+    """The leading depths, trained to the end with fresh seeds."""
+
+    depths: Positive = 4
+    seeds: Positive = 3
+    rates: tuple[PositiveReal, ...] = (0.5, 1.0, 2.0)
+    """Multiples of the rate tried on the first fresh seed; must contain 1."""
+
+    @model_validator(mode="after")
+    def _contains_one(self) -> Self:
+        if 1.0 not in self.rates or len(set(self.rates)) != len(self.rates):
+            raise ValueError(
+                f"`rates` must contain 1 and no value twice, got {list(self.rates)}; "
+                "for example [0.5, 1, 2]"
+            )
+        return self
+
+
+class ParametrizationConfig(Group):
+    """How rates and initialisation follow the shape; the rate is tuned on the base shape."""
+
+    scheme: Scheme = Scheme.COMPLETEP
+    base_width: Positive = 256
+    base_depth: Positive = 2
+    base_head_dim: Positive = 64
+    init_std: PositiveReal = 0.02
+
+    def build(self) -> Parametrization:
+        """The value that models take."""
+        return Parametrization(**dict(self))
+
+
+class ModelConfig(Group):
+    """What all shapes of the study have in common."""
+
+    gated: bool = False
+    tied: bool = True
+    positions: Positions = Positions.ROTARY
+    parametrization: ParametrizationConfig = ParametrizationConfig()
+
+
+class Precision(StrEnum):
+    """Arithmetic of the forward and backward pass; weights are always float32."""
+
+    AUTO = "auto"
+    """bfloat16 where the trial has a GPU, else float32."""
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+class TrainConfig(Group):
+    """How every trial trains."""
+
+    batch_size: Positive | Literal["auto"] = "auto"
+    """Sequences a step; `auto` gives each budget about 2,000 steps."""
+    learning_rate: PositiveReal = 4e-3
+    """Peak rate on the base shape."""
+    warmup: Share = 0.02
+    """Share of the horizon."""
+    cooldown: Share = 0.2
+    """Share of the horizon over which the rate falls to zero, after the last rung."""
+    weight_decay: Real = Field(0.1, ge=0.0)
+    betas: tuple[Share, Share] = (0.9, 0.95)
+    eps: PositiveReal = 1e-12
+    grad_clip: PositiveReal = 1.0
+    evaluations: Positive = 16
+    """Evenly spaced evaluations a trial; rungs add their own."""
+    precision: Precision = Precision.AUTO
+
+
+class ResourcesConfig(Group):
+    """What a trial gets."""
+
+    cpus_per_trial: PositiveReal = 1
+    """Also the number of threads, rounded down but at least one."""
+    gpus_per_trial: Real | Literal["auto"] = "auto"
+    """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU."""
+    max_concurrent_trials: Positive | Literal["auto"] = "auto"
+    """`auto` fills the cluster."""
+
+    @model_validator(mode="after")
+    def _share_of_a_gpu(self) -> Self:
+        if self.gpus_per_trial != "auto" and not 0 <= self.gpus_per_trial <= 1:
+            raise ValueError(
+                "`gpus_per_trial` must be between 0 and 1 (several GPUs in one trial are not "
+                f"supported), got {self.gpus_per_trial}"
+            )
+        return self
+
+
+class TrackingConfig(Group):
+    """Where MLflow keeps the runs."""
+
+    uri: str | None = None
+    """Any MLflow tracking URI; by default an SQLite file beside the run folders."""
+
+
+def _corpus_settings(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class StudyConfig(Group):
+    """One study file."""
+
+    study: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit",
+        examples=["my-study"],
+    )
+    """Name of the study and of its run folder."""
+    objective: Annotated[
+        LanguageConfig,
+        BeforeValidator(_corpus_settings),
+        Field(examples=[{"name": "language"}]),
+    ]
+    budgets: tuple[Number, ...] = Field(min_length=1, examples=[["300k", "1M"]])
+    """Parameters, ascending, for example [300k, 1M]."""
+    count: Count = Count.TOTAL
+    """Which parameters a budget counts."""
+    tolerance: Real = Field(0.005, gt=0.0, le=0.05)
+    """Largest relative error of a shape's count."""
+    tokens: Number | None = None
+    """Training horizon of every budget."""
+    tokens_per_parameter: PositiveReal | None = None
+    """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
+    space: SpaceConfig = SpaceConfig()
+    trials: Positive = 24
+    """Exploring trials a budget; `ladder` takes every depth instead."""
+    sampler: Sampler = Sampler.TPE
+    stopping: StoppingConfig = StoppingConfig()
+    confirm: ConfirmConfig = ConfirmConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    resources: ResourcesConfig = ResourcesConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    seed: Whole = Field(0, ge=0, lt=2**31)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if list(self.budgets) != sorted(set(self.budgets)):
+            raise ValueError(f"`budgets` must ascend without repeats, got {list(self.budgets)}")
+        if self.tokens is not None and self.tokens_per_parameter is not None:
+            raise ValueError(
+                "`tokens` and `tokens_per_parameter` contradict each other, "
+                f"got {self.tokens} and {self.tokens_per_parameter}; keep one"
+            )
+        head_dim = self.space.head_dim
+        if head_dim and head_dim % 2 and self.model.positions is Positions.ROTARY:
+            raise ValueError(
+                "`space.head_dim` must be even with rotary positions, which turn pairs, "
+                f"got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
+            )
+        if self.train.warmup + self.train.cooldown > 1:
+            raise ValueError(
+                "`train.warmup` and `train.cooldown` must add up to at most 1, "
+                f"got {self.train.warmup} + {self.train.cooldown}"
+            )
+        if self.stopping.enabled and self.stopping.first_rung > 1 - self.train.cooldown:
+            raise ValueError(
+                "`stopping.first_rung` must come before the cool-down, which starts at "
+                f"{1 - self.train.cooldown:g} of the horizon, got {self.stopping.first_rung}; "
+                "lower it or `train.cooldown`"
+            )
+        return self
+
+
+def load(path: Path) -> StudyConfig:
+    """Read a study file.
+
+    Raises:
+        ConfigError: when it can't be read, is not a mapping, or a value breaks a rule.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"can't read the study file {path}: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the study file {path} must be UTF-8 text, byte {error.start} is not"
+        ) from error
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error.__cause__
+
+
+def parse(text: str) -> StudyConfig:
+    """The study of a YAML text; raises `ConfigError` as `load` does."""
+    try:
+        raw = yaml.load(text, Loader=_UniqueKeyLoader)
+    except RecursionError as error:
+        raise ConfigError("not a plain YAML file: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"not a plain YAML file: {_yaml_problem(error)}") from error
+    if not isinstance(raw, Mapping):
+        kind = "empty" if raw is None else f"a {type(raw).__name__}"
+        raise ConfigError(
+            f"a study file must be a mapping with `study`, `objective` and `budgets`; it is {kind}"
+        )
+    try:
+        return StudyConfig.model_validate(raw)
+    except ValidationError as error:
+        raise ConfigError(explain(error, StudyConfig)) from error
+
+
+def dump(config: StudyConfig) -> str:
+    """The resolved study as YAML; `parse` reads it back to the same value."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Plain YAML, no tags that run code; a key given twice is an error, not a silent overwrite."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a word", key_node.start_mark
+                )
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key `{key_node.value}` is given twice", key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _yaml_problem(error: Exception) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).splitlines()[0]
+    return f"{error.problem} (line {error.problem_mark.line + 1})"

@@ -1,0 +1,77 @@
+"""What a run keeps, and where."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one study, `runs/NAME`."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The study, every default filled in."""
+        return self.path / "config.yaml"
+
+    @property
+    def records(self) -> Path:
+        """Every trial that has ended: the source of truth."""
+        return self.path / "records.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """The best shape of every budget."""
+        return self.path / "best.yaml"
+
+    @property
+    def report(self) -> Path:
+        """The report for people."""
+        return self.path / "report.html"
+
+    @property
+    def figures(self) -> Path:
+        """The report's figures for papers."""
+        return self.path / "figures"
+
+    @property
+    def state(self) -> Path:
+        """What resuming needs; of no use afterwards."""
+        return self.path / "state"
+
+    @property
+    def journal(self) -> Path:
+        """What trials under way have reported."""
+        return self.state / "journal.jsonl"
+
+    @property
+    def optuna(self) -> Path:
+        """Optuna's studies, one a budget."""
+        return self.state / "optuna.db"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files."""
+        return self.state / "ray"
+
+    def checkpoint(self, trial: str) -> Path:
+        """Where a trial keeps its last checkpoint while it runs."""
+        return self.state / "checkpoints" / f"{trial}.pt"
+
+    def create(self) -> None:
+        """Make the folders."""
+        (self.state / "checkpoints").mkdir(parents=True, exist_ok=True)
+
+
+def default_tracking_uri(runs: Path) -> str:
+    """MLflow's store where a study names none: the environment's, else a file beside the runs."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').absolute()}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file so that a reader, or a crash, sees the old or the new one, never a half."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

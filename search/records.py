@@ -1,0 +1,220 @@
+"""The values that travel from a trial to everything that judges it, and the file that keeps them.
+
+`records.jsonl` is the source of truth: one line a finished trial, appended, never rewritten.
+MLflow, the report and every statistic are derived from it.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from models.shape import Count, Positions, Shape
+
+
+class Stage(StrEnum):
+    """Exploring finds the candidates; confirming trains the leaders to the end with fresh seeds."""
+
+    EXPLORE = "explore"
+    CONFIRM = "confirm"
+
+
+class Outcome(StrEnum):
+    """How a trial ended. Only `finished` trials have a loss at the horizon."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSpec:
+    """Everything that fixes a trial before it starts."""
+
+    trial: str
+    """Unique in the study, for example `1M-explore-007`."""
+    study: str
+    stage: Stage
+    budget: int
+    """Parameters asked for, under `count`."""
+    count: Count
+    horizon_tokens: int
+    """Training tokens of a trial that runs to the end."""
+    shape: Shape
+    seed: int
+    """Number of the replicate: with the same one, every shape sees the same data in order."""
+    learning_rate: float
+    """Peak rate at the base shape of the parametrization."""
+    rate_scale: float
+    """Multiple of the study's rate: 1 but in the confirming stage's bracket."""
+    may_stop: bool
+    """False for confirming trials, and for the random ones that finish to audit the stopping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One evaluation on the held-out split."""
+
+    step: int
+    tokens: int
+    loss: float
+    """Nats per token."""
+    train_loss: float
+    """Mean over the steps since the last evaluation, nats per token."""
+    train_seconds: float
+    """Time spent in training steps so far, evaluations excluded."""
+    time: float
+    """Unix time of the evaluation."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """What else the objective measures, for example `bits_per_byte`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a trial says of itself while it runs; the last one has an outcome."""
+
+    points: tuple[CurvePoint, ...]
+    """All evaluations so far that the driver may not have seen; known ones are ignored."""
+    rung: tuple[int, float] | None = None
+    """Tokens and value, when the trial stands at a rung."""
+    outcome: Outcome | None = None
+    reason: str = ""
+    setup_seconds: float = 0.0
+    peak_memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRecord:
+    """A trial and how it went; while it runs, `outcome` is None."""
+
+    spec: TrialSpec
+    outcome: Outcome | None
+    reason: str
+    """Why it ended, in words; empty while it runs."""
+    curve: tuple[CurvePoint, ...]
+    rungs: dict[int, float]
+    """Tokens of each rung reached -> the value by which it was judged there."""
+    started: float
+    """Unix time."""
+    ended: float | None
+    setup_seconds: float
+    """Building and initialising the model."""
+    peak_memory_bytes: int | None
+    """On the accelerator; None on CPU."""
+
+    @property
+    def tokens(self) -> int:
+        """Training tokens seen at the last evaluation."""
+        return self.curve[-1].tokens if self.curve else 0
+
+    @property
+    def loss(self) -> float | None:
+        """Loss at the horizon; None unless the trial finished."""
+        return self.curve[-1].loss if self.outcome is Outcome.FINISHED else None
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean time of a training step."""
+        return self.curve[-1].train_seconds / self.curve[-1].step if self.tokens else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Training throughput, evaluations excluded."""
+        return self.tokens / self.curve[-1].train_seconds if self.tokens else None
+
+
+def to_json(record: TrialRecord) -> dict[str, Any]:
+    """One line of `records.jsonl`, flat where a reader would look first."""
+    spec = record.spec
+    return {
+        "trial": spec.trial,
+        "study": spec.study,
+        "stage": spec.stage.value,
+        "budget": spec.budget,
+        "count": spec.count.value,
+        "horizon_tokens": spec.horizon_tokens,
+        "seed": spec.seed,
+        "learning_rate": spec.learning_rate,
+        "rate_scale": spec.rate_scale,
+        "may_stop": spec.may_stop,
+        "shape": dataclasses.asdict(spec.shape),
+        "params_total": spec.shape.params_total,
+        "params_non_embedding": spec.shape.params_non_embedding,
+        "train_flops_per_token": spec.shape.train_flops_per_token,
+        "outcome": record.outcome.value if record.outcome else None,
+        "reason": record.reason,
+        "tokens": record.tokens,
+        "loss": record.loss,
+        "rungs": {str(tokens): value for tokens, value in record.rungs.items()},
+        "curve": [dataclasses.asdict(point) for point in record.curve],
+        "started": record.started,
+        "ended": record.ended,
+        "setup_seconds": record.setup_seconds,
+        "step_seconds": record.step_seconds,
+        "tokens_per_second": record.tokens_per_second,
+        "peak_memory_bytes": record.peak_memory_bytes,
+    }
+
+
+def from_json(line: dict[str, Any]) -> TrialRecord:
+    """The record of a line; derived figures are computed again, not read."""
+    return TrialRecord(
+        spec=spec_from_json(line),
+        outcome=Outcome(line["outcome"]) if line["outcome"] else None,
+        reason=line["reason"],
+        curve=tuple(CurvePoint(**point) for point in line["curve"]),
+        rungs={int(tokens): value for tokens, value in line["rungs"].items()},
+        started=line["started"],
+        ended=line["ended"],
+        setup_seconds=line["setup_seconds"],
+        peak_memory_bytes=line["peak_memory_bytes"],
+    )
+
+
+def spec_from_json(line: dict[str, Any]) -> TrialSpec:
+    """The part of a line that fixes the trial."""
+    shape = line["shape"] | {"positions": Positions(line["shape"]["positions"])}
+    plain = ("trial", "study", "budget", "horizon_tokens", "seed", "learning_rate", "rate_scale")
+    return TrialSpec(
+        **{name: line[name] for name in plain},
+        may_stop=line["may_stop"],
+        stage=Stage(line["stage"]),
+        count=Count(line["count"]),
+        shape=Shape(**shape),
+    )
+
+
+def append_line(path: Path, line: dict[str, Any]) -> None:
+    """Append one JSON line and see it to the disk before going on."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line, allow_nan=True) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
+        yield json.loads(line)
+
+
+def repair(path: Path) -> None:
+    """Cut off a last line that a crash left unfinished, so that the next one starts afresh."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
+
+
+def read_records(path: Path) -> list[TrialRecord]:
+    """All finished trials of a run, in the order in which they ended."""
+    return [from_json(line) for line in read_lines(path)]

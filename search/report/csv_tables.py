@@ -1,0 +1,133 @@
+"""The numbers behind a report as CSV files."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from models.shape import Shape
+from search.audit import RungAudit
+from search.law import Law
+from search.optimum import Optimum
+from search.records import TrialRecord
+from search.report.chart_cost import train_flops
+
+Row = dict[str, Any]
+TRIAL = (
+    "trial",
+    "study",
+    "stage",
+    "budget",
+    "count",
+    "horizon_tokens",
+    "seed",
+    "learning_rate",
+    "rate_scale",
+    "may_stop",
+)
+TIMES = ("step_seconds", "tokens_per_second", "setup_seconds", "peak_memory_bytes")
+SHAPE = ("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim")
+COUNTS = ("params_total", "params_non_embedding")
+
+
+def save_tables(
+    folder: Path,
+    records: Sequence[TrialRecord],
+    optima: Sequence[Optimum],
+    laws: Sequence[Law],
+    audits: Mapping[int, Sequence[RungAudit]],
+) -> None:
+    """Write one file for each kind of row that there is."""
+    tables = {
+        "trials": [_trial(record) for record in records],
+        "curves": [row for record in records for row in _curve(record)],
+        "optima": [_optimum(optimum) for optimum in optima],
+        "depths": [row for optimum in optima for row in _depths(optimum)],
+        "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
+        "laws": [_law(law) for law in laws],
+    }
+    for name, rows in tables.items():
+        if not rows:
+            continue
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def shape_values(shape: Shape | None) -> Row:
+    """Sizes of a shape by name, exact; None everywhere when there is no shape."""
+    return {name: getattr(shape, name) if shape else None for name in (*SHAPE, *COUNTS)}
+
+
+def _trial(record: TrialRecord) -> Row:
+    return {
+        **{name: getattr(record.spec, name) for name in TRIAL},
+        **shape_values(record.spec.shape),
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "tokens": record.tokens,
+        "loss": record.loss,
+        "last_loss": record.curve[-1].loss if record.curve else None,
+        "train_flops": train_flops(record),
+        **{name: getattr(record, name) for name in TIMES},
+        "started": record.started,
+        "ended": record.ended,
+    }
+
+
+def _curve(record: TrialRecord) -> list[Row]:
+    names = ("step", "tokens", "loss", "train_loss", "train_seconds")
+    return [
+        {"trial": record.spec.trial, **{name: getattr(point, name) for name in names}}
+        for point in record.curve
+    ]
+
+
+def _optimum(optimum: Optimum) -> Row:
+    low, high = optimum.interval or (None, None)
+    return {
+        "budget": optimum.budget,
+        "count": optimum.count,
+        "tokens": optimum.tokens,
+        "optimal_depth": optimum.optimal_depth,
+        "interval_low": low,
+        "interval_high": high,
+        "plateau": " ".join(str(depth) for depth in optimum.plateau),
+        "verdict": optimum.verdict,
+        "reason": optimum.reason,
+        "loss": optimum.loss,
+        "noise": optimum.noise,
+        **shape_values(optimum.shape),
+        **optimum.trials,
+    }
+
+
+def _depths(optimum: Optimum) -> list[Row]:
+    names = ("depth", "loss", "standard_error", "trials")
+    return [
+        {"budget": optimum.budget, **{name: getattr(own, name) for name in names}}
+        for own in optimum.depths
+    ]
+
+
+def _rung(budget: int, audit: RungAudit) -> Row:
+    names = ("rung", "finished", "agreement", "depth_lean", "place_of_best", "stopped")
+    return {
+        "budget": budget,
+        **{name: getattr(audit, name) for name in names},
+        "stopped_depths": " ".join(map(str, audit.stopped_depths)),
+        "cut_depths": " ".join(map(str, audit.cut_depths)),
+        "sentence": audit.sentence,
+    }
+
+
+def _law(law: Law) -> Row:
+    return {
+        "law": law.name,
+        "a": law.a,
+        "b": law.b,
+        "params_low": law.params_range[0],
+        "params_high": law.params_range[1],
+        "leave_one_out_error": law.leave_one_out_error,
+    }

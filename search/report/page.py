@@ -1,0 +1,232 @@
+"""The page: every section of `report.html`, put into the template beside this file."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+
+from search.audit import RungAudit
+from search.budget import format_count
+from search.law import Law
+from search.optimum import Optimum
+from search.records import TrialRecord
+from search.report.chart import Chart
+from search.report.figures_page import interactive, palette, plotly_script
+from search.report.provenance import facts_of
+from search.report.words import (
+    answer,
+    count_words,
+    counted,
+    finding,
+    interval,
+    law_words,
+    plateau,
+    question,
+    sentence,
+    trials,
+    unsupported,
+    width_words,
+)
+
+TEMPLATE = Path(__file__).with_name("template.html")
+WIDE = ' class="wide"'
+MISSING = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that a report is made of."""
+
+    study: str
+    records: Sequence[TrialRecord]
+    optima: Sequence[Optimum]
+    laws: Sequence[Law]
+    audits: Mapping[int, Sequence[RungAudit]]
+    """By budget."""
+    settings: str
+    """The resolved config, as text."""
+    versions: Mapping[str, str]
+    """Library to version."""
+
+    def of(self, optimum: Optimum) -> list[TrialRecord]:
+        """The records of one budget."""
+        return [record for record in self.records if record.spec.budget == optimum.budget]
+
+
+def page(report: Report, charts: Sequence[Chart]) -> str:
+    """The whole page, with everything in it that it needs to be read without a network."""
+    across = [chart for chart in charts if chart.budget is None]
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        study=escape(report.study),
+        extent=_extent(report),
+        navigation=_navigation(report),
+        answers=_answers(report.optima),
+        table=_table(report.optima),
+        law=_figures(across) + _law(report),
+        budgets="".join(_budget(report, optimum, charts) for optimum in report.optima),
+        unsupported=_unsupported(report),
+        provenance=_provenance(report),
+        plotly=plotly_script(),
+        charts=_script_json({chart.key: interactive(chart) for chart in charts}),
+        palette=_script_json(palette(charts)),
+    )
+
+
+def _script_json(value: object) -> str:
+    """JSON that cannot end the script element around it."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _extent(report: Report) -> str:
+    sizes = counted(len(report.optima), "budget")
+    return f"{sizes}, {counted(len(report.records), 'trial')}"
+
+
+def _navigation(report: Report) -> str:
+    links = [("table", "Table"), ("law", "Across budgets")]
+    links += [(f"budget-{own.budget}", format_count(own.budget)) for own in report.optima]
+    links += [("unsupported", "Not supported"), ("provenance", "Provenance")]
+    return "".join(f'<a href="#{anchor}">{escape(text)}</a>' for anchor, text in links)
+
+
+def _answers(optima: Sequence[Optimum]) -> str:
+    if not optima:
+        return '<p class="answer">No trial has ended yet, so there is no answer yet.</p>'
+    return "".join(_answer(optimum) for optimum in optima)
+
+
+def _answer(optimum: Optimum) -> str:
+    """The sentence of `answer`, with its parts marked for the eye."""
+    asked = f'<span class="question">{escape(question(optimum))}:</span>'
+    found = re.sub(r"^(no depth yet|depth \d+)", r"<b>\1</b>", escape(finding(optimum)))
+    found = re.sub(r"\[?\d+-\d+\]?", r'<span class="range">\g<0></span>', found)
+    return (
+        f'<div class="answer"><p class="sentence">{asked} {found}, {_verdict(optimum)}</p>'
+        f'<p class="reason">{_prose(optimum.reason)}</p></div>'
+    )
+
+
+def _prose(text: str) -> str:
+    """A sentence, with the settings that it names in backticks set as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(sentence(text)))
+
+
+def _verdict(optimum: Optimum) -> str:
+    return f'<span class="verdict {optimum.verdict}">{optimum.verdict}</span>'
+
+
+def _table(optima: Sequence[Optimum]) -> str:
+    rows = [_table_row(optimum) for optimum in optima]
+    if not rows:
+        return ""
+    return _html_table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])
+
+
+def _table_row(optimum: Optimum) -> list[tuple[str, str]]:
+    shape = optimum.shape
+    sizes = {
+        "d_model": width_words(optimum) or MISSING,
+        "d_ff / d_model": f"{shape.ff_ratio:.2f}" if shape else MISSING,
+        "heads": str(shape.n_heads) if shape else MISSING,
+        "parameters, total": f"{shape.params_total:,}" if shape else MISSING,
+        "non-embedding": f"{shape.params_non_embedding:,}" if shape else MISSING,
+    }
+    return [
+        ("budget", f"<b>{format_count(optimum.budget)}</b> {count_words(optimum)}"),
+        ("tokens", format_count(optimum.tokens)),
+        ("depth", f"<b>{optimum.optimal_depth or MISSING}</b>"),
+        ("95 % interval", interval(optimum) or MISSING),
+        ("plateau", plateau(optimum) or MISSING),
+        ("verdict", _verdict(optimum)),
+        *sizes.items(),
+        ("loss (nats per token)", MISSING if optimum.loss is None else f"{optimum.loss:.4f}"),
+        ("trials", trials(optimum) or "none"),
+    ]
+
+
+def _html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are HTML already; each carries its heading for windows too narrow for columns."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-head="{escape(name)}"><span>{cell}</span></td>'
+            for name, cell in zip(heads, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _figures(charts: Sequence[Chart]) -> str:
+    return "".join(
+        f'<figure id="{chart.key}"{WIDE if chart.wide else ""}><h3>{escape(chart.title)}</h3>'
+        f'<div class="plot" data-chart="{chart.key}" role="img" aria-label="{escape(chart.title)}">'
+        f"</div><figcaption>{escape(chart.caption)} "
+        f'<a href="figures/{chart.key}.svg">SVG</a> <a href="figures/{chart.key}.png">PNG</a>'
+        "</figcaption></figure>"
+        for chart in charts
+    )
+
+
+def _law(report: Report) -> str:
+    if not report.laws:
+        return "<p>No law was fitted.</p>"
+    first, *others = (escape(law_words(law)) for law in report.laws)
+    return f"<p>{first}</p>" + "".join(f'<p class="second">{law}</p>' for law in others)
+
+
+def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
+    own = [chart for chart in charts if chart.budget == optimum.budget]
+    shown = _figures(own) or "<p>No trial of this budget has a loss to show.</p>"
+    return (
+        f'<section id="budget-{optimum.budget}"><h2>{format_count(optimum.budget)} parameters</h2>'
+        f'<p class="lead">{escape(answer(optimum))}.</p>'
+        f'<div class="figures">{shown}</div>'
+        f"<h3>Can the stopping be trusted?</h3>{_audit(report.audits.get(optimum.budget, ()))}"
+        "</section>"
+    )
+
+
+def _audit(rungs: Sequence[RungAudit]) -> str:
+    if not rungs:
+        return "<p>No trial reached a rung, so there is nothing to audit.</p>"
+    heads = ("rung (tokens)", "finished", "agreement", "lean", "place of the best", "stopped")
+    sentences = "".join(f"<li>{_prose(rung.sentence)}</li>" for rung in rungs)
+    table = _html_table([*heads, "depths cut off"], [_audit_row(rung) for rung in rungs])
+    return (
+        f"<ul>{sentences}</ul><details><summary>Figures of the audit</summary>{table}"
+        '<p class="note">'
+        "Agreement is Kendall's tau between the order at the rung and the order at the end; lean is"
+        " the rank correlation of depth with the places that a trial gains from rung to end, so"
+        " above 0 deep trials are judged too harshly.</p></details>"
+    )
+
+
+def _audit_row(rung: RungAudit) -> list[str]:
+    return [
+        format_count(rung.rung),
+        str(rung.finished),
+        MISSING if rung.agreement is None else f"{rung.agreement:.2f}",
+        MISSING if rung.depth_lean is None else f"{rung.depth_lean:+.2f}",
+        MISSING if rung.place_of_best is None else str(rung.place_of_best),
+        str(rung.stopped),
+        ", ".join(map(str, rung.cut_depths)) or "none",
+    ]
+
+
+def _unsupported(report: Report) -> str:
+    limits = unsupported(report.records, report.optima, report.laws, report.audits)
+    items = "".join(f"<li>{escape(limit)}</li>" for limit in limits)
+    return f"<p>These data do not show</p><ul>{items}</ul>"
+
+
+def _provenance(report: Report) -> str:
+    facts = facts_of(report.records, report.optima, report.versions)
+    known = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v)
+    settings = escape(report.settings) or "not recorded"
+    return f"<dl>{known}</dl><details><summary>Settings</summary><pre>{settings}</pre></details>"

@@ -1,0 +1,56 @@
+"""Where a report's numbers come from, as facts in words."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from search.budget import format_count
+from search.optimum import Optimum
+from search.records import Stage, TrialRecord
+from search.report.words import count_words, counted
+
+COUNT_MEANING = {
+    "total": "every trained parameter",
+    "non-embedding": "every trained parameter but token embedding, positions and unembedding",
+}
+
+
+def facts_of(
+    records: Sequence[TrialRecord], optima: Sequence[Optimum], versions: Mapping[str, str]
+) -> dict[str, str]:
+    """Heading to fact; empty where there is nothing to say."""
+    rules = dict.fromkeys(count_words(optimum) for optimum in optima)
+    return {
+        "Source": f"records.jsonl, {counted(len(records), 'trial')}",
+        "Horizon": "; ".join(
+            f"{own.tokens:,} tokens at {format_count(own.budget)}" for own in optima
+        ),
+        "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
+        **_from_records(records),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+
+
+def _from_records(records: Sequence[TrialRecord]) -> dict[str, str]:
+    if not records:
+        return {}
+    rates = sorted({record.spec.learning_rate for record in records})
+    ended = [record.ended for record in records if record.ended is not None]
+    facts = {
+        f"Seeds, {stage}": _spanned({r.spec.seed for r in records if r.spec.stage is stage})
+        for stage in Stage
+    }
+    facts["Learning rate"] = ", ".join(f"{rate:g}" for rate in rates)
+    facts["First trial started"] = _moment(min(record.started for record in records))
+    if ended:
+        facts["Last trial ended"] = _moment(max(ended))
+    return facts
+
+
+def _spanned(seeds: set[int]) -> str:
+    if not seeds:
+        return ""
+    return f"{len(seeds)} different, {min(seeds)} to {max(seeds)}; tables/trials.csv has each"
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

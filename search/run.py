@@ -1,0 +1,117 @@
+"""`fathom run`: the whole story of a study, from its file to its answer."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from objectives.registry import OBJECTIVES
+from search.conclude import Conclusion, conclude, publish
+from search.conductor import Conductor
+from search.config import ConfigError, StudyConfig, dump, load
+from search.folder import RunFolder, default_tracking_uri, write_atomically
+from search.plan import plan_study, this_machine
+from search.records import read_records
+from search.terminal import Progress
+from search.tracking.store import check as check_address
+from search.tracking.tracker import Tracker
+from search.tuner import run_trials
+
+FREE_TO_CHANGE = {"resources", "tracking"}
+"""Groups of a study file that may differ when a run is resumed: they can't change its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run found, and where it is kept."""
+
+    folder: RunFolder
+    conclusion: Conclusion
+
+
+def run_study(config: StudyConfig, runs: Path, console: Console) -> RunResult:
+    """Search every budget, conclude, report; goes on where an earlier run on the folder stopped.
+
+    Raises:
+        ValueError: before anything is written, when the study can't be run.
+    """
+    folder = RunFolder(runs / config.study)
+    refuse_another_study(config, folder)
+    objective = OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
+    plans = plan_study(config, objective.vocab_size, this_machine(config))
+    check_address(config.tracking.uri or default_tracking_uri(runs))
+    with _locked(folder), _tracker(config, folder, runs) as tracker:
+        write_atomically(folder.config, dump(config))
+        with Progress(config.study, plans, console) as progress:
+            spaces = {plan.budget: plan.shapes for plan in plans}
+            conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial))
+            progress.inherit([*conductor.records, *conductor.live.values()])
+            run_trials(conductor, objective, progress.tick)
+        conclusion = conclude(conductor.records, config)
+        publish(folder, config, conductor.records, conclusion, tracker)
+    return RunResult(folder, conclusion)
+
+
+def report_study(path: Path) -> RunResult:
+    """Conclude again from the records of a run folder, and write the report anew.
+
+    Raises:
+        ConfigError: when the folder is no run folder.
+    """
+    folder = RunFolder(path)
+    if not folder.config.exists():
+        raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
+    config = load(folder.config)
+    with _locked(folder), _tracker(config, folder, path.parent) as tracker:
+        records = read_records(folder.records)
+        conclusion = conclude(records, config)
+        publish(folder, config, records, conclusion, tracker)
+    return RunResult(folder, conclusion)
+
+
+def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
+    """Trials of two different studies in one folder would be compared with each other."""
+    if not folder.config.exists():
+        return
+    before = load(folder.config)
+    changed = [
+        name
+        for name in StudyConfig.model_fields
+        if name not in FREE_TO_CHANGE and getattr(before, name) != getattr(config, name)
+    ]
+    if changed:
+        raise ConfigError(
+            f"{folder.path} holds a study with another `{changed[0]}`; "
+            "give this one another `study` name, or remove that folder"
+        )
+
+
+@contextmanager
+def _locked(folder: RunFolder) -> Iterator[None]:
+    """Hold the folder for this process; a second one is refused with the reason."""
+    folder.create()
+    with (folder.state / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{folder.path} is in use by another `fathom`; wait for it"
+            ) from error
+        yield
+
+
+@contextmanager
+def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tracker]:
+    tracker = Tracker(
+        uri=config.tracking.uri or default_tracking_uri(runs),
+        study=config.study,
+        folder=folder.path,
+        config_text=dump(config),
+    )
+    try:
+        yield tracker
+    finally:
+        tracker.close()

@@ -1,0 +1,159 @@
+"""Optuna draws the shapes of one budget and is told the truth about every trial.
+
+Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn point is snapped to a
+feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
+A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
+diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
+teaches nothing. The study on disk holds ended trials only, so a killed run leaves none RUNNING;
+what runs is known to a copy in memory.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from models.shape import Shape
+from search.config import Sampler, StudyConfig
+from search.records import Outcome, TrialRecord
+from search.space import nearest_shape
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+"""Steps of this size fill an interval evenly, however many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A shape and Optuna's number for it."""
+
+    shape: Shape
+    number: int
+
+
+class ShapeSampler:
+    """The shapes of one budget, one Optuna study of its own."""
+
+    def __init__(
+        self,
+        config: StudyConfig,
+        label: str,
+        shapes: tuple[Shape, ...],
+        database: Path,
+        *,
+        seed: int,
+    ) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._shapes = shapes
+        self._startup = _startup_trials(config, shapes)
+        self._offset = float(np.random.default_rng(seed).random())
+        depths = [shape.depth for shape in shapes]
+        ratios = [shape.ff_ratio for shape in shapes]
+        self._space = {
+            "ln_depth": FloatDistribution(math.log(min(depths)), math.log(max(depths))),
+            "ln_ff_ratio": FloatDistribution(math.log(min(ratios)), math.log(max(ratios))),
+        }
+        # Every budget has a study of its own: one name for all would mix their losses.
+        self.study = optuna.create_study(
+            study_name=f"{config.study}/{label}",
+            storage=f"sqlite:///{database}",
+            load_if_exists=True,
+        )
+        self._live = optuna.create_study(
+            sampler=_build_sampler(config.sampler, self._startup, seed)
+        )
+        self._live.add_trials(self.study.get_trials(deepcopy=False))
+
+    def draw(self, index: int) -> Drawn:
+        """The next shape; `index` counts the exploring trials of the budget from 0."""
+        point = self._stratified(index) if index < self._startup else self._suggest()
+        shape = nearest_shape(
+            self._shapes,
+            depth=math.exp(point["ln_depth"]),
+            ff_ratio=math.exp(point["ln_ff_ratio"]),
+        )
+        return Drawn(shape, self.adopt(shape))
+
+    def adopt(self, shape: Shape) -> int:
+        """Let the sampler know that a shape is being tried; its number."""
+        self._live.enqueue_trial(self._coordinates(shape))
+        return self._live.ask(self._distributions()).number
+
+    def tell(self, number: int, record: TrialRecord) -> None:
+        """Write down what became of a trial."""
+        told = self._frozen(record)
+        self.study.add_trial(told)
+        self._live.tell(number, state=TrialState.FAIL)
+        self._live.add_trial(told)
+
+    def _frozen(self, record: TrialRecord) -> FrozenTrial:
+        state, values = TrialState.FAIL, {}
+        if record.outcome is Outcome.FINISHED:
+            state = TrialState.COMPLETE
+        elif record.outcome in (Outcome.STOPPED, Outcome.DIVERGED):
+            state = TrialState.PRUNED
+        if record.outcome is Outcome.STOPPED:
+            values = record.rungs
+        return create_trial(
+            state=state,
+            value=record.loss,
+            params=self._coordinates(record.spec.shape),
+            distributions=self._distributions(),
+            intermediate_values=values,
+            user_attrs={"trial": record.spec.trial, "outcome": record.outcome},
+        )
+
+    def _coordinates(self, shape: Shape) -> dict[str, float]:
+        return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": math.log(shape.ff_ratio)}
+
+    def _stratified(self, index: int) -> dict[str, float]:
+        """Start-up points: every stratum of log depth once, ratios spread by golden steps.
+
+        Strata are visited in golden order, so that the first few trials already span the range.
+        """
+        order = sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
+        shares = {
+            "ln_depth": (order[index] + 0.5) / self._startup,
+            "ln_ff_ratio": (self._offset + 0.5 + index * GOLDEN) % 1,
+        }
+        return {
+            name: side.low + shares[name] * (side.high - side.low)
+            for name, side in self._space.items()
+        }
+
+    def _suggest(self) -> dict[str, float]:
+        """A point from the sampler; the shape nearest to it is what `adopt` then opens."""
+        probe = self._live.ask(self._distributions())
+        self._live.tell(probe, state=TrialState.FAIL)
+        return probe.params
+
+    def _distributions(self) -> dict[str, BaseDistribution]:
+        return dict(self._space)
+
+
+def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """One shape for every depth: the one nearest to the middle of all ratios, in log."""
+    lowest = min(shape.ff_ratio for shape in shapes)
+    highest = max(shape.ff_ratio for shape in shapes)
+    middle = math.sqrt(lowest * highest)
+    depths = sorted({shape.depth for shape in shapes})
+    return tuple(nearest_shape(shapes, depth=depth, ff_ratio=middle) for depth in depths)
+
+
+def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
+    """Half of the trials, at most one a depth, spread evenly before the model speaks."""
+    if config.sampler is Sampler.RANDOM:
+        return 0
+    return max(1, min(config.trials // 2, len({shape.depth for shape in shapes}), 16))
+
+
+def _build_sampler(sampler: Sampler, startup: int, seed: int) -> optuna.samplers.BaseSampler:
+    if sampler is Sampler.TPE:
+        # The constant liar keeps parallel trials from all asking for the same point.
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
+    if sampler is Sampler.GP:
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+    return optuna.samplers.RandomSampler(seed=seed)

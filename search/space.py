@@ -1,0 +1,179 @@
+"""A budget becomes the finite tuple of shapes that meet it exactly; nothing is ever rejected later.
+
+For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
+budget far closer than solving for d_model: one step of d_ff is one part in thousands.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from models.shape import Positions, Shape
+from search.budget import Budget, format_count
+from search.config import ConfigError, StudyConfig
+
+FEWEST_DEPTHS = 3
+"""An optimum needs a depth on either side."""
+LARGEST_D_MODEL = 2**17
+ROUNDING = 1e-9
+"""So that a ratio such as 1.1 allows 11 for 10, which floating point puts just outside."""
+
+
+def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    """Every shape within the budget's tolerance, by depth and width.
+
+    Raises:
+        ConfigError: when fewer than three depths have a shape; names the nearest budget that works.
+    """
+    shapes = _solve(config, budget, vocab_size)
+    if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
+        raise ConfigError(_explain(config, budget, vocab_size, shapes))
+    return shapes
+
+
+def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -> Shape:
+    """The feasible shape nearest to a point: nearest depth first, then nearest ratio, both in log."""
+    nearest_depth = min({shape.depth for shape in shapes}, key=lambda d: abs(math.log(d / depth)))
+    return min(
+        (shape for shape in shapes if shape.depth == nearest_depth),
+        key=lambda shape: abs(math.log(shape.ff_ratio / ff_ratio)),
+    )
+
+
+def default_head_dim(config: StudyConfig) -> int:
+    """Heads wide enough to be useful and narrow enough that small budgets keep a choice of widths."""
+    smallest = min(config.budgets)
+    if smallest < 1_000_000:
+        return 16
+    return 32 if smallest < 10_000_000 else 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """One d_model: its shapes' parameters are `outside + depth * (block + per_d_ff * d_ff)`."""
+
+    outside: int
+    block: int
+    per_d_ff: int
+    d_ffs: range
+    """The feed-forward widths that the ratios allow, ascending; may be empty."""
+
+    def params(self, depth: int, d_ff: int) -> int:
+        """Parameters of a shape of this width."""
+        return self.outside + depth * (self.block + self.per_d_ff * d_ff)
+
+    def nearest_d_ff(self, depth: int, params: int) -> int:
+        """The allowed feed-forward width whose shape comes nearest to a number of parameters."""
+        wanted = ((params - self.outside) / depth - self.block) / self.per_d_ff
+        index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
+        return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
+
+
+def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    step = _width_step(config)
+    shallowest, deepest = config.space.depth
+    shapes = []
+    for d_model in range(step, LARGEST_D_MODEL, step):
+        width = _width(config, budget, vocab_size, d_model)
+        if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
+            break  # nor does anything wider fit
+        for depth in range(shallowest, deepest + 1) if width.d_ffs else ():
+            d_ff = width.nearest_d_ff(depth, budget.params)
+            if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
+                shapes.append(_shape(config, vocab_size, depth, d_model, d_ff))
+    return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
+
+
+def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:
+    # Three sizes fix what is affine in the depth and in the feed-forward width.
+    one, wider, deeper = (
+        _shape(config, vocab_size, depth, d_model, d_ff).params(budget.count)
+        for depth, d_ff in ((1, 1), (1, 2), (2, 1))
+    )
+    per_d_ff = wider - one
+    multiple = config.space.d_ff_multiple or _default_multiple(config)
+    low, high = (ratio * d_model / multiple for ratio in config.space.ff_ratio)
+    return _Width(
+        outside=2 * one - deeper,
+        block=deeper - one - per_d_ff,
+        per_d_ff=per_d_ff,
+        d_ffs=range(
+            multiple * max(1, math.ceil(low - ROUNDING)),
+            multiple * math.floor(high + ROUNDING) + 1,
+            multiple,
+        ),
+    )
+
+
+def _width_step(config: StudyConfig) -> int:
+    space = config.space
+    if space.n_heads:
+        heads_need = space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
+    else:
+        heads_need = space.head_dim or default_head_dim(config)
+    return math.lcm(heads_need, space.d_model_multiple or _default_multiple(config))
+
+
+def _default_multiple(config: StudyConfig) -> int:
+    """Sizes that hardware likes, except where a budget is so small that each step is a large share."""
+    return 1 if min(config.budgets) < 1_000_000 else 8
+
+
+def _shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
+    space, model = config.space, config.model
+    head_dim = space.head_dim or default_head_dim(config)
+    if space.n_heads:
+        head_dim = d_model // space.n_heads
+    return Shape(
+        depth=depth,
+        d_model=d_model,
+        d_ff=d_ff,
+        n_heads=d_model // head_dim,
+        head_dim=head_dim,
+        vocab_size=vocab_size,
+        context=config.objective.context,
+        gated=model.gated,
+        tied=model.tied,
+        positions=model.positions,
+    )
+
+
+def _explain(
+    config: StudyConfig, budget: Budget, vocab_size: int, shapes: tuple[Shape, ...]
+) -> str:
+    depths = sorted({shape.depth for shape in shapes})
+    found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
+    step = _width_step(config)
+    smallest = _shape(config, vocab_size, config.space.depth[0], step, 1)
+    outside = smallest.params_total - smallest.params_non_embedding
+    cause = ""
+    if budget.count == "total" and outside > budget.params / 4:
+        cause = (
+            f" (the embedding of {vocab_size} tokens alone takes {format_count(outside)} "
+            f"at d_model {step})"
+        )
+    working = _nearest_working(config, budget, vocab_size)
+    remedy = (
+        f"the nearest budget that works is {format_count(working)}"
+        if working
+        else "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
+    )
+    return (
+        f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) has shapes "
+        f"{found}{cause}; {FEWEST_DEPTHS} depths are needed; {remedy}"
+    )
+
+
+def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:
+    """The closest of the budgets 1.1^k away, two significant digits, that has enough depths."""
+    others = set(config.budgets) - {budget.params}
+    for k in range(1, 60):
+        for params in (budget.params * 1.1**k, budget.params / 1.1**k):
+            rounded = int(float(f"{params:.2g}"))
+            if rounded < 1:
+                continue
+            # In the study, because the smallest budget decides what sizes are multiples of.
+            study = config.model_copy(update={"budgets": tuple(sorted(others | {rounded}))})
+            shapes = _solve(study, replace(budget, params=rounded), vocab_size)
+            if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
+                return rounded
+    return None

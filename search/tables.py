@@ -1,0 +1,202 @@
+"""Plans, answers and predictions as tables for people and as JSON for programs."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from models.shape import Shape
+from search.budget import format_count
+from search.config import StudyConfig
+from search.law import Law, Prediction
+from search.optimum import Optimum, Verdict
+from search.plan import BudgetPlan, Machine
+from search.terminal import format_seconds
+
+VERDICT_STYLES = {
+    Verdict.IDENTIFIED: "green",
+    Verdict.PLATEAU: "cyan",
+    Verdict.EDGE: "yellow",
+    Verdict.INSUFFICIENT: "red",
+}
+
+
+def plan_json(plans: tuple[BudgetPlan, ...], *, with_shapes: bool) -> dict[str, Any]:
+    """The plan with the keys of DESIGN section 1."""
+    return {"budgets": [_plan_entry(plan, with_shapes) for plan in plans]}
+
+
+def print_plan(
+    config: StudyConfig, plans: tuple[BudgetPlan, ...], machine: Machine, *, with_shapes: bool
+) -> None:
+    """The plan for people."""
+    console = Console()
+    counted = config.count.value.replace("_", "-")
+    table = _table(
+        f"{config.study}: {counted} parameters",
+        ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
+    )
+    for plan in plans:
+        table.add_row(
+            plan.budget.label,
+            str(len(plan.shapes)),
+            _ranges(plan.depths),
+            f"{plan.worst_count_error:.2%}",
+            f"{plan.exploring}+{plan.confirming}",
+            format_count(plan.budget.tokens),
+            f"{plan.flops:.2g}",
+            format_seconds(3600 * plan.hours),
+        )
+    console.print(table)
+    console.print("[dim]trials: exploring + confirming, which run to the end[/]")
+    for plan in plans:
+        if plan.rungs:
+            console.print(f"{plan.budget.label}: {_rung_words(plan)}", highlight=False)
+    total = format_seconds(3600 * sum(plan.hours for plan in plans))
+    console.print(f"about {total} in all, on {machine.words}", highlight=False)
+    if with_shapes:
+        for plan in plans:
+            console.print(_shape_table(plan))
+
+
+def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
+    """The answer: one line a budget, then why for each verdict."""
+    counted = config.count.value.replace("_", "-")
+    table = _table(
+        f"{config.study}: optimal depth ({counted} parameters)",
+        (
+            "budget",
+            "tokens",
+            "depth",
+            "95 %",
+            "plateau",
+            "d_model",
+            "d_ff/d_model",
+            "loss",
+            "verdict",
+        ),
+    )
+    for optimum in optima:
+        table.add_row(*_optimum_row(optimum))
+    console.print(table)
+    for optimum in optima:
+        console.print(f"{format_count(optimum.budget)}: {optimum.reason}", highlight=False)
+
+
+def print_laws(laws: tuple[Law, ...], console: Console) -> None:
+    """The law across budgets, or nothing."""
+    for law in laws[:1]:
+        formula = (
+            f"ln d_model = {law.a:.3f} + {law.b:.4f} depth"
+            if law.name == "logarithmic"
+            else f"ln depth = {law.a:.3f} + {law.b:.4f} ln params"
+        )
+        console.print(f"law: {formula} ({law.name})", highlight=False)
+
+
+def prediction_json(prediction: Prediction) -> dict[str, Any]:
+    """The prediction with the keys of DESIGN section 1."""
+    return {
+        "params": prediction.params,
+        "law": prediction.law,
+        "depth": prediction.depth,
+        "d_model": prediction.d_model,
+        "interval": list(prediction.interval) if prediction.interval else None,
+        "extrapolated": prediction.extrapolated,
+    }
+
+
+def print_prediction(prediction: Prediction) -> None:
+    """The prediction in a line, and a warning where the law is stretched."""
+    width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
+    interval = ""
+    if prediction.interval:
+        interval = f" (95 %: {prediction.interval[0]:.1f} to {prediction.interval[1]:.1f})"
+    print(
+        f"{format_count(prediction.params)} parameters: "
+        f"depth {prediction.depth:.1f}{interval}{width} by {prediction.law}"
+    )
+    if prediction.extrapolated:
+        print("This size lies outside the range that the law was fitted on.")
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
+    for heading in headings:
+        words = heading in ("depths", "plateau", "verdict")
+        # Of the words, a list of depths may wrap; a verdict may not.
+        table.add_column(
+            heading,
+            justify="left" if words else "right",
+            no_wrap=heading not in ("depths", "plateau"),
+        )
+    return table
+
+
+def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "budget": plan.budget.params,
+        "count": plan.budget.count.value,
+        "tokens": plan.budget.tokens,
+        "shapes": len(plan.shapes),
+        "depths": list(plan.depths),
+        "worst_count_error": plan.worst_count_error,
+        "trials": plan.exploring + plan.confirming,
+        "rungs": [
+            {"tokens": rung.tokens, "arriving": rung.arriving, "surviving": rung.surviving}
+            for rung in plan.rungs
+        ],
+        "flops": plan.flops,
+        "hours": plan.hours,
+    }
+    if with_shapes:
+        entry["shape_list"] = [_shape_entry(shape) for shape in plan.shapes]
+    return entry
+
+
+def _shape_entry(shape: Shape) -> dict[str, int]:
+    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+    return {name: getattr(shape, name) for name in names}
+
+
+def _shape_table(plan: BudgetPlan) -> Table:
+    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+    table = _table(f"{plan.budget.label}: feasible shapes", names)
+    for shape in plan.shapes:
+        table.add_row(*(f"{value:,}" for value in _shape_entry(shape).values()))
+    return table
+
+
+def _rung_words(plan: BudgetPlan) -> str:
+    steps = [
+        f"at {format_count(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
+        for rung in plan.rungs
+    ]
+    return "expected " + ", ".join(steps)
+
+
+def _optimum_row(optimum: Optimum) -> list[str]:
+    shape, interval = optimum.shape, optimum.interval
+    style = VERDICT_STYLES[optimum.verdict]
+    return [
+        format_count(optimum.budget),
+        format_count(optimum.tokens),
+        str(optimum.optimal_depth or "-"),
+        f"{interval[0]}-{interval[1]}" if interval else "-",
+        _ranges(optimum.plateau) or "-",
+        str(shape.d_model) if shape else "-",
+        f"{shape.ff_ratio:.2f}" if shape else "-",
+        f"{optimum.loss:.4f}" if optimum.loss is not None else "-",
+        f"[{style}]{optimum.verdict.value}[/]",
+    ]
+
+
+def _ranges(depths: tuple[int, ...]) -> str:
+    """1-4, 6, 8-12 rather than every number."""
+    parts: list[list[int]] = []
+    for depth in depths:
+        if parts and depth == parts[-1][-1] + 1:
+            parts[-1].append(depth)
+        else:
+            parts.append([depth])
+    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -1,0 +1,1 @@
+"""MLflow's only home: a study mirrored as runs, in the background."""

@@ -1,0 +1,244 @@
+"""What a person reads in MLflow's web page: names, tags, parameters and descriptions. Text only."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from search.budget import format_count
+from search.law import Law
+from search.optimum import Optimum
+from search.records import Outcome, Stage, TrialRecord, TrialSpec
+
+NOTE = "mlflow.note.content"
+"""The tag that MLflow shows as the description."""
+RUN_NOTE_CHARACTERS = 8000
+"""MLflow refuses longer tags of a run."""
+MODE = "?workflowType=machine_learning"
+"""Ends every address; without it MLflow opens on traces of language-model calls."""
+UNDER_WAY = (
+    "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
+)
+
+STATUS = {
+    Outcome.FINISHED: "FINISHED",
+    Outcome.STOPPED: "KILLED",
+    Outcome.DIVERGED: "FAILED",
+    Outcome.OUT_OF_MEMORY: "FAILED",
+    Outcome.FAILED: "FAILED",
+}
+"""MLflow's word for each outcome; the exact one is the tag `outcome`."""
+
+
+def trial_name(spec: TrialSpec) -> str:
+    """Name of a trial's run, for example `1M · depth 4 · d_model 128 · seed 0`."""
+    parts = [
+        format_count(spec.budget),
+        f"depth {spec.shape.depth}",
+        f"d_model {spec.shape.d_model}",
+        f"seed {spec.seed}",
+    ]
+    if spec.rate_scale != 1:
+        parts.append(f"rate x{spec.rate_scale:g}")
+    if spec.stage is Stage.CONFIRM:
+        parts.append("confirm")
+    return " · ".join(parts)
+
+
+def trial_params(spec: TrialSpec) -> dict[str, str]:
+    """What fixes a trial; never changes, as MLflow's parameters may not."""
+    shape = spec.shape
+    params = {
+        "budget": spec.budget,
+        "count": spec.count,
+        "horizon_tokens": spec.horizon_tokens,
+        "stage": spec.stage,
+        "depth": shape.depth,
+        "d_model": shape.d_model,
+        "d_ff": shape.d_ff,
+        "ff_ratio": f"{shape.ff_ratio:.4g}",
+        "n_heads": shape.n_heads,
+        "head_dim": shape.head_dim,
+        "params_total": shape.params_total,
+        "params_non_embedding": shape.params_non_embedding,
+        "seed": spec.seed,
+        "learning_rate": spec.learning_rate,
+        "rate_scale": spec.rate_scale,
+        "may_stop": spec.may_stop,
+    }
+    return {key: str(value) for key, value in params.items()}
+
+
+def trial_tags(record: TrialRecord) -> dict[str, str]:
+    """What to filter trials by; `outcome` and `reason` follow the trial."""
+    outcome = record.outcome.value if record.outcome else "running"
+    return {
+        "outcome": outcome,
+        "reason": record.reason[:RUN_NOTE_CHARACTERS],
+        "stage": record.spec.stage.value,
+        "depth": str(record.spec.shape.depth),
+        "budget": format_count(record.spec.budget),
+        "trial": record.spec.trial,
+        NOTE: f"**{outcome}** {record.reason}".strip()[:RUN_NOTE_CHARACTERS],
+    }
+
+
+def summary_metrics(record: TrialRecord) -> dict[str, float]:
+    """A trial as a whole; what is not known is left out."""
+    metrics = {
+        "final_loss": record.loss,
+        "step_seconds": record.step_seconds,
+        "tokens_per_second": record.tokens_per_second,
+        "setup_seconds": record.setup_seconds,
+        "peak_memory_bytes": record.peak_memory_bytes,
+        "train_flops_per_token": record.spec.shape.train_flops_per_token,
+    }
+    return {key: float(value) for key, value in metrics.items() if value is not None}
+
+
+def budget_name(optimum: Optimum) -> str:
+    """Name of a concluded budget's run, for example `1M → depth 6`."""
+    label = format_count(optimum.budget)
+    if optimum.optimal_depth is None:
+        return f"{label} → {optimum.verdict}"
+    return f"{label} → depth {optimum.optimal_depth}"
+
+
+def budget_params(spec: TrialSpec) -> dict[str, str]:
+    """What fixes a budget."""
+    return {
+        "budget": str(spec.budget),
+        "count": spec.count.value,
+        "horizon_tokens": str(spec.horizon_tokens),
+    }
+
+
+def budget_metrics(optimum: Optimum) -> dict[str, float]:
+    """The answer of a budget as numbers, to sort and plot by."""
+    low, high = optimum.interval or (None, None)
+    shape = optimum.shape
+    metrics = {
+        "optimal_depth": optimum.optimal_depth,
+        "interval_low": low,
+        "interval_high": high,
+        "d_model": shape.d_model if shape else None,
+        "ff_ratio": shape.ff_ratio if shape else None,
+        "loss": optimum.loss,
+        "seed_noise": optimum.noise,
+        **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
+    }
+    return {key: float(value) for key, value in metrics.items() if value is not None}
+
+
+def budget_tags(optimum: Optimum) -> dict[str, str]:
+    """The answer of a budget as words. Tags, since a resumed study may change its answer."""
+    return {
+        "verdict": optimum.verdict.value,
+        "reason": optimum.reason[:RUN_NOTE_CHARACTERS],
+        "optimal_depth": str(optimum.optimal_depth or ""),
+        "interval": _interval(optimum),
+        "plateau": ", ".join(map(str, optimum.plateau)),
+        NOTE: fitted([f"# {headline(optimum)}", optimum.reason, _shape(optimum), _depths(optimum)]),
+    }
+
+
+def headline(optimum: Optimum) -> str:
+    """The answer of a budget in one line."""
+    size = f"{format_count(optimum.budget)} {optimum.count.value.replace('_', '-')} parameters"
+    horizon = f"after {format_count(optimum.tokens)} tokens"
+    if optimum.optimal_depth is None:
+        return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"
+    interval = f", 95 % interval {_interval(optimum)}" if optimum.interval else ""
+    return f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict}{interval}), {horizon}"
+
+
+def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:
+    """The answers in the list of runs."""
+    found = (o for o in optima if o.optimal_depth is not None)
+    depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
+    return {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
+
+
+def law_line(law: Law) -> str:
+    """A fitted law in one line."""
+    formula = (
+        "ln d_model = a + b·depth" if law.name == "logarithmic" else "ln depth = a + b·ln params"
+    )
+    error = law.leave_one_out_error
+    judged = "" if error is None else f"; leave-one-out error of ln depth {error:.3f}"
+    return f"- {law.name}: {formula}, a = {law.a:.4g}, b = {law.b:.4g}{judged}"
+
+
+def study_note(
+    optima: Sequence[Optimum],
+    laws: Sequence[Law],
+    table_markdown: str,
+    *,
+    files: Sequence[tuple[Path, str]],
+    page: str,
+    run_id: str,
+) -> str:
+    """Description of a study's run: answers, figure, YAML; `files` are local paths and names."""
+    answers = "\n".join(f"- **{headline(optimum)}**" for optimum in optima)
+    law_lines = "\n".join(law_line(law) for law in laws)
+    names = [name for _, name in files]
+    pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_depth_first)
+    return fitted(
+        [
+            f"## Best depth\n\n{answers or 'Nothing has finished yet.'}",
+            # An address relative to the page, so that it holds on any server that has the run.
+            *(f"![{n}](get-artifact?path={n}&run_uuid={run_id})" for n in pictures[:1]),
+            table_markdown,
+            f"## Law\n\n{law_lines}" if laws else "",
+            "## Files\n\n" + "\n".join(f"- [{n}]({page}/artifacts/{n}{MODE})" for n in names)
+            if names
+            else "",
+            *(
+                f"## {name}\n\n```yaml\n{path.read_text()}```"
+                for path, name in files
+                if name == "best.yaml"
+            ),
+        ]
+    )
+
+
+def experiment_note(optima: Sequence[Optimum], page: str) -> str:
+    """Description of an experiment. Lists show its beginning only, and its own page one line."""
+    answers = ", ".join(f"{budget_name(o)} ({_interval(o) or o.verdict})" for o in optima)
+    lines = "\n".join(f"- {headline(optimum)}" for optimum in optima)
+    return f"{answers or 'No answer yet'}: [table, figures and YAML]({page}{MODE})\n\n{lines}"
+
+
+def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:
+    """The sections that fit whole, in order; a table or a YAML cut short would mislead."""
+    note = ""
+    for section in sections:
+        longer = f"{note}\n\n{section}" if note else section
+        if section and len(longer) <= limit:
+            note = longer
+    return note
+
+
+def _depth_first(name: str) -> bool:
+    return "depth" not in name
+
+
+def _interval(optimum: Optimum) -> str:
+    return f"{optimum.interval[0]}–{optimum.interval[1]}" if optimum.interval else ""  # noqa: RUF001
+
+
+def _shape(optimum: Optimum) -> str:
+    shape = optimum.shape
+    if shape is None:
+        return ""
+    return (
+        f"Best shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"ff_ratio {shape.ff_ratio:.3g}, n_heads {shape.n_heads}, head_dim {shape.head_dim}"
+    )
+
+
+def _depths(optimum: Optimum) -> str:
+    head = "| depth | loss (nats/token) | standard error | trials |\n|---:|---:|---:|---:|\n"
+    rows = (
+        f"| {d.depth} | {d.loss:.4f} | {d.standard_error:.4f} | {d.trials} |"
+        for d in optimum.depths
+    )
+    return head + "\n".join(rows) if optimum.depths else ""

@@ -1,0 +1,299 @@
+"""A study in MLflow: a run for the study, a child for each budget, a grandchild for each trial.
+
+Every run carries a key, by which it is found again after a restart, so writing anything twice
+leaves what writing it once does.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from getpass import getuser
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Run as MlflowRun
+
+from search.budget import format_count
+from search.law import Law
+from search.optimum import Optimum
+from search.records import CurvePoint, TrialRecord
+from search.tracking import pages as pages
+
+STUDY_TAG = "fathom.study"
+"""On every run: which start of which study. On the experiment: that Fathom made it."""
+NODE_TAG = "fathom.node"
+"""On every run: `study`, `budget/NUMBER` or `trial/NAME`."""
+WRITTEN_TAG = "fathom.tokens_written"
+"""On a trial's run: tokens of the last curve point written, in the same batch as the point."""
+STUDY_NODE = "study"
+BATCH_POINTS = 100
+"""Curve points a request; MLflow takes 1000 metrics."""
+PAGE_RUNS = 1000
+"""Runs a request when looking what exists."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Run:
+    """What is known of a run on the server."""
+
+    run_id: str
+    status: str
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What a study has found so far."""
+
+    optima: tuple[Optimum, ...]
+    laws: tuple[Law, ...]
+    table_markdown: str
+    artifacts: tuple[Path, ...]
+
+
+class StudyRuns:
+    """The runs of one study on one server. Any call may raise; a new object finds all again."""
+
+    def __init__(
+        self, client: MlflowClient, *, study: str, key: str, folder: Path, artifacts: str | None
+    ) -> None:
+        self._client, self._study, self._key, self._folder = client, study, key, folder
+        self._experiment = self._find_or_create_experiment(artifacts)
+        self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
+
+    def write_study(self, config_text: str) -> None:
+        """The study's run and the file it was started with."""
+        run = self._study_run()
+        self._client.log_text(run.run_id, config_text, "config.yaml")
+
+    def write_trial(self, record: TrialRecord) -> None:
+        """Whatever of a trial is not there yet."""
+        spec = record.spec
+        run = self._known.get(f"trial/{spec.trial}")
+        if run is not None and _is_complete(run, record):
+            return
+        parent = self._find_or_create(
+            f"budget/{spec.budget}",
+            name=format_count(spec.budget),
+            parent=self._study_run(),
+            started=record.started,
+        )
+        self._reopen(parent)
+        self._update(parent, params=pages.budget_params(spec))
+        run = self._find_or_create(
+            f"trial/{spec.trial}",
+            name=pages.trial_name(spec),
+            parent=parent,
+            started=record.started,
+        )
+        if record.outcome is None:
+            self._reopen(run)
+        self._update(run, params=pages.trial_params(spec))
+        self._write_curve(run, record.curve)
+        self._update(
+            run,
+            metrics=pages.summary_metrics(record) if record.outcome else {},
+            tags=pages.trial_tags(record),
+            time_seconds=record.ended or record.started,
+        )
+        if record.outcome is not None:
+            self._end(run, pages.STATUS[record.outcome], record.ended)
+
+    def write_conclusion(self, conclusion: Conclusion) -> None:
+        """The answers: on each budget's run, on the study's run, and on the experiment."""
+        for optimum in conclusion.optima:
+            self._write_optimum(optimum)
+        study = self._study_run()
+        page = f"#/experiments/{self._experiment}/runs/{study.run_id}"
+        files = [(path, self._artifact_name(path)) for path in conclusion.artifacts]
+        note = pages.study_note(
+            conclusion.optima,
+            conclusion.laws,
+            conclusion.table_markdown,
+            files=files,
+            page=page,
+            run_id=study.run_id,
+        )
+        self._update(study, tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
+        if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
+            note = pages.experiment_note(conclusion.optima, page)
+            self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
+        self._client.log_text(study.run_id, conclusion.table_markdown, "optima.md")
+        for path, name in files:
+            self._client.log_artifact(study.run_id, str(path), name.rpartition("/")[0] or None)
+
+    def end(self, *, concluded: bool) -> None:
+        """Leave no run open. What was cut short opens again when the study goes on."""
+        for node, run in self._known.items():
+            if run.status != "RUNNING":
+                continue
+            is_trial = node.startswith("trial/")
+            if is_trial:
+                self._update(run, tags={"outcome": "interrupted", pages.NOTE: "**interrupted**"})
+            self._end(run, "FINISHED" if concluded and not is_trial else "KILLED", None)
+
+    def _write_optimum(self, optimum: Optimum) -> None:
+        run = self._find_or_create(
+            f"budget/{optimum.budget}",
+            name=pages.budget_name(optimum),
+            parent=self._study_run(),
+            started=time.time(),
+        )
+        self._update(run, metrics=pages.budget_metrics(optimum), tags=pages.budget_tags(optimum))
+        if run.name != (name := pages.budget_name(optimum)):
+            self._client.update_run(run.run_id, name=name)
+            run.name = name
+
+    def _write_curve(self, run: Run, curve: Sequence[CurvePoint]) -> None:
+        """The points past the last one written; a resumed trial repeats none of the earlier."""
+        written = int(run.tags.get(WRITTEN_TAG, "0"))
+        ahead = (point for point in curve if point.tokens > written)
+        while batch := list(islice(ahead, BATCH_POINTS)):
+            tag = RunTag(WRITTEN_TAG, str(batch[-1].tokens))
+            metrics = [metric for point in batch for metric in _point_metrics(point)]
+            self._client.log_batch(run.run_id, metrics=metrics, tags=[tag])
+            run.tags[WRITTEN_TAG] = tag.value
+
+    def _update(
+        self,
+        run: Run,
+        *,
+        metrics: Mapping[str, float] | None = None,
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+        time_seconds: float | None = None,
+    ) -> None:
+        """Write what differs from what is there, in one request, or in none."""
+        stamp = _milliseconds(time_seconds or time.time())
+        new_metrics = _news(metrics or {}, run.metrics)
+        new_params = _news(params or {}, run.params)
+        new_tags = _news(tags or {}, run.tags)
+        if not (new_metrics or new_params or new_tags):
+            return
+        self._client.log_batch(
+            run.run_id,
+            metrics=[Metric(key, value, stamp, 0) for key, value in new_metrics.items()],
+            params=[Param(key, value) for key, value in new_params.items()],
+            tags=[RunTag(key, value) for key, value in new_tags.items()],
+        )
+        run.metrics |= new_metrics
+        run.params |= new_params
+        run.tags |= new_tags
+
+    def _study_run(self) -> Run:
+        run = self._known.get(STUDY_NODE)
+        if run is None:
+            tags = {pages.NOTE: pages.UNDER_WAY}
+            run = self._create(STUDY_NODE, name=self._study, tags=tags, started=time.time())
+        self._reopen(run)
+        return run
+
+    def _find_or_create(self, node: str, *, name: str, parent: Run, started: float) -> Run:
+        if node in self._known:
+            return self._known[node]
+        tags = {"mlflow.parentRunId": parent.run_id}
+        return self._create(node, name=name, tags=tags, started=started)
+
+    def _create(self, node: str, *, name: str, tags: dict[str, str], started: float) -> Run:
+        tags |= {
+            STUDY_TAG: self._key,
+            NODE_TAG: node,
+            "mlflow.user": getuser(),
+            "mlflow.source.name": "fathom",
+            "mlflow.source.type": "LOCAL",
+        }
+        created = self._client.create_run(
+            self._experiment, start_time=_milliseconds(started), tags=tags, run_name=name
+        )
+        self._known[node] = _known(created)
+        return self._known[node]
+
+    def _reopen(self, run: Run) -> None:
+        if run.status != "RUNNING":
+            self._client.update_run(run.run_id, status="RUNNING")
+            run.status = "RUNNING"
+
+    def _end(self, run: Run, status: str, ended: float | None) -> None:
+        stamp = _milliseconds(ended or time.time())
+        self._client.set_terminated(run.run_id, status=status, end_time=stamp)
+        run.status = status
+
+    def _existing(self) -> Iterator[Run]:
+        query, token = f"tags.`{STUDY_TAG}` = '{self._key}'", None
+        while True:
+            found = self._client.search_runs(
+                [self._experiment], query, max_results=PAGE_RUNS, page_token=token
+            )
+            yield from map(_known, found)
+            token = found.token
+            if not token:
+                return
+
+    def _find_or_create_experiment(self, artifacts: str | None) -> str:
+        found = self._client.get_experiment_by_name(self._study)
+        if found is None:
+            tags = {
+                STUDY_TAG: self._study,
+                pages.NOTE: pages.UNDER_WAY,
+                # Else MLflow guesses, and may open the page on traces of language-model calls.
+                "mlflow.experimentKind": "custom_model_development",
+            }
+            return self._client.create_experiment(self._study, artifacts, tags)
+        if found.lifecycle_stage != "active":
+            self._client.restore_experiment(found.experiment_id)
+        return found.experiment_id
+
+    def _artifact_name(self, path: Path) -> str:
+        """Name inside the run: as in the run folder."""
+        inside = path.is_relative_to(self._folder)
+        return path.relative_to(self._folder).as_posix() if inside else path.name
+
+
+def _known(run: MlflowRun) -> Run:
+    return Run(
+        run.info.run_id,
+        run.info.status,
+        run.info.run_name or "",
+        dict(run.data.tags),
+        dict(run.data.params),
+        dict(run.data.metrics),
+    )
+
+
+def _is_complete(run: Run, record: TrialRecord) -> bool:
+    return (
+        record.outcome is not None
+        and run.status == pages.STATUS[record.outcome]
+        and run.tags.get("outcome") == record.outcome.value
+        and run.tags.get(WRITTEN_TAG, "0") == str(record.tokens)
+    )
+
+
+def _point_metrics(point: CurvePoint) -> Iterator[Metric]:
+    """Steps are tokens: at equal tokens trials compare. The time is the evaluation's own.
+
+    What is not finite is left out: MLflow's page hides a metric, curve and all, whose last value is
+    not a number, and stores an infinity as the largest float.
+    """
+    values = {"loss": point.loss, "train_loss": point.train_loss, **point.metrics}
+    stamp = _milliseconds(point.time)
+    for key, value in values.items():
+        if math.isfinite(value):
+            yield Metric(key, value, stamp, point.tokens)
+
+
+def _news(values: Mapping[str, T], known: Mapping[str, T]) -> dict[str, T]:
+    return {key: value for key, value in values.items() if known.get(key) != value}
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,129 @@
+"""MLflow's web page on the store that the runs used, for this machine only."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from typing import IO
+
+from mlflow.exceptions import MlflowException
+
+from search.tracking import store as store
+from search.tracking.pages import MODE
+from search.tracking.runs import STUDY_TAG
+
+STOP_SECONDS = 10.0
+"""What the server gets to end by itself."""
+SERVER_SETTINGS = {
+    # Nine more processes, for services that no study uses.
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+}
+
+
+def open_ui(
+    uri: str, *, host: str = "127.0.0.1", port: int = 5000, say: Callable[[str], None] = print
+) -> None:
+    """Serve the page until Ctrl-C, saying where each study stands; a server has its own page.
+
+    Raises:
+        TrackingError: when the address cannot be used, or there is no store yet.
+        ValueError: when the port is taken, or the server does not start.
+    """
+    store.settle()
+    store.check(uri)
+    if uri.startswith(("http:", "https:")):
+        base = store.without_credentials(uri).rstrip("/")
+    else:
+        base = f"http://{host}:{port}"
+        path = store.sqlite_path(uri)
+        if path is not None and not path.exists():
+            raise store.TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
+        _check_port(host, port)
+    addresses = [f"{name}: {base}/{page}" for name, page in _study_pages(uri)]
+    if uri.startswith(("http:", "https:")):
+        say("\n".join([f"MLflow's own page is at {base}", *addresses]))
+        return
+    with tempfile.TemporaryFile() as output, _start(uri, host, port, output) as server:
+        try:
+            _wait_until_ready(server, host, port, output)
+            say("\n".join([f"MLflow is at {base} (Ctrl-C ends it)", *addresses]))
+            server.wait()
+        except KeyboardInterrupt:
+            say("Stopped.")
+        finally:
+            _stop(server)
+
+
+def _study_pages(uri: str) -> list[tuple[str, str]]:
+    """Name and address of every study, the latest first."""
+    try:
+        found = store.connect(uri).search_experiments(order_by=["last_update_time DESC"])
+    except MlflowException as error:
+        raise store.TrackingError(
+            f"`fathom ui` needs a store that answers, got {store.without_credentials(uri)} "
+            f"({store.first_line(error)}); start it or change `tracking.uri`"
+        ) from None
+    return [
+        (experiment.name, f"#/experiments/{experiment.experiment_id}/runs{MODE}")
+        for experiment in found
+        if STUDY_TAG in experiment.tags
+    ]
+
+
+def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
+    return subprocess.Popen(
+        [*command, "--host", host, "--port", str(port)],
+        # Not on the command line, where every user of the machine could read a password in it.
+        env=os.environ | SERVER_SETTINGS | {"MLFLOW_BACKEND_STORE_URI": uri},
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        # A group of its own, so that all its processes end together.
+        start_new_session=True,
+    )
+
+
+def _wait_until_ready(
+    server: subprocess.Popen[bytes], host: str, port: int, output: IO[bytes]
+) -> None:
+    while server.poll() is None:
+        connection = HTTPConnection(host, port, timeout=5)
+        try:
+            connection.request("GET", "/health")
+            connection.getresponse()
+        except (OSError, HTTPException):
+            time.sleep(0.2)
+        else:
+            return
+        finally:
+            connection.close()
+    output.seek(0)
+    last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
+    raise ValueError(f"MLflow's server ended by itself: {store.without_credentials(last)}")
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    if server.poll() is not None:
+        return
+    os.killpg(server.pid, signal.SIGTERM)
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+def _check_port(host: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ValueError(
+                f"`fathom ui` needs a free port, got {host}:{port} ({error.strerror}); "
+                "choose another with --port"
+            ) from None

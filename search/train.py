@@ -1,0 +1,177 @@
+"""Train one model on one objective and yield what is measured. Torch only: no Ray, no MLflow.
+
+The loop reads nothing but its arguments, draws no random number (a batch is a function of seed and
+step) and never waits for the device inside a step, so that it can be run, resumed bit-identically
+and timed on any machine that has torch.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.optim import build_optimizer, rate_at, set_learning_rate
+from models.parametrization import Parametrization
+from models.shape import Shape
+from models.transformer import Transformer
+from objectives.objective import Objective
+
+HOPELESS_NATS = 1.0
+"""Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
+starter was seen 0.13 above it at its first evaluation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainPlan:
+    """How a trial trains; durations in optimizer steps."""
+
+    steps: int
+    batch_size: int
+    """Sequences a step."""
+    learning_rate: float
+    """Peak rate at the base shape of the parametrization."""
+    warmup_steps: int
+    cooldown_steps: int
+    weight_decay: float
+    betas: tuple[float, float]
+    eps: float
+    grad_clip: float
+    evaluation_steps: tuple[int, ...]
+    """Steps after which the model is evaluated, ascending; the last is `steps`."""
+    bfloat16: bool
+    """Autocast to bfloat16 (on an accelerator that has it)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one evaluation saw."""
+
+    step: int
+    loss: float
+    """Held-out loss, nats per token."""
+    train_loss: float
+    """Mean over the steps since the last evaluation."""
+    train_seconds: float
+    """Time in training steps since training began, evaluations excluded."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    diverged: str = ""
+    """Why this counts as divergence; empty when it does not."""
+
+
+class Training:
+    """A model, its optimizer and how far they have come: all that a checkpoint holds."""
+
+    def __init__(
+        self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        with torch.device("meta"):
+            model = Transformer(shape, parametrization)
+        self.model = model.to_empty(device=device)
+        self.model.reset_tables()
+        self.model.initialise(torch.Generator(device).manual_seed(seed))
+        self.optimizer = build_optimizer(
+            self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps
+        )
+        self.step = 0
+        self.train_seconds = 0.0
+        self.device = device
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on as if nothing had happened."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "train_seconds": self.train_seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a state saved by `state_dict`."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+        self.train_seconds = state["train_seconds"]
+
+
+def train(
+    training: Training, objective: Objective, plan: TrainPlan, *, seed: int
+) -> Iterator[Measurement]:
+    """Go on from `training.step` to the end, yielding at every evaluation step.
+
+    Between two measurements `training` may be saved; a diverged measurement is the last one.
+    """
+    for goal in plan.evaluation_steps:
+        if goal <= training.step:
+            continue
+        began = time.perf_counter()
+        train_loss = _advance(training, objective, plan, goal=goal, seed=seed)
+        training.train_seconds += time.perf_counter() - began
+        training.model.eval()
+        with _autocast(training.device, plan):
+            metrics = objective.evaluate(training.model)
+        training.model.train()
+        loss = metrics.pop("loss")
+        diverged = _divergence(
+            loss, train_loss, objective.chance_loss, warm=goal > plan.warmup_steps
+        )
+        yield Measurement(
+            step=goal,
+            loss=loss,
+            train_loss=train_loss,
+            train_seconds=training.train_seconds,
+            metrics=metrics,
+            diverged=diverged,
+        )
+        if diverged:
+            return
+
+
+def _advance(
+    training: Training, objective: Objective, plan: TrainPlan, *, goal: int, seed: int
+) -> float:
+    """Train up to a step; the mean training loss on the way, read from the device once."""
+    model, optimizer = training.model, training.optimizer
+    total = torch.zeros((), device=training.device)
+    first = training.step
+    for step in range(first, goal):
+        share = rate_at(
+            step,
+            steps=plan.steps,
+            warmup_steps=plan.warmup_steps,
+            cooldown_steps=plan.cooldown_steps,
+        )
+        set_learning_rate(optimizer, plan.learning_rate * share)
+        batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
+        with _autocast(training.device, plan):
+            loss = objective.loss(model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.grad_clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        total += loss.detach()
+    training.step = goal
+    return _mean(total, goal - first)
+
+
+def _mean(total: Tensor, count: int) -> float:
+    return float(total) / count
+
+
+def _divergence(loss: float, train_loss: float, chance_loss: float, *, warm: bool) -> str:
+    if not (math.isfinite(loss) and math.isfinite(train_loss)):
+        return f"the loss is not finite (held out {loss}, training {train_loss})"
+    if warm and loss > chance_loss + HOPELESS_NATS:
+        return f"the loss {loss:.3f} is far above {chance_loss:.3f}, that of a guess"
+    return ""
+
+
+def _autocast(device: torch.device, plan: TrainPlan) -> contextlib.AbstractContextManager[object]:
+    if plan.bfloat16:
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()

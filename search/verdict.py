@@ -1,0 +1,134 @@
+"""What a study can say about a budget, in one of four words and one sentence."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+import numpy as np
+
+from search.evidence import Evidence
+from search.records import Outcome, TrialRecord
+
+PLATEAU_WIDTH = 0.005
+"""Nats; losses closer than this are the same for practical ends."""
+MOST_SEEDS = 12
+"""More confirming seeds than this are no advice: a longer horizon separates depths for less."""
+EDGE_SHARE = 0.25
+"""The optimum may lie beyond an end of the range where this share of the draws is lowest."""
+
+
+class Verdict(StrEnum):
+    """What a study can say about a budget; the last two say what to run next."""
+
+    IDENTIFIED = "identified"
+    PLATEAU = "plateau"
+    EDGE = "edge"
+    INSUFFICIENT = "insufficient"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where the lowest point was found."""
+
+    depth: int
+    interval: tuple[int, int]
+    """95 %, whole depths."""
+    shallow_share: float
+    """Share of the draws that are lowest at the shallow end of the tested range."""
+    deep_share: float
+
+
+def judge(
+    records: Sequence[TrialRecord],
+    evidence: Evidence,
+    location: Location | None,
+    plateau: Sequence[int],
+) -> tuple[Verdict, str]:
+    """The verdict on one budget and its reason; no location means fewer than three depths.
+
+    Flat comes before edge, because the ends of a flat range win by chance.
+    """
+    tested = [own.depth for own in evidence.depths]
+    if location is None:
+        return Verdict.INSUFFICIENT, _too_few(tested)
+    if len(tested) - len(plateau) <= len(tested) // 5:
+        return _flat_or_noisy(evidence, plateau)
+    if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
+        return Verdict.EDGE, _go_shallower(records, tested[0])
+    if location.depth == tested[-1] or location.deep_share >= EDGE_SHARE:
+        return Verdict.EDGE, _go_deeper(records, tested[-1])
+    if location.interval == (tested[0], tested[-1]):
+        return Verdict.INSUFFICIENT, _more_seeds(evidence)
+    low, high = location.interval
+    return Verdict.IDENTIFIED, (
+        f"the 95 % interval, {low} to {high}, is narrower than the range of depths that finished, "
+        f"{tested[0]} to {tested[-1]}"
+    )
+
+
+def _flat_or_noisy(evidence: Evidence, plateau: Sequence[int]) -> tuple[Verdict, str]:
+    """Without a repeated trial, or with errors wider than a plateau, flat is not what was seen."""
+    if evidence.degrees_of_freedom == 0:
+        return Verdict.INSUFFICIENT, (
+            "no shape finished with two seeds, so depth can't be told from noise; "
+            "set `confirm.seeds: 3`"
+        )
+    if float(np.median([own.standard_error for own in evidence.depths])) > PLATEAU_WIDTH:
+        return Verdict.INSUFFICIENT, _more_seeds(evidence)
+    return Verdict.PLATEAU, (
+        f"depths {', '.join(map(str, plateau))} can't be told apart by {PLATEAU_WIDTH} nats; "
+        f"the shallowest, {plateau[0]}, is the cheapest to serve"
+    )
+
+
+def _more_seeds(evidence: Evidence) -> str:
+    """Enough seeds that two standard errors of a depth are as wide as a plateau."""
+    seeds = max(3, ceil((2 * evidence.noise / PLATEAU_WIDTH) ** 2))
+    remedy = (
+        f"set `confirm.seeds: {seeds}`"
+        if seeds <= MOST_SEEDS
+        else f"raise `tokens`, as it would take {seeds} seeds"
+    )
+    return f"seeds differ by {evidence.noise:.4f} nats, which hides how depths differ; {remedy}"
+
+
+def _too_few(tested: Sequence[int]) -> str:
+    finished = ", ".join(map(str, tested)) or "none"
+    return (
+        f"a curve needs three depths that finished, got {finished}; "
+        "raise `confirm.depths` or widen `space.depth`"
+    )
+
+
+def _go_shallower(records: Sequence[TrialRecord], end: int) -> str:
+    if end == 1:
+        return "depth 1 is best and no shallower model exists; raise `budgets` or `tokens`"
+    beyond = [record for record in records if record.spec.shape.depth < end]
+    return _unfinished(beyond, end) or (
+        f"the best depth may lie below the shallowest tested, {end}; "
+        f"set `space.depth: [{max(1, end // 4)}, {2 * end}]`"
+    )
+
+
+def _go_deeper(records: Sequence[TrialRecord], end: int) -> str:
+    beyond = [record for record in records if record.spec.shape.depth > end]
+    return _unfinished(beyond, end) or (
+        f"the best depth may lie above the deepest tested, {end}; "
+        f"set `space.depth: [{max(1, end // 2)}, {4 * end}]`"
+    )
+
+
+def _unfinished(beyond: Sequence[TrialRecord], end: int) -> str:
+    """Why the depths beyond an end say nothing, when they were tried; else empty."""
+    outcomes = Counter(record.outcome for record in beyond if record.outcome)
+    if not outcomes:
+        return ""
+    ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+    remedy = (
+        "raise `confirm.depths`"
+        if outcomes[Outcome.STOPPED]
+        else "see the reasons of those trials, or lower `train.learning_rate`"
+    )
+    return f"the best depth may lie beyond {end}, where no trial finished ({ended}); {remedy}"

@@ -1,0 +1,51 @@
+"""What every test stands on: one thread, no screen, no telemetry, and an environment of its own."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+FOREIGN = ("AWS_", "FATHOM_", "MLFLOW_", "OPTUNA_", "RAY_")
+"""Prefixes of variables that would let the developer's own settings into a test."""
+
+SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MPLBACKEND": "Agg",
+    # Small models on a shared machine: a second thread costs more than it brings.
+    "OMP_NUM_THREADS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_configure() -> None:
+    """Before any test module, hence before the libraries that read these once."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN):
+            del os.environ[name]
+    os.environ.update(SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Undo what a test, or a library under it, wrote into the environment: MLflow and Ray do."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def has_gpu() -> bool:
+    # Here, because torch reads the number of threads once, and takes a second that few tests owe.
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and not has_gpu():
+        pytest.skip("needs a CUDA device")
+    if item.get_closest_marker("browser") and not any(map(shutil.which, CHROMIUM)):
+        pytest.skip("needs Chromium on the PATH")

@@ -1,0 +1,113 @@
+"""The coordinate check: how far activations move in the first steps, against the size of a model.
+
+A parametrization carries a learning rate over a size when the moves neither grow nor vanish with
+it (Yang & Hu 2021; Dey et al. 2025). The moves are measured after real steps of the real optimizer.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from statistics import fmean
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.optim import build_optimizer, set_learning_rate
+from models.parametrization import Parametrization
+from models.shape import Shape
+from models.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinates:
+    """Root mean square of one element: of an activation, or of how far it has moved."""
+
+    stream: float
+    """Residual stream behind the last block."""
+    features: float
+    """The same behind the final norm."""
+    logits: float
+
+    @classmethod
+    def mean(cls, several: Sequence[Self]) -> Self:
+        """Element by element."""
+        names = [field.name for field in fields(cls)]
+        return cls(**{name: fmean(getattr(one, name) for one in several) for name in names})
+
+
+Activations = tuple[Tensor, Tensor, Tensor]
+
+
+def coordinates(
+    shape: Shape,
+    parametrization: Parametrization,
+    *,
+    learning_rate: float,
+    steps: int,
+    seeds: Sequence[int],
+) -> tuple[Coordinates, ...]:
+    """Sizes at the start, then for every step the sizes of what has changed since; mean of seeds."""
+    runs = [_moves(shape, parametrization, learning_rate, steps, seed) for seed in seeds]
+    return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
+
+
+def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Exponent of the power law through the points: 0 when the values do not follow the size."""
+    x, y = ([math.log(number) for number in numbers] for numbers in (sizes, values))
+    middle = fmean(x)
+    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum(
+        (a - middle) ** 2 for a in x
+    )
+
+
+def _moves(
+    shape: Shape, parametrization: Parametrization, learning_rate: float, steps: int, seed: int
+) -> list[Coordinates]:
+    model = Transformer(shape, parametrization)
+    model.initialise(torch.Generator().manual_seed(seed))
+    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
+    set_learning_rate(optimizer, learning_rate)
+    tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
+    start = _activations(model, tokens)
+    moves = [_sizes(start)]
+    for _ in range(steps):
+        logits = model(tokens[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        now = _activations(model, tokens)
+        moves.append(_sizes(tuple(a - b for a, b in zip(now, start, strict=True))))
+    return moves
+
+
+def _tokens(shape: Shape, generator: torch.Generator) -> Tensor:
+    """Sequences in which four tokens of five follow from the one before."""
+    batch, length, vocab = 4, shape.context + 1, shape.vocab_size
+    follower = torch.randperm(vocab, generator=generator)
+    tokens = torch.randint(vocab, (batch, length), generator=generator)
+    follows = torch.rand((batch, length), generator=generator) < 0.8
+    for t in range(1, length):
+        tokens[:, t] = torch.where(follows[:, t], follower[tokens[:, t - 1]], tokens[:, t])
+    return tokens
+
+
+@torch.no_grad()
+def _activations(model: Transformer, tokens: Tensor) -> Activations:
+    seen: list[Tensor] = []
+    handles = [
+        module.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+        for module in (model.blocks[-1], model.final_norm)
+    ]
+    logits = model(tokens[:, :-1])
+    for handle in handles:
+        handle.remove()
+    stream, features = seen
+    return stream, features, logits
+
+
+def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:
+    stream, features, logits = (float(one.square().mean().sqrt()) for one in activations)
+    return Coordinates(stream=stream, features=features, logits=logits)

@@ -1,0 +1,138 @@
+"""Parameter groups and the schedule: what AdamW is told, step by step."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.optim import build_optimizer, rate_at, set_learning_rate
+from models.parametrization import Parametrization, Role, Scheme, rules
+from models.shape import Positions, Shape
+from models.transformer import Transformer, role_of
+
+PARAMETRIZATION = Parametrization(
+    scheme=Scheme.COMPLETEP, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1
+)
+SHAPE = Shape(
+    depth=3,
+    d_model=32,
+    d_ff=48,
+    n_heads=4,
+    head_dim=8,
+    vocab_size=11,
+    context=6,
+    tied=False,
+    positions=Positions.LEARNED,
+)
+
+
+def model_of(scheme: Scheme, shape: Shape = SHAPE) -> Transformer:
+    model = Transformer(shape, replace(PARAMETRIZATION, scheme=scheme))
+    model.initialise(torch.Generator().manual_seed(0))
+    return model
+
+
+def optimizer_of(model: Transformer) -> torch.optim.AdamW:
+    return build_optimizer(model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_each_parameter_is_in_the_one_group_of_its_role(scheme: Scheme) -> None:
+    model = model_of(scheme)
+    optimizer = optimizer_of(model)
+    set_learning_rate(optimizer, 3e-3)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    by_role, seen = rules(model.parametrization, SHAPE), set()
+    for group in optimizer.param_groups:
+        (role,) = {role_of(names.pop(id(parameter))) for parameter in group["params"]}
+        assert role not in seen
+        seen.add(role)
+        assert group["lr"] == pytest.approx(3e-3 * by_role[role].learning_rate)
+        assert group["weight_decay"] == pytest.approx(0.1 * by_role[role].weight_decay)
+        assert group["eps"] == pytest.approx(1e-8 * by_role[role].eps)
+        assert group["betas"] == (0.8, 0.9)
+    assert not names
+    assert seen == set(Role)
+
+
+def test_tied_weights_are_optimised_once() -> None:
+    model = model_of(Scheme.COMPLETEP, replace(SHAPE, tied=True))
+    listed = [p for group in optimizer_of(model).param_groups for p in group["params"]]
+    assert len({id(parameter) for parameter in listed}) == len(listed)
+    assert sum(parameter.numel() for parameter in listed) == replace(SHAPE, tied=True).params_total
+
+
+def test_gains_do_not_decay() -> None:
+    for scheme in Scheme:
+        model = model_of(scheme)
+        gains = {id(p) for name, p in model.named_parameters() if "norm" in name}
+        for group in optimizer_of(model).param_groups:
+            if any(id(parameter) in gains for parameter in group["params"]):
+                assert group["weight_decay"] == 0.0
+
+
+def test_nothing_moves_before_a_rate_is_set() -> None:
+    model = model_of(Scheme.COMPLETEP)
+    optimizer = optimizer_of(model)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_three_fused_steps_equal_adamw_as_published() -> None:
+    fused, plain = model_of(Scheme.COMPLETEP), model_of(Scheme.COMPLETEP)
+    optimizer = optimizer_of(fused)
+    assert all(group["fused"] for group in optimizer.param_groups)
+    set_learning_rate(optimizer, 0.02)
+    rates = {
+        id(p): (group["lr"], group["weight_decay"], group["eps"])
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in plain.parameters()]
+    generator = torch.Generator().manual_seed(3)
+    for step in (1, 2, 3):
+        for (m, v), p, q in zip(moments, fused.parameters(), plain.parameters(), strict=True):
+            p.grad = torch.randn(p.shape, generator=generator)
+            rate, decay, eps = rates[id(p)]
+            m.mul_(0.8).add_(p.grad, alpha=0.2)
+            v.mul_(0.9).add_(p.grad.square(), alpha=0.1)
+            update = (m / (1 - 0.8**step)) / ((v / (1 - 0.9**step)).sqrt() + eps)
+            q.data = q.data * (1 - rate * decay) - rate * update
+        optimizer.step()
+    for p, q in zip(fused.parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(p, q, atol=1e-6)
+
+
+def test_the_schedule_rises_stays_and_falls() -> None:
+    rates = [rate_at(step, steps=20, warmup_steps=4, cooldown_steps=5) for step in range(20)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[4:15] == [1.0] * 11
+    assert rates[15:] == pytest.approx([5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+
+
+def test_without_warm_up_or_cool_down_the_rate_is_constant() -> None:
+    assert {rate_at(step, steps=9, warmup_steps=0, cooldown_steps=0) for step in range(9)} == {1.0}
+
+
+@given(st.data())
+def test_every_schedule_is_unimodal_positive_and_flat_between_its_ends(data: st.DataObject) -> None:
+    steps = data.draw(st.integers(1, 200))
+    warmup_steps = data.draw(st.integers(0, steps))
+    cooldown_steps = data.draw(st.integers(0, steps - warmup_steps))
+    rates = [
+        rate_at(step, steps=steps, warmup_steps=warmup_steps, cooldown_steps=cooldown_steps)
+        for step in range(steps)
+    ]
+    flat = rates[warmup_steps : steps - cooldown_steps]
+    assert all(0 < rate <= 1 for rate in rates)
+    assert set(flat) <= {1.0}
+    assert all(a < b for a, b in itertools.pairwise(rates[:warmup_steps]))
+    assert all(a > b for a, b in itertools.pairwise(rates[steps - cooldown_steps :]))
+    assert math.isclose(rates[-1], 1 / (cooldown_steps + 1)) or cooldown_steps == 0

@@ -1,0 +1,260 @@
+"""The table of CompleteP's paper, row by row, and the check that it does what it is for.
+
+m_N is width over base width, m_L depth over base depth (Dey et al. 2025, table 1, alpha = 1).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from models.parametrization import Parametrization, Role, Rule, Scheme, forward_scales, rules
+from models.shape import Shape
+from models.transformer import Transformer, role_of
+from tests.models.coordinates import Coordinates, coordinates, slope
+
+STD = 0.05
+BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)
+HIDDEN = (
+    Role.ATTENTION_IN,
+    Role.ATTENTION_OUT,
+    Role.FEED_FORWARD_IN,
+    Role.FEED_FORWARD_OUT,
+)
+OUTSIDE = (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)
+TRANSFERRING = (Scheme.MUP, Scheme.COMPLETEP)
+
+
+def parametrization(scheme: Scheme) -> Parametrization:
+    return Parametrization(
+        scheme=scheme, base_width=64, base_depth=2, base_head_dim=16, init_std=STD
+    )
+
+
+def of_width(d_model: int, base: Shape = BASE) -> Shape:
+    return replace(base, d_model=d_model, d_ff=4 * d_model, n_heads=d_model // 16)
+
+
+@pytest.mark.parametrize("scheme", TRANSFERRING)
+def test_at_the_base_shape_every_multiplier_is_one(scheme: Scheme) -> None:
+    scales = forward_scales(parametrization(scheme), BASE)
+    assert (scales.residual, scales.logits) == (1.0, 1.0)
+    assert scales.attention == pytest.approx(BASE.head_dim**-0.5)
+    by_role = rules(parametrization(scheme), BASE)
+    assert set(by_role) == set(Role)
+    for role in (*HIDDEN, *OUTSIDE):
+        assert by_role[role] == Rule(STD)
+    for role in (Role.NORM, Role.FINAL_NORM):
+        assert by_role[role] == Rule(0.0, weight_decay=0.0)
+
+
+@pytest.mark.parametrize("scheme", TRANSFERRING)
+@pytest.mark.parametrize(("m_N", "m_L"), [(1, 8), (4, 1), (4, 8), (0.25, 0.5)])
+def test_away_from_the_base_shape_the_table_holds(scheme: Scheme, m_N: float, m_L: float) -> None:
+    shape = replace(of_width(int(64 * m_N)), depth=int(2 * m_L))
+    deep = m_L if scheme is Scheme.COMPLETEP else 1.0
+    scales = forward_scales(parametrization(scheme), shape)
+    assert scales.residual == pytest.approx(1 / deep)
+    assert scales.logits == pytest.approx(1 / m_N)
+    by_role = rules(parametrization(scheme), shape)
+    for role in HIDDEN:
+        rule = by_role[role]
+        assert rule.init_std**2 == pytest.approx(STD**2 / m_N)
+        assert rule.learning_rate == pytest.approx(1 / m_N)
+        assert rule.weight_decay == pytest.approx(m_N)
+        assert rule.eps == pytest.approx(1 / (m_N * deep))
+    for role in OUTSIDE:
+        assert by_role[role] == Rule(STD)
+    assert by_role[Role.NORM] == Rule(0.0, weight_decay=0.0, eps=by_role[Role.ATTENTION_IN].eps)
+    assert by_role[Role.FINAL_NORM] == Rule(0.0, weight_decay=0.0)
+
+
+def test_the_standard_scheme_scales_nothing_but_the_ends_of_residual_branches() -> None:
+    shape = replace(of_width(256), depth=8, head_dim=32, n_heads=8)
+    scales = forward_scales(parametrization(Scheme.STANDARD), shape)
+    assert (scales.residual, scales.attention, scales.logits) == (1.0, 32**-0.5, 1.0)
+    for role, rule in rules(parametrization(Scheme.STANDARD), shape).items():
+        if role in (Role.NORM, Role.FINAL_NORM):
+            assert rule == Rule(0.0, weight_decay=0.0)
+        elif role in (Role.ATTENTION_OUT, Role.FEED_FORWARD_OUT):
+            assert rule == Rule(STD / math.sqrt(2 * 8))
+        else:
+            assert rule == Rule(STD)
+
+
+@pytest.mark.parametrize("scheme", TRANSFERRING)
+def test_depth_does_not_shrink_the_initialisation_of_the_schemes_that_transfer(
+    scheme: Scheme,
+) -> None:
+    shallow, deep = (
+        rules(parametrization(scheme), replace(BASE, depth=depth)) for depth in (1, 64)
+    )
+    assert all(shallow[role].init_std == deep[role].init_std for role in Role)
+    assert all(shallow[role].learning_rate == deep[role].learning_rate for role in Role)
+
+
+@pytest.mark.parametrize("scheme", TRANSFERRING)
+def test_each_matrix_goes_by_its_own_fan_in(scheme: Scheme) -> None:
+    # d_ff is twice, the heads together three times what the base has; d_model is the base's.
+    shape = replace(BASE, d_ff=2 * BASE.d_ff, n_heads=3 * BASE.n_heads)
+    by_role = rules(parametrization(scheme), shape)
+    expected = {
+        Role.ATTENTION_IN: 1,
+        Role.FEED_FORWARD_IN: 1,
+        Role.ATTENTION_OUT: 3,
+        Role.FEED_FORWARD_OUT: 2,
+    }
+    for role, m in expected.items():
+        assert by_role[role].init_std == pytest.approx(STD / math.sqrt(m))
+        assert by_role[role].learning_rate == pytest.approx(1 / m)
+        assert by_role[role].eps == 1.0
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_a_step_decays_a_hidden_weight_by_the_same_share_at_every_size(scheme: Scheme) -> None:
+    for shape in (BASE, of_width(512), replace(BASE, depth=64, d_ff=96)):
+        by_role = rules(parametrization(scheme), shape)
+        for role in HIDDEN:
+            assert by_role[role].learning_rate * by_role[role].weight_decay == pytest.approx(1)
+
+
+@pytest.mark.parametrize("scheme", TRANSFERRING)
+def test_attention_logits_are_divided_by_the_head_dimension(scheme: Scheme) -> None:
+    narrow, wide = (
+        forward_scales(parametrization(scheme), replace(BASE, head_dim=head_dim)).attention
+        for head_dim in (16, 64)
+    )
+    assert narrow / wide == pytest.approx(4)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_a_model_without_a_feed_forward_branch_has_rules(scheme: Scheme) -> None:
+    assert all(
+        math.isfinite(rule.init_std) and rule.learning_rate > 0
+        for rule in rules(parametrization(scheme), replace(BASE, d_ff=0)).values()
+    )
+
+
+# The coordinate check. Exponents of five steps of the moves, over sizes 16 and 32 times apart.
+
+STEPS = 5
+SMALL = of_width(32)
+AXES: dict[str, dict[int, Shape]] = {
+    "width": {width: of_width(width) for width in (32, 128, 512)},
+    "depth": {depth: replace(SMALL, depth=depth) for depth in (2, 4, 16, 64)},
+    "ratio": {ratio: replace(SMALL, d_ff=32 * ratio) for ratio in (1, 2, 4, 8)},
+}
+
+
+@cache
+def check(scheme: Scheme, axis: str, tied: bool = True) -> dict[int, tuple[Coordinates, ...]]:
+    return {
+        size: coordinates(
+            replace(shape, tied=tied),
+            parametrization(scheme),
+            learning_rate=4e-3,
+            steps=STEPS,
+            seeds=(0, 1),
+        )
+        for size, shape in AXES[axis].items()
+    }
+
+
+def exponents(
+    name: str, scheme: Scheme, axis: str, *, tied: bool = True
+) -> tuple[float, Sequence[float]]:
+    """How a size at the start follows the axis, and how its moves do, a step each."""
+    found = check(scheme, axis, tied)
+    start, *moves = (
+        slope(list(found), [getattr(steps[step], name) for steps in found.values()])
+        for step in range(STEPS + 1)
+    )
+    return start, moves
+
+
+def test_the_slope_of_a_power_law_is_its_exponent() -> None:
+    sizes = (1, 2, 8, 64)
+    assert slope(sizes, [3 * size**-0.7 for size in sizes]) == pytest.approx(-0.7)
+    assert slope(sizes, [5.0] * 4) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("axis", ["width", "ratio"])
+def test_at_the_base_depth_completep_is_mup(axis: str) -> None:
+    mup, completep = map(parametrization, TRANSFERRING)
+    for shape in AXES[axis].values():
+        assert shape.depth == completep.base_depth
+        assert rules(mup, shape) == rules(completep, shape)
+        assert forward_scales(mup, shape) == forward_scales(completep, shape)
+
+
+@pytest.mark.parametrize("name", ["stream", "features"])
+@pytest.mark.parametrize("axis", ["width", "ratio"])
+def test_activations_start_and_move_alike_at_every_width_and_ratio(axis: str, name: str) -> None:
+    start, moves = exponents(name, Scheme.COMPLETEP, axis)
+    assert abs(start) < 0.05
+    assert max(map(abs, moves)) < 0.1
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_activations_and_logits_move_alike_at_every_depth_under_completep(tied: bool) -> None:
+    # What random branches add falls as the root of the depth, what is learned does not. The stream
+    # is more of the first at first, so its exponent comes from below (-1/2 at the start) towards 0.
+    start, moves = exponents("stream", Scheme.COMPLETEP, "depth", tied=tied)
+    assert -0.5 < start < moves[0] < moves[-1]
+    assert all(-0.35 < move < 0.15 for move in moves)
+    assert abs(moves[-1]) < 0.15
+    for name in ("features", "logits"):
+        _, moves = exponents(name, Scheme.COMPLETEP, "depth", tied=tied)
+        assert max(map(abs, moves)) < 0.1
+
+
+@pytest.mark.parametrize("scheme", [Scheme.STANDARD, Scheme.MUP])
+def test_the_stream_moves_further_the_deeper_the_model_under_the_other_schemes(
+    scheme: Scheme,
+) -> None:
+    _, moves = exponents("stream", scheme, "depth")
+    assert min(moves) > 0.6
+
+
+def test_the_stream_and_the_logits_move_further_the_wider_the_model_under_the_standard_scheme() -> (
+    None
+):
+    assert min(exponents("stream", Scheme.STANDARD, "width")[1]) > 1.0
+    assert min(exponents("logits", Scheme.STANDARD, "width")[1]) > 0.5
+    assert min(exponents("stream", Scheme.STANDARD, "ratio")[1]) > 0.3
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_logits_start_small_and_their_moves_do_not_grow_with_the_width(tied: bool) -> None:
+    # At the start the sum of `width` random terms over the width: exponent -1/2. Its echo, random
+    # weights times moved features, fades only slowly from the moves.
+    start, moves = exponents("logits", Scheme.COMPLETEP, "width", tied=tied)
+    assert start == pytest.approx(-0.5, abs=0.1)
+    assert all(-0.35 < move < 0.05 for move in moves)
+
+
+def gradient_sizes(shape: Shape) -> dict[Role, float]:
+    """Root mean square of the first gradients of every role, over that of its AdamW epsilon."""
+    model = Transformer(shape, parametrization(Scheme.COMPLETEP))
+    model.initialise(torch.Generator().manual_seed(0))
+    tokens = torch.randint(64, (4, 17), generator=torch.Generator().manual_seed(1))
+    F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    by_role = rules(parametrization(Scheme.COMPLETEP), shape)
+    squares: dict[Role, list[float]] = {}
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None
+        squares.setdefault(role_of(name), []).append(float(weight.grad.square().mean()))
+    return {
+        role: math.sqrt(sum(several) / len(several)) / by_role[role].eps
+        for role, several in squares.items()
+    }
+
+
+def test_epsilon_keeps_its_share_of_the_gradients_of_residual_blocks_at_every_width() -> None:
+    sizes = {width: gradient_sizes(of_width(width)) for width in (32, 64, 128, 256)}
+    for role in (*HIDDEN, Role.NORM):
+        assert abs(slope(list(sizes), [one[role] for one in sizes.values()])) < 0.1, role

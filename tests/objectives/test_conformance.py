@@ -1,0 +1,131 @@
+"""What every objective must do; a new one is added to `PREPARED` and meets the same tests."""
+
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from objectives.objective import Objective
+from objectives.registry import OBJECTIVES
+
+CPU = torch.device("cpu")
+
+
+def language(folder: Path) -> Objective:
+    (folder / "text.txt").write_text("".join(f"line {n} of {n * n}\n" for n in range(2000)))
+    return OBJECTIVES["language"].prepare(
+        corpus=str(folder / "text.txt"), tokenizer="bytes", context=16, eval_tokens=512
+    )
+
+
+PREPARED: dict[str, Callable[[Path], Objective]] = {"language": language}
+
+
+@pytest.fixture(params=sorted(PREPARED))
+def prepared(request: pytest.FixtureRequest, tmp_path: Path) -> Objective:
+    return PREPARED[request.param](tmp_path)
+
+
+@pytest.fixture
+def objective(prepared: Objective) -> Objective:
+    return prepared.to(CPU)
+
+
+def table(objective: Objective) -> nn.Embedding:
+    """Smallest model that can learn: logits looked up by the last token."""
+    model = nn.Embedding(objective.vocab_size, objective.vocab_size)
+    nn.init.normal_(model.weight, std=0.01, generator=torch.Generator().manual_seed(0))
+    return model
+
+
+def test_every_objective_is_tested_here() -> None:
+    assert set(PREPARED) == set(OBJECTIVES)
+
+
+def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(
+    objective: Objective,
+) -> None:
+    first = objective.batch(seed=5, step=7, batch_size=3)
+    torch.manual_seed(99)
+    objective.batch(seed=5, step=8, batch_size=4)
+    again = objective.batch(seed=5, step=7, batch_size=3)
+    assert torch.equal(first.inputs, again.inputs)
+    assert torch.equal(first.targets, again.targets)
+
+
+def test_drawing_a_batch_leaves_the_global_generator_alone(objective: Objective) -> None:
+    before = torch.get_rng_state()
+    objective.batch(seed=5, step=7, batch_size=3)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_other_steps_and_other_seeds_give_other_batches(objective: Objective) -> None:
+    drawn = [
+        objective.batch(seed=seed, step=step, batch_size=8).inputs
+        for seed, step in ((0, 0), (0, 1), (1, 0), (1, 1), (2**31, 10**7))
+    ]
+    assert not any(
+        torch.equal(one, other) for i, one in enumerate(drawn) for other in drawn[i + 1 :]
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_batches_have_the_promised_shape_and_only_ids_of_the_vocabulary(
+    objective: Objective, batch_size: int
+) -> None:
+    for tokens in objective.batch(seed=0, step=0, batch_size=batch_size):
+        assert tokens.shape == (batch_size, objective.context)
+        assert tokens.dtype == torch.int64
+        assert 0 <= int(tokens.min()) <= int(tokens.max()) < objective.vocab_size
+
+
+def test_an_evaluation_is_repeatable_and_in_floats(objective: Objective) -> None:
+    model = table(objective)
+    first = objective.evaluate(model)
+    objective.batch(seed=0, step=0, batch_size=2)
+    assert objective.evaluate(model) == first
+    assert "loss" in first
+    assert all(type(value) is float and math.isfinite(value) for value in first.values())
+
+
+def test_chance_is_what_the_uniform_model_reaches(objective: Objective) -> None:
+    def uniform(inputs: Tensor) -> Tensor:
+        return torch.zeros(*inputs.shape, objective.vocab_size)
+
+    batch = objective.batch(seed=0, step=0, batch_size=8)
+    assert float(objective.loss(uniform, batch)) == pytest.approx(objective.chance_loss, rel=1e-4)
+    assert objective.evaluate(uniform)["loss"] == pytest.approx(objective.chance_loss, rel=1e-4)
+
+
+def test_a_few_steps_of_training_beat_chance_on_the_held_out_split(objective: Objective) -> None:
+    model = table(objective)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for step in range(30):
+        optimizer.zero_grad()
+        loss = objective.loss(model, objective.batch(seed=0, step=step, batch_size=16))
+        assert loss.shape == ()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert objective.evaluate(model)["loss"] < 0.9 * objective.chance_loss
+
+
+def test_a_prepared_objective_survives_a_pickle(prepared: Objective) -> None:
+    arrived = pickle.loads(pickle.dumps(prepared, protocol=5)).to(CPU)
+    here = prepared.to(CPU)
+    for one, other in zip(
+        arrived.batch(seed=1, step=1, batch_size=2),
+        here.batch(seed=1, step=1, batch_size=2),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+    assert arrived.evaluate(table(here)) == here.evaluate(table(here))
+
+
+def test_placing_leaves_what_was_prepared_as_it_was(prepared: Objective) -> None:
+    before = pickle.dumps(prepared)
+    prepared.to(CPU).evaluate(table(prepared))
+    assert pickle.dumps(prepared) == before

@@ -1,0 +1,224 @@
+import dataclasses
+import gzip
+import hashlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from objectives.download import Download, DownloadError, cache_folder, mirror_folder, read_download
+
+CONTENT = b"".join(b"line %d of a text worth resuming\n" % line for line in range(4000))
+
+
+@dataclass
+class Site:
+    """A real server with one file, that can be told to misbehave."""
+
+    content: bytes = CONTENT
+    break_after: int | None = None
+    """Bytes of the body after which the connection closes."""
+    ranges: bool = True
+    missing: bool = False
+    asked: list[str | None] = field(default_factory=list)
+    """The Range header of every request."""
+    port: int = 0
+
+    @property
+    def published(self) -> Download:
+        return Download(
+            url=f"http://127.0.0.1:{self.port}/text",
+            sha256=hashlib.sha256(CONTENT).hexdigest(),
+            path="folder/text.txt",
+        )
+
+
+class Handler(BaseHTTPRequestHandler):
+    def __init__(self, site: Site, *connection: object) -> None:
+        self.site = site
+        super().__init__(*connection)  # type: ignore[arg-type]
+
+    def do_GET(self) -> None:
+        asked = self.headers["Range"]
+        self.site.asked.append(asked)
+        begin = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.site.ranges else 0
+        body = self.site.content[begin:]
+        if self.site.missing or (begin and not body):
+            return self.send_error(404 if self.site.missing else 416)
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: self.site.break_after])
+        return None
+
+    def log_message(self, *_: object) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    site = Site()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, site)) as server:
+        site.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+
+
+def test_a_file_is_downloaded_once_and_then_read_from_the_cache(site: Site, tmp_path: Path) -> None:
+    for _ in range(3):
+        assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert site.asked == [None]
+    assert files_in(tmp_path) == ["folder/text.txt"]
+
+
+def test_an_interrupted_download_is_continued_where_it_broke(site: Site, tmp_path: Path) -> None:
+    site.break_after = 50_000
+    for start in (0, 50_000):
+        with pytest.raises(DownloadError, match=rf"broke {len(CONTENT) - start - 50_000} bytes"):
+            read_download(site.published, cache=tmp_path, mirror=None)
+    assert files_in(tmp_path) == ["folder/text.txt.part"]
+    site.break_after = None
+    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert site.asked == [None, "bytes=50000-", "bytes=100000-"]
+    assert files_in(tmp_path) == ["folder/text.txt"]
+
+
+def test_a_server_that_cannot_resume_sends_the_whole_file_again(site: Site, tmp_path: Path) -> None:
+    site.break_after, site.ranges = 50_000, False
+    with pytest.raises(DownloadError):
+        read_download(site.published, cache=tmp_path, mirror=None)
+    site.break_after = None
+    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+
+
+def test_a_partial_file_that_is_whole_already_is_taken(site: Site, tmp_path: Path) -> None:
+    part = tmp_path / "folder" / "text.txt.part"
+    part.parent.mkdir()
+    part.write_bytes(CONTENT)
+    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert files_in(tmp_path) == ["folder/text.txt"]
+
+
+def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_path: Path) -> None:
+    site.content = CONTENT.replace(b"line 7 ", b"line 8 ")
+    with pytest.raises(DownloadError) as caught:
+        read_download(site.published, cache=tmp_path, mirror=None)
+    message = str(caught.value)
+    for part in (
+        site.published.url,
+        site.published.sha256,
+        hashlib.sha256(site.content).hexdigest(),
+    ):
+        assert part in message
+    assert "FATHOM_MIRROR" in message
+    assert "\n" not in message
+    assert files_in(tmp_path) == []
+
+
+def test_a_stale_partial_file_costs_one_failure_and_not_more(site: Site, tmp_path: Path) -> None:
+    part = tmp_path / "folder" / "text.txt.part"
+    part.parent.mkdir()
+    part.write_bytes(b"of another version")
+    with pytest.raises(DownloadError, match="run again"):
+        read_download(site.published, cache=tmp_path, mirror=None)
+    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+
+
+def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
+    site: Site, tmp_path: Path
+) -> None:
+    read_download(site.published, cache=tmp_path, mirror=None)
+    (tmp_path / "folder" / "text.txt").write_bytes(CONTENT[:-1])
+    with pytest.raises(DownloadError, match=r"text\.txt must be .*, got .*; delete it"):
+        read_download(site.published, cache=tmp_path, mirror=None)
+
+
+def test_a_missing_page_is_one_line_with_its_status(site: Site, tmp_path: Path) -> None:
+    site.missing = True
+    with pytest.raises(DownloadError, match="HTTP Error 404: Not Found") as caught:
+        read_download(site.published, cache=tmp_path, mirror=None)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_network_one_line_names_the_mirror_variable(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    nowhere = Download(url=f"http://127.0.0.1:{port}/text", sha256="0", path="text.txt")
+    with pytest.raises(
+        DownloadError, match=r"set FATHOM_MIRROR to a folder with text\.txt"
+    ) as caught:
+        read_download(nowhere, cache=tmp_path, mirror=None)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unwritable_cache_is_one_line(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.raises(DownloadError, match="cache"):
+        read_download(site.published, cache=tmp_path / "cache", mirror=None)
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_a_mirror_replaces_the_network_and_may_be_gzipped(
+    site: Site, tmp_path: Path, gzipped: bool
+) -> None:
+    file = tmp_path / "folder" / ("text.txt.gz" if gzipped else "text.txt")
+    file.parent.mkdir()
+    file.write_bytes(gzip.compress(CONTENT) if gzipped else CONTENT)
+    assert read_download(site.published, cache=tmp_path / "c", mirror=tmp_path) == CONTENT
+    assert site.asked == []
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_mirror_without_the_file_is_an_error_and_no_download(site: Site, tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match=r"must hold folder/text\.txt"):
+        read_download(site.published, cache=tmp_path / "cache", mirror=tmp_path)
+    assert site.asked == []
+
+
+def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "text.txt").write_bytes(b"something else")
+    with pytest.raises(DownloadError, match=r"sha256 of .*text\.txt must be .* replace it"):
+        read_download(site.published, cache=tmp_path, mirror=tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"no gzip at all", gzip.compress(CONTENT)[:-200]])
+def test_a_broken_gzip_in_the_mirror_is_named(site: Site, tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "text.txt.gz").write_bytes(damage)
+    with pytest.raises(DownloadError, match=r"text\.txt\.gz must be a whole gzip file"):
+        read_download(site.published, cache=tmp_path, mirror=tmp_path)
+
+
+def test_an_unknown_address_keeps_what_arrived_before(site: Site, tmp_path: Path) -> None:
+    site.break_after = 10
+    with pytest.raises(DownloadError):
+        read_download(site.published, cache=tmp_path, mirror=None)
+    gone = dataclasses.replace(site.published, url="http://127.0.0.1:1/text")
+    with pytest.raises(DownloadError, match="what arrived is kept"):
+        read_download(gone, cache=tmp_path, mirror=None)
+    assert (tmp_path / "folder" / "text.txt.part").stat().st_size == 10
+
+
+def test_folders_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FATHOM_CACHE", "/somewhere")
+    assert cache_folder() == Path("/somewhere")
+    monkeypatch.setenv("FATHOM_CACHE", "")
+    assert cache_folder() == Path.home() / ".cache" / "fathom"
+    assert mirror_folder() is None
+    monkeypatch.setenv("FATHOM_MIRROR", "~/mirror")
+    assert mirror_folder() == Path.home() / "mirror"

@@ -1,0 +1,230 @@
+"""What a person types and gets: `search/cli.py`, as a program of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "configs" / "tiny.yaml"
+GOOD = """
+study: good
+objective: {name: language, corpus: stdlib, context: 32}
+budgets: [20k, 40k, 80k]
+count: non_embedding
+tokens: 20k
+space: {depth: [1, 6], n_heads: 2}
+"""
+
+
+def fathom(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "search", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def assert_user_error(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("fathom: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not done.stdout
+    for word in words:
+        assert word in done.stderr
+
+
+BROKEN = {
+    "unknown key": (GOOD + "trails: 3\n", ("`trails`", "`trials`")),
+    "unknown key in a group": (GOOD.replace("n_heads", "n_head"), ("space.n_head", "n_heads")),
+    "wrong type": (GOOD + "trials: many\n", ("trials", "many")),
+    "impossible budget": (GOOD.replace("[20k, 40k, 80k]", "[100]"), ("100", "nearest budget")),
+    "budget of words": (GOOD.replace("20k", "large"), ("budgets", "large")),
+    "budgets descending": (GOOD.replace("[20k, 40k, 80k]", "[40k, 20k]"), ("ascend",)),
+    "no budgets": (GOOD.replace("[20k, 40k, 80k]", "[]"), ("budgets",)),
+    "missing corpus": (GOOD.replace("stdlib", "./nowhere.txt"), ("nowhere.txt",)),
+    "unknown corpus": (GOOD.replace("stdlib", "shakespear"), ("shakespear", "tiny_shakespeare")),
+    "unknown tokenizer": (GOOD.replace("stdlib", "stdlib, tokenizer: words"), ("tokenizer",)),
+    "contradictory ranges": (GOOD.replace("[1, 6]", "[6, 1]"), ("depth", "[6, 1]")),
+    "depth zero": (GOOD.replace("[1, 6]", "[0, 6]"), ("depth", "0")),
+    "negative tokens": (GOOD.replace("tokens: 20k", "tokens: -5"), ("tokens", "-5")),
+    "two horizons": (GOOD + "tokens_per_parameter: 20\n", ("tokens_per_parameter", "keep one")),
+    "heads fixed twice": (GOOD.replace("n_heads: 2", "n_heads: 2, head_dim: 8"), ("head_dim",)),
+    "odd heads": (GOOD.replace("n_heads: 2", "head_dim: 9"), ("head_dim", "9")),
+    "a list": ("- study\n- good\n", ("mapping", "list")),
+    "empty": ("", ("mapping", "empty")),
+    "a tag that would run code": (GOOD + "seed: !!python/object/apply:os.getpid []\n", ("YAML",)),
+    "not YAML": ("study: [", ("YAML",)),
+    "a key twice": (GOOD + "study: again\n", ("study", "twice")),
+    "a name that leaves the folder": (GOOD.replace("good", "../evil"), ("study", "../evil")),
+    "no count called that": (GOOD.replace("non_embedding", "all"), ("count", "all")),
+    "rates without 1": (GOOD + "confirm: {rates: [0.5, 2]}\n", ("rates", "1")),
+    "not a number": (GOOD + "train: {learning_rate: .nan}\n", ("learning_rate",)),
+    "rung in the cool-down": (GOOD + "stopping: {first_rung: 0.9}\n", ("first_rung", "0.9")),
+    "tracking address": (GOOD + "tracking: {uri: 'gopher://x'}\n", ("gopher",)),
+}
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_study_is_one_line_status_2_and_nothing_written(
+    tmp_path: Path, broken: str, verb: str
+) -> None:
+    if verb == "plan" and broken == "tracking address":
+        pytest.skip("a plan tracks nothing")
+    if verb == "run" and "corpus" not in broken and broken != "tracking address":
+        pytest.skip("reading the file is the same for both verbs")
+    text, words = BROKEN[broken]
+    (tmp_path / "study.yaml").write_text(text)
+    done = fathom(verb, "study.yaml", cwd=tmp_path)
+    assert_user_error(done, *words)
+    assert os.listdir(tmp_path) == ["study.yaml"]
+
+
+def test_a_study_file_that_is_not_there_or_not_text_is_a_users_error(tmp_path: Path) -> None:
+    assert_user_error(fathom("plan", tmp_path / "none.yaml"), "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00study")
+    assert_user_error(fathom("plan", tmp_path / "binary.yaml"), "binary.yaml")
+    assert_user_error(fathom("plan", tmp_path), str(tmp_path))
+
+
+def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
+    assert_user_error(fathom("report", tmp_path), "config.yaml")
+    assert_user_error(fathom("export", tmp_path), "best.yaml")
+    assert_user_error(fathom("predict", "--params", "1M", "--law", tmp_path), str(tmp_path))
+    assert_user_error(fathom("train", tmp_path / "best.yaml"), "best.yaml")
+    assert_user_error(fathom("predict", "--params", "huge"), "huge")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("plan", str(TINY)),
+        ("predict", "--params", "1B"),
+        ("export", "--help"),
+    ],
+)
+def test_quick_verbs_import_no_framework(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys\n"
+        "from search.cli import app\n"
+        "try: app(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'ray', 'mlflow', 'optuna'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_plan_prints_the_contracts_json() -> None:
+    plan = json.loads(fathom("plan", TINY, "--json", "--shapes").stdout)
+    assert [entry["budget"] for entry in plan["budgets"]] == [8000, 12000, 20000]
+    keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
+    for entry in plan["budgets"]:
+        assert set(entry) == keys | {"rungs", "flops", "hours", "shape_list"}
+        assert len(entry["shape_list"]) == entry["shapes"]
+        for shape in entry["shape_list"]:
+            error = abs(shape["params_non_embedding"] / entry["budget"] - 1)
+            assert error <= entry["worst_count_error"] <= 0.005
+
+
+def test_predict_prints_the_contracts_json() -> None:
+    prediction = json.loads(fathom("predict", "--params", "174e9", "--json").stdout)
+    assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
+    assert round(prediction["depth"]) == 80
+    assert prediction["law"] == "levine2020"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `fathom run configs/tiny.yaml` has been run."""
+    folder = tmp_path_factory.mktemp("finished")
+    done = fathom("run", TINY, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "optimal depth" in done.stdout
+    assert "Traceback" not in done.stderr
+    return folder
+
+
+@pytest.mark.timeout(300)
+def test_run_leaves_everything_that_was_promised(finished: Path) -> None:
+    run = finished / "runs" / "tiny"
+    for name in ("config.yaml", "records.jsonl", "best.yaml", "report.html"):
+        assert (run / name).stat().st_size > 0
+    assert list((run / "figures").glob("*.png"))
+    assert list((run / "figures").glob("*.svg"))
+    assert (finished / "runs" / "mlflow.db").exists()
+    assert not list((run / "state" / "checkpoints").iterdir())
+
+
+@pytest.mark.timeout(300)
+def test_the_same_command_again_runs_no_trial_twice(finished: Path) -> None:
+    records = finished / "runs" / "tiny" / "records.jsonl"
+    before = records.read_text()
+    done = fathom("run", TINY, cwd=finished)
+    assert done.returncode == 0
+    assert "optimal depth" in done.stdout
+    assert records.read_text() == before
+
+
+@pytest.mark.timeout(300)
+def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
+    changed = finished / "changed.yaml"
+    changed.write_text(TINY.read_text().replace("trials: 4", "trials: 5"))
+    assert_user_error(fathom("run", changed, cwd=finished), "runs/tiny", "trials")
+
+
+@pytest.mark.timeout(300)
+def test_report_prints_the_contracts_json(finished: Path) -> None:
+    done = fathom("report", "runs/tiny", "--json", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert set(report) == {"study", "budgets", "law"}
+    expected = {
+        *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
+        *("shape", "loss", "trials"),
+    }
+    for entry in report["budgets"]:
+        assert set(entry) == expected
+        assert set(entry["trials"]) >= {"finished", "stopped", "diverged", "failed"}
+
+
+@pytest.mark.timeout(300)
+def test_an_exported_shape_trains_and_the_same_command_resumes(finished: Path) -> None:
+    assert_user_error(fathom("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
+    exported = fathom("export", "runs/tiny", "--budget", "12k", "--out", "best.yaml", cwd=finished)
+    assert exported.returncode == 0
+    printed = fathom("export", "runs/tiny", "--budget", "12k", cwd=finished).stdout
+    assert (finished / "best.yaml").read_text() == printed
+    trained = fathom("train", "best.yaml", cwd=finished)
+    assert trained.returncode == 0, trained.stderr
+    assert "100%" in trained.stdout
+    assert (finished / "trained" / "weights.pt").exists()
+
+
+@pytest.mark.timeout(300)
+def test_users_own_text_works_with_no_other_change_than_the_path(tmp_path: Path) -> None:
+    text = "".join(f"Line {i}: the {i * i} foxes; the {i} dogs.\n" for i in range(3000))
+    (tmp_path / "my notes.txt").write_text(text)
+    study = TINY.read_text().replace("stdlib", "my notes.txt").replace("[8k, 12k, 20k]", "[8k]")
+    (tmp_path / "study.yaml").write_text(study)
+    done = fathom("run", "study.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "8k" in done.stdout

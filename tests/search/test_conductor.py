@@ -1,0 +1,174 @@
+"""The search between events, without Ray and without training: `search/conductor.py`."""
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from search.config import Sampler, StoppingConfig, StudyConfig
+from search.records import Outcome, Stage, TrialSpec, read_records
+from tests.search.dry_run import Simulation, best_at_four, conductor, study
+
+
+def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    Simulation(search).run()
+    stages = Counter((r.spec.budget, r.spec.stage) for r in search.records)
+    for budget in (20_000, 40_000):
+        assert stages[budget, Stage.EXPLORE] == 10
+        assert stages[budget, Stage.CONFIRM] == 3 * (2 + 2)
+    assert read_records(search.folder.records) == sorted(search.records, key=lambda r: r.ended or 0)
+
+
+def test_confirming_trials_and_the_exempt_are_never_stopped(tmp_path: Path) -> None:
+    config = study(trials=40, stopping=StoppingConfig(always_finish=0.3))
+    search = conductor(config, tmp_path)
+    Simulation(search).run()
+    assert any(r.outcome is Outcome.STOPPED for r in search.records)
+    exempt = [r for r in search.records if not r.spec.may_stop]
+    assert all(r.outcome is Outcome.FINISHED for r in exempt)
+    share = sum(r.spec.stage is Stage.EXPLORE for r in exempt) / 80
+    assert abs(share - 0.3) < 3 * math.sqrt(0.3 * 0.7 / 80)
+
+
+def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
+    search = conductor(study(trials=16), tmp_path)
+    Simulation(search).run()
+    for budget in (20_000, 40_000):
+        depths = {
+            r.spec.shape.depth
+            for r in search.records
+            if r.spec.stage is Stage.CONFIRM and r.spec.budget == budget
+        }
+        assert any(3 <= depth <= 5 for depth in depths), depths
+
+
+def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    begun = [search.next_trial() for _ in range(8)]
+    budgets = [spec.budget for spec in begun if spec]
+    assert Counter(budgets) == {20_000: 4, 40_000: 4}
+
+
+def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
+    tmp_path: Path,
+) -> None:
+    search = conductor(study(trials=2), tmp_path)
+    begun = [search.next_trial() for _ in range(5)]
+    assert begun[4] is None
+    simulation = Simulation(search, running={spec.trial: 0 for spec in begun if spec}, slots=4)
+    simulation.run()
+    assert search.done
+
+
+def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path) -> None:
+    def explodes(spec: TrialSpec, share: float) -> float:
+        deep = spec.shape.depth > 6
+        return math.nan if deep and share > 0.3 else best_at_four(spec, share)
+
+    search = conductor(study(trials=16), tmp_path)
+    Simulation(search, explodes).run()
+    diverged = [r for r in search.records if r.outcome is Outcome.DIVERGED]
+    assert diverged
+    assert all(r.loss is None for r in diverged)
+    confirmed = {r.spec.shape.depth for r in search.records if r.spec.stage is Stage.CONFIRM}
+    assert 4 in confirmed or {3, 5} & confirmed
+
+
+def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
+    search = conductor(study(sampler=Sampler.LADDER), tmp_path)
+    Simulation(search).run()
+    for budget in search.budgets.values():
+        explored = [r for r in budget.ended if r.spec.stage is Stage.EXPLORE]
+        depths = [r.spec.shape.depth for r in explored]
+        assert sorted(depths) == sorted({shape.depth for shape in budget.shapes})
+        assert all(r.outcome is Outcome.FINISHED for r in explored)
+
+
+def test_a_shape_drawn_again_is_a_new_seed_of_it(tmp_path: Path) -> None:
+    search = conductor(study(trials=60), tmp_path)
+    Simulation(search).run()
+    explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
+    assert len({(spec.budget, spec.shape, spec.seed) for spec in explored}) == len(explored)
+    assert any(spec.seed > 0 for spec in explored)
+
+
+@pytest.mark.parametrize("events", [1, 7, 40, 90, 150])
+def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> None:
+    """After a kill at any moment nothing that ended runs again and nothing is lost."""
+    config = study()
+    first = conductor(config, tmp_path)
+    Simulation(first).run(events=events)
+    ended = {r.spec.trial: r for r in first.records}
+    live = dict(first.live)
+
+    second = conductor(config, tmp_path)
+    assert {r.spec.trial: r for r in second.records} == ended
+    assert second.live == live
+    rungs = {b: s.halving.rungs for b, s in first.budgets.items()}
+    for budget, search in second.budgets.items():
+        for tokens, entries in search.halving.rungs.items():
+            assert set(entries) == set(rungs[budget][tokens])
+
+    Simulation(second).run()
+    everything = Counter(r.spec.trial for r in second.records)
+    assert set(everything.values()) == {1}
+    assert len(everything) == 2 * (10 + 12)
+    assert all(second_record in second.records for second_record in ended.values())
+
+
+def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
+    config = study()
+    Simulation(conductor(config, tmp_path)).run(events=60)
+    search = conductor(config, tmp_path)
+    Simulation(search).run()
+    for budget in search.budgets.values():
+        told = budget.sampler.study.get_trials()
+        explored = {r.spec.trial: r for r in budget.ended if r.spec.stage is Stage.EXPLORE}
+        assert {t.user_attrs["trial"] for t in told} == set(explored)
+        for trial in told:
+            record = explored[trial.user_attrs["trial"]]
+            state = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}[
+                Outcome(trial.user_attrs["outcome"])
+            ]
+            assert trial.state.name == state
+            assert math.exp(trial.params["ln_depth"]) == pytest.approx(record.spec.shape.depth)
+            if record.outcome is Outcome.STOPPED:
+                assert trial.intermediate_values == record.rungs
+
+
+def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
+    config = study()
+    first = conductor(config, tmp_path)
+    Simulation(first).run(events=60)
+    text = first.folder.records.read_text()
+    first.folder.records.write_text(text[:-40])
+    cut = json.loads(text.splitlines()[-1])["trial"]
+
+    second = conductor(config, tmp_path)
+    assert cut in second.live
+    Simulation(second).run()
+    assert Counter(r.spec.trial for r in second.records)[cut] == 1
+
+
+def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
+    def specs(path: Path, config: StudyConfig) -> list[TrialSpec]:
+        search = conductor(config, path)
+        Simulation(search, slots=1).run()
+        return [r.spec for r in search.records]
+
+    assert specs(tmp_path / "a", study()) == specs(tmp_path / "b", study())
+    assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
+
+
+def test_listeners_hear_of_every_start_report_and_end(tmp_path: Path) -> None:
+    heard: Counter[str] = Counter()
+    search = conductor(study(), tmp_path)
+    search._listeners = (lambda record: heard.update([str(record.outcome)]),)
+    Simulation(search, seed=random.Random(0).randrange(100)).run()
+    ended = Counter(str(r.outcome) for r in search.records)
+    assert {name: heard[name] for name in ended} == dict(ended)
+    assert heard["None"] > len(search.records)

@@ -1,0 +1,161 @@
+"""A real search on a real Ray: `search/tuner.py`, with trials that train, fail and die."""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import optuna
+import pytest
+import ray
+import torch
+from torch import Tensor
+
+from objectives.objective import Batch, Model
+from search.budget import expand_budgets
+from search.conductor import Conductor
+from search.config import StudyConfig, parse
+from search.folder import RunFolder
+from search.records import Outcome, Stage, read_records
+from search.space import feasible_shapes
+from search.tuner import run_trials
+
+pytestmark = pytest.mark.timeout(300)
+
+STUDY = """
+study: real
+objective: {name: language, context: 16}
+budgets: [8k, 12k]
+count: non_embedding
+tokens: 4k
+space: {depth: [1, 6], n_heads: 2}
+trials: 6
+confirm: {depths: 3, seeds: 1, rates: [1]}
+train: {batch_size: 4, evaluations: 4, learning_rate: 1e-3}
+resources: {gpus_per_trial: 0}
+"""
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Tokens that count upwards; goes wrong on purpose for some depths."""
+
+    ids: np.ndarray
+    nan_from_depth: int = 99
+    raises_at_depth: int = 99
+    dies_once: str = ""
+    """A file whose absence kills the worker once, after the first rung."""
+    vocab_size: int = 256
+    context: int = 16
+    chance_loss: float = math.log(256)
+
+    def to(self, device: torch.device) -> Self:
+        return self
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        generator = torch.Generator().manual_seed(seed + step)
+        start = torch.randint(0, len(self.ids) - 17, (batch_size, 1), generator=generator)
+        window = torch.from_numpy(self.ids.copy())[start + torch.arange(17)]
+        return Batch(window[:, :-1], window[:, 1:])
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        depth = len(model.blocks)  # type: ignore[attr-defined]
+        if depth == self.raises_at_depth:
+            raise RuntimeError("a kernel that this depth can't run")
+        logits = model(batch.inputs)
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
+        return loss * math.nan if depth >= self.nan_from_depth else loss
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        with torch.no_grad():
+            loss = self.loss(model, self.batch(seed=10**6, step=0, batch_size=8))
+        return {"loss": float(loss)}
+
+
+def cycle(**wrong: object) -> Cycle:
+    return Cycle(np.arange(4096) % 256, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    yield
+    ray.shutdown()
+
+
+def conductor(path: Path, text: str = STUDY) -> Conductor:
+    config: StudyConfig = parse(text)
+    folder = RunFolder(path)
+    folder.create()
+    spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
+    return Conductor(config, spaces, folder)
+
+
+def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> None:
+    search = conductor(tmp_path)
+    run_trials(search, cycle(nan_from_depth=5, raises_at_depth=4))
+    assert search.done
+    records = read_records(search.folder.records)
+    assert Counter((r.spec.budget, r.spec.stage) for r in records) == {
+        (8_000, Stage.EXPLORE): 6,
+        (8_000, Stage.CONFIRM): 3,
+        (12_000, Stage.EXPLORE): 6,
+        (12_000, Stage.CONFIRM): 3,
+    }
+    by_outcome = {outcome: [r for r in records if r.outcome is outcome] for outcome in Outcome}
+    assert by_outcome[Outcome.FINISHED]
+    for record in by_outcome[Outcome.FINISHED]:
+        assert record.tokens == record.spec.horizon_tokens
+        assert [p.step for p in record.curve] == sorted({p.step for p in record.curve})
+    assert all(r.spec.shape.depth >= 5 for r in by_outcome[Outcome.DIVERGED])
+    assert all(r.spec.shape.depth == 4 for r in by_outcome[Outcome.FAILED])
+    assert all("can't run" in r.reason for r in by_outcome[Outcome.FAILED])
+
+    storage = f"sqlite:///{search.folder.optuna}"
+    assert set(optuna.get_all_study_names(storage)) == {"real/8k", "real/12k"}
+    for name in ("real/8k", "real/12k"):
+        study = optuna.load_study(study_name=name, storage=storage)
+        for trial in study.get_trials():
+            outcome = Outcome(trial.user_attrs["outcome"])
+            assert (
+                trial.state.name
+                == {
+                    Outcome.FINISHED: "COMPLETE",
+                    Outcome.STOPPED: "PRUNED",
+                    Outcome.DIVERGED: "PRUNED",
+                    Outcome.FAILED: "FAIL",
+                }[outcome]
+            )
+            assert trial.value is None or math.isfinite(trial.value)
+        assert Outcome(study.best_trial.user_attrs["outcome"]) is Outcome.FINISHED
+
+
+def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:
+    marker = tmp_path / "died"
+
+    @dataclass(frozen=True)
+    class DiesOnce(Cycle):
+        def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+            if step == 50 and not os.path.exists(self.dies_once):
+                open(self.dies_once, "w").close()
+                os._exit(1)
+            return super().batch(seed=seed, step=step, batch_size=batch_size)
+
+    undisturbed = conductor(tmp_path / "a")
+    run_trials(undisturbed, cycle())
+    search = conductor(tmp_path / "b")
+    run_trials(search, DiesOnce(np.arange(4096) % 256, dies_once=str(marker)))
+    assert marker.exists()
+    assert search.done
+
+    def losses(folder: RunFolder) -> dict[str, list[float]]:
+        return {
+            r.spec.trial: [p.loss for p in r.curve]
+            for r in read_records(folder.records)
+            if r.spec.trial == "8k-explore-000"
+        }
+
+    assert losses(search.folder) == losses(undisturbed.folder)

@@ -1,0 +1,149 @@
+"""The project's own papers: the pins fit the ranges, and what the README says is there."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("models", "objectives", "search")
+
+
+@cache
+def project() -> dict[str, Any]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    table: dict[str, Any] = settings["project"]
+    return table
+
+
+@cache
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+def requirements() -> list[Requirement]:
+    extras = project()["optional-dependencies"].values()
+    everything = [*project()["dependencies"], *(line for extra in extras for line in extra)]
+    required = map(Requirement, everything)
+    return [requirement for requirement in required if requirement.name != project()["name"]]
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_each_requirement_is_pinned_inside_its_range(requirement: Requirement) -> None:
+    assert pins()[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_pins_name_no_build_that_only_one_index_has() -> None:
+    assert not [name for name, version in pins().items() if version.local]
+
+
+def test_what_is_required_is_what_the_packages_import() -> None:
+    sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    nodes = [node for path in sources for node in ast.walk(ast.parse(path.read_text("utf-8")))]
+    plain = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    from_ = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    foreign = {name.split(".")[0] for name in plain | from_} - {*sys.stdlib_module_names, *PACKAGES}
+
+    required = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    providers = packages_distributions()
+    provided = {name: set(map(canonicalize_name, providers.get(name, ()))) for name in foreign}
+
+    # pydantic's own core, which holds the type of its errors, comes with it.
+    assert {name for name in foreign if not provided[name] & required} <= {"pydantic_core"}
+    assert required <= set().union(*provided.values())
+
+
+@pytest.fixture(scope="module")
+def readme() -> str:
+    path = ROOT / "README.md"
+    if not path.exists():
+        pytest.skip("there is no README.md yet")
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(readme: str, *languages: str) -> list[str]:
+    """The text of each block in one of these languages."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", readme, re.M | re.S)
+    return [text for language, text in found if language in languages]
+
+
+@pytest.fixture(scope="module")
+def commands(readme: str) -> str:
+    return "\n".join(blocks(readme, "sh", "bash", "shell"))
+
+
+def test_its_verbs_are_verbs(commands: str) -> None:
+    verbs = set(re.findall(r"(?:\bfathom|-m search) ([a-z]+)", commands))
+    assert verbs, "a README shows how to start"
+
+    for verb in sorted(verbs):
+        asked = [sys.executable, "-m", "search", verb, "--help"]
+        answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_its_make_targets_are_targets(commands: str) -> None:
+    targets = set(re.findall(r"\bmake ([a-z]+)", commands))
+    assert {"quickstart", "test"} <= targets
+
+    for target in sorted(targets):
+        asked = ["make", "--dry-run", target]
+        answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_the_configs_it_names_exist(readme: str) -> None:
+    named = set(re.findall(r"\bconfigs/[\w.-]+\.yaml", readme))
+
+    assert {name for name in named if not (ROOT / name).exists()} <= {"configs/x.yaml"}
+
+
+def test_the_places_its_links_lead_to_exist(readme: str) -> None:
+    places = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", readme)
+
+    assert not [place for place in places if not (ROOT / place).exists()]
+
+
+def test_every_path_in_its_tree_of_files_exists(readme: str) -> None:
+    plain = blocks(readme, "", "text")
+    trees = [block for block in plain if "search/" in block and "pyproject.toml" in block]
+    assert trees, "the README carries the annotated tree, in a block that names pyproject.toml"
+
+    gone = [path for tree in trees for path in paths_in(tree) if not (ROOT / path).exists()]
+    assert not gone
+
+
+def paths_in(tree: str) -> list[str]:
+    """The paths of an annotated tree.
+
+    A line that starts at the margin names files or a folder of the root; an indented one names
+    files in the folder above it. Names end where two spaces, or a `#`, begin the annotation:
+
+    search/             the pipeline
+      config.py         every setting
+      budget.py  space.py   sizes
+    """
+    paths = []
+    folder = ""
+    for line in tree.splitlines():
+        bare = re.sub(r"[│├└─]", " ", line)
+        names = re.findall(
+            r"(?:^|\s)((?:\.?[\w-]+(?:\.\w+|/)+)|Makefile|LICENSE)(?=\s|,|$)", bare.split("#")[0]
+        )
+        indented = bare.startswith(" ")
+        if not indented:
+            folder = next((name for name in names if name.endswith("/")), "")
+        paths += [(folder if indented else "") + name for name in names]
+    return paths
