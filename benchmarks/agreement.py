@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("search", type=Path, help="run folder of the search")
     parser.add_argument(
-        "ladder", type=Path, help="run folder of the ladder, or its losses as JSONL"
+        "ladder", type=Path, help="the ladder's run folder, or a file of its losses"
     )
     parser.add_argument("--keep", type=Path, help="write the ladder's losses to this file")
     arguments = parser.parse_args()

@@ -175,4 +175,6 @@ def rotary_table(shape: Shape, device: torch.device) -> Tensor:
 def rotate(x_BTNK: Tensor, rotary_2TK: Tensor) -> Tensor:
     """Turn each pair (i, i + K/2) by its position's angle."""
     cos_T1K, sin_T1K = rotary_2TK.to(x_BTNK.dtype)[:, :, None]
-    return x_BTNK * cos_T1K + x_BTNK.roll(x_BTNK.shape[-1] // 2, dims=-1) * sin_T1K
+    swapped_BTNK = x_BTNK.roll(x_BTNK.shape[-1] // 2, dims=-1)
+    turned_BTNK: Tensor = x_BTNK * cos_T1K + swapped_BTNK * sin_T1K
+    return turned_BTNK

@@ -95,9 +95,9 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
-    """Steps after which a trial is evaluated: an even grid, the end, and some just before each rung.
+    """Steps after which a trial is evaluated: an even grid, the end, and some before each rung.
 
-    The evaluations before a rung lie one percent of the horizon apart: a rung judges by their median.
+    Those before a rung lie one percent of the horizon apart: it judges by their median.
     """
     grid = {
         max(1, round(budget.steps * k / config.train.evaluations))

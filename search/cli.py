@@ -77,11 +77,12 @@ def run(study: StudyFile, runs: Runs = Path("runs"), as_json: Json = False) -> N
     config = load(study)
     from rich.console import Console
 
-    from search.run import run_study
-    from search.tables import print_laws, print_optima
-
     console = Console(stderr=as_json)
+    console.print(f"Study {config.study}: reading the text, starting MLflow and Ray", style="dim")
     try:
+        from search.run import run_study
+        from search.tables import print_laws, print_optima
+
         result = run_study(config, runs, console)
     except KeyboardInterrupt:
         print(

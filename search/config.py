@@ -140,7 +140,7 @@ class StoppingConfig(Group):
     enabled: bool = True
     first_rung: Real = Field(0.25, gt=0.0, lt=1.0)
     """Share of the horizon before which nothing is stopped; later rungs follow by `eta`."""
-    eta: Real = Field(2.0, gt=1.0)
+    eta: Real = Field(2.0, ge=1.2)
     """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
     bands: Positive = 3
     """Bands of depth; the best trial of a band always goes on."""
@@ -205,7 +205,7 @@ class TrainConfig(Group):
 
     batch_size: Positive | Literal["auto"] = "auto"
     """Sequences a step; `auto` gives each budget about 2,000 steps."""
-    learning_rate: PositiveReal = 4e-3
+    learning_rate: PositiveReal = 1e-3
     """Peak rate on the base shape."""
     warmup: Share = 0.02
     """Share of the horizon."""
@@ -228,7 +228,7 @@ class ResourcesConfig(Group):
     gpus_per_trial: Real | Literal["auto"] = "auto"
     """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU."""
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
-    """`auto` fills the cluster."""
+    """`auto` fills the cluster as it is when the search starts; say it for one that grows."""
 
     @model_validator(mode="after")
     def _share_of_a_gpu(self) -> Self:

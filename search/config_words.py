@@ -97,12 +97,10 @@ def _example(field: FieldInfo, words: str) -> str:
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
         value = list(value)
-    shown = isinstance(value, list | dict | int | float | str) and not isinstance(
-        value, bool | Enum
-    )
-    if not shown or get_origin(field.annotation) is Literal:
+    if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
-    return f"{words}{value}".replace("'", "")
+    already_said = f"`{value}`" in _kind(field.annotation)
+    return "" if already_said else f"{words}{value}".replace("'", "")
 
 
 def _short(value: object) -> str:

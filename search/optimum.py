@@ -17,17 +17,16 @@ from search.curve import (
     CLEAR,
     Array,
     LocalFit,
+    Parabola,
     Points,
     draw_losses,
     draw_optima,
     fit_local,
     whole_depth,
 )
-from search.curve import Parabola as Parabola
 from search.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
 from search.records import Outcome, TrialRecord
-from search.verdict import PLATEAU_WIDTH, Location, judge
-from search.verdict import Verdict as Verdict
+from search.verdict import PLATEAU_WIDTH, Location, Verdict, judge
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""

@@ -31,7 +31,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
 
 
 def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -> Shape:
-    """The feasible shape nearest to a point: nearest depth first, then nearest ratio, both in log."""
+    """The feasible shape nearest to a point: by depth first, then by ratio, both in log."""
     nearest_depth = min({shape.depth for shape in shapes}, key=lambda d: abs(math.log(d / depth)))
     return min(
         (shape for shape in shapes if shape.depth == nearest_depth),
@@ -40,7 +40,7 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
 
 
 def default_head_dim(config: StudyConfig) -> int:
-    """Heads wide enough to be useful and narrow enough that small budgets keep a choice of widths."""
+    """Wide enough to be useful, narrow enough that small budgets keep a choice of widths."""
     smallest = min(config.budgets)
     if smallest < 1_000_000:
         return 16
@@ -114,7 +114,7 @@ def _width_step(config: StudyConfig) -> int:
 
 
 def _default_multiple(config: StudyConfig) -> int:
-    """Sizes that hardware likes, except where a budget is so small that each step is a large share."""
+    """Sizes that hardware likes, but for budgets so small that each step is a large share."""
     return 1 if min(config.budgets) < 1_000_000 else 8
 
 
@@ -158,8 +158,8 @@ def _explain(
         else "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
     )
     return (
-        f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) has shapes "
-        f"{found}{cause}; {FEWEST_DEPTHS} depths are needed; {remedy}"
+        f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) "
+        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; {remedy}"
     )
 
 

@@ -9,9 +9,10 @@ from models.shape import Shape
 from search.budget import format_count
 from search.config import StudyConfig
 from search.law import Law, Prediction
-from search.optimum import Optimum, Verdict
+from search.optimum import Optimum
 from search.plan import BudgetPlan, Machine
 from search.terminal import format_seconds
+from search.verdict import Verdict
 
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",

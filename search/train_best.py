@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+import yaml
 
 from objectives.registry import OBJECTIVES
 from search.budget import Budget, expand_budgets
-from search.config import ConfigError, StudyConfig, parse_count
+from search.config import ConfigError, StudyConfig, dump, parse_count
 from search.export import BestShape
+from search.folder import write_atomically
 from search.records import CurvePoint, Outcome, Stage, TrialSpec
 from search.trial import Assignment, RunningTrial
 
@@ -19,13 +21,13 @@ def train_best(
     """Train, saying each evaluation, and leave the weights in `out/weights.pt`.
 
     Raises:
-        ConfigError: when `tokens` is no number or the training diverges.
+        ConfigError: when `tokens` is no number, the folder is another training's, or it diverges.
     """
     config = _without_stopping(chosen.config, tokens)
     budget = _budget(config, chosen.budget)
     objective = OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    out.mkdir(parents=True, exist_ok=True)
+    _claim(out, config, chosen)
     assignment = Assignment(
         config, budget, _spec(config, budget, chosen), str(out / "checkpoint.pt")
     )
@@ -37,8 +39,19 @@ def train_best(
         said = len(report.points)
         if report.outcome is Outcome.DIVERGED:
             raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
+    trial.save()  # so that the same command again has nothing left to do
     trial.save_weights(out / "weights.pt")
     say(f"weights in {out / 'weights.pt'}")
+
+
+def _claim(out: Path, config: StudyConfig, chosen: BestShape) -> None:
+    """Make the folder this training's own; a checkpoint of another one would not fit."""
+    ours = yaml.safe_dump({"budget": chosen.budget, "shape": str(chosen.shape)}) + dump(config)
+    note = out / "training.yaml"
+    if note.exists() and note.read_text(encoding="utf-8") != ours:
+        raise ConfigError(f"{out} holds another training; choose another folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(note, ours)
 
 
 def _without_stopping(config: StudyConfig, tokens: str | None) -> StudyConfig:

@@ -25,7 +25,7 @@ from search.train import Measurement, Training, TrainPlan, train
 REPORT_SECONDS = 5.0
 """A trial between rungs reports at most this often: each report costs the driver milliseconds."""
 CHECKPOINT_SECONDS = 300.0
-"""Work that a crash may cost, where rungs are further apart."""
+"""A trial between rungs is saved at the first evaluation after this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,7 @@ class RunningTrial:
 
     def reports(self) -> Iterator[Report]:
         """Train to the end; reports at rungs, every few seconds between them, and at the end."""
-        if (
-            self._training.step
-        ):  # a restored trial says where it stands: its last report may be lost
+        if self._training.step:  # restored: its last report may be lost
             yield self._report(self._training.step)
         last_report = last_save = time.monotonic()
         for measurement in train(self._training, self._objective, self._plan, seed=self._seed):
@@ -97,7 +95,7 @@ class RunningTrial:
             now = time.monotonic()
             at_rung = measurement.step in self._rungs
             if at_rung or now - last_save >= CHECKPOINT_SECONDS:
-                self._save()
+                self.save()
                 last_save = now
             if at_rung or now - last_report >= REPORT_SECONDS:
                 last_report = now
@@ -133,7 +131,8 @@ class RunningTrial:
             peak_memory_bytes=_peak_memory(self._training.device),
         )
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Keep the state of this moment in the trial's checkpoint file."""
         state = {
             "training": self._training.state_dict(),
             "points": [asdict(point) for point in self._points],
@@ -152,15 +151,23 @@ def guarded(reports: Iterator[Report]) -> Iterator[Report]:
     """The same reports; an exception becomes a last report that says what went wrong."""
     try:
         yield from reports
-    except torch.OutOfMemoryError as error:
-        yield Report(points=(), outcome=Outcome.OUT_OF_MEMORY, reason=str(error).split("\n")[0])
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
-        traceback.print_exc()
-        reason = f"{type(error).__name__}: {error}".split("\n")[0]
-        yield Report(points=(), outcome=Outcome.FAILED, reason=reason)
+        if _is_out_of_memory(error):
+            outcome, reason = Outcome.OUT_OF_MEMORY, str(error)
+        else:
+            traceback.print_exc()
+            outcome, reason = Outcome.FAILED, f"{type(error).__name__}: {error}"
+        yield Report(points=(), outcome=outcome, reason=reason.split("\n")[0])
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # For a machine's own memory PyTorch has no type: a RuntimeError that says so.
+    named = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return named or "can't allocate memory" in str(error)
 
 
 def _save_atomically(state: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)  # on a worker's own disk it is not there yet
     temporary = path.with_suffix(".tmp")
     torch.save(state, temporary)
     os.replace(temporary, path)

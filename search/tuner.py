@@ -19,7 +19,7 @@ from ray.tune.search import Searcher
 
 from objectives.objective import Objective
 from search.conductor import Conductor
-from search.config import ResourcesConfig
+from search.config import ConfigError, ResourcesConfig
 from search.records import Outcome, Report
 from search.trial import Assignment, RunningTrial, guarded
 
@@ -169,7 +169,7 @@ def run_trials(
     if conductor.done:
         return
     resources = conductor.config.resources
-    _start_ray()
+    _start_ray(resources)
     gpus = _gpus_per_trial(resources)
     trainable = tune.with_resources(
         tune.with_parameters(TrialActor, objective=objective),
@@ -202,20 +202,39 @@ def _trial_name(trial: Trial) -> str:
     return name
 
 
-def _start_ray() -> None:
+def _start_ray(resources: ResourcesConfig) -> None:
+    """Join the cluster that runs here, else start Ray on this machine alone."""
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
     # snapshot at the end is enough.
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(24 * 3600)
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the other output engine prints even when told not to
-    if not ray.is_initialized():
-        ray.init(
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env={"env_vars": WORKER_ENVIRONMENT},
-        )
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
+    if ray.is_initialized():
+        return
+    settings: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "runtime_env": {"env_vars": WORKER_ENVIRONMENT},
+    }
+    try:
+        ray.init(address="auto", **settings)
+    except ConnectionError:
+        ray.init(address="local", include_dashboard=False, **settings)
+        _check_resources(resources)
+
+
+def _check_resources(resources: ResourcesConfig) -> None:
+    """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
+    here = ray.cluster_resources()
+    gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+    for kind, asked in (("CPU", resources.cpus_per_trial), ("GPU", gpus)):
+        if asked > here.get(kind, 0):
+            raise ConfigError(
+                f"`resources.{kind.lower()}s_per_trial` must be at most what this machine has, "
+                f"{here.get(kind, 0):g}, got {asked:g}"
+            )
 
 
 def _gpus_per_trial(resources: ResourcesConfig) -> float:

@@ -21,7 +21,7 @@ from search.budget import format_count
 from search.law import Law
 from search.optimum import Optimum
 from search.records import CurvePoint, TrialRecord
-from search.tracking import pages as pages
+from search.tracking import pages
 
 STUDY_TAG = "fathom.study"
 """On every run: which start of which study. On the experiment: that Fathom made it."""

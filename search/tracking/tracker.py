@@ -17,7 +17,7 @@ from search.folder import RunFolder, write_atomically
 from search.law import Law
 from search.optimum import Optimum
 from search.records import TrialRecord
-from search.tracking import store as store
+from search.tracking import store
 from search.tracking.runs import Conclusion, StudyRuns
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import IO
 
 from mlflow.exceptions import MlflowException
 
-from search.tracking import store as store
+from search.tracking import store
 from search.tracking.pages import MODE
 from search.tracking.runs import STUDY_TAG
 

@@ -48,7 +48,7 @@ def coordinates(
     steps: int,
     seeds: Sequence[int],
 ) -> tuple[Coordinates, ...]:
-    """Sizes at the start, then for every step the sizes of what has changed since; mean of seeds."""
+    """Sizes at the start, then after every step the sizes of the change since; mean of seeds."""
     runs = [_moves(shape, parametrization, learning_rate, steps, seed) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 

@@ -242,7 +242,8 @@ def gradient_sizes(shape: Shape) -> dict[Role, float]:
     model = Transformer(shape, parametrization(Scheme.COMPLETEP))
     model.initialise(torch.Generator().manual_seed(0))
     tokens = torch.randint(64, (4, 17), generator=torch.Generator().manual_seed(1))
-    F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    loss.backward()  # type: ignore[no-untyped-call]
     by_role = rules(parametrization(Scheme.COMPLETEP), shape)
     squares: dict[Role, list[float]] = {}
     for name, weight in model.named_parameters():

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -132,7 +133,7 @@ def test_derived_sizes() -> None:
     "name", ["depth", "d_model", "n_heads", "head_dim", "vocab_size", "context"]
 )
 @pytest.mark.parametrize("value", [0, -3])
-def test_a_size_below_one_is_refused_by_name_and_value(name: str, value: int) -> None:
+def test_a_size_below_one_is_refused_by_name_and_value(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"`{name}` must be at least 1, got {value}"):
         replace(TINY, **{name: value})
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -84,7 +85,7 @@ def test_every_parameter_has_a_gradient(shape: Shape) -> None:
         ("vocab_size", 14),
     ],
 )
-def test_each_knob_of_a_shape_changes_the_output(knob: str, value: object) -> None:
+def test_each_knob_of_a_shape_changes_the_output(knob: str, value: Any) -> None:
     tokens = some_tokens()
     before, after = model_of(SHAPE)(tokens), model_of(replace(SHAPE, **{knob: value}))(tokens)
     assert not torch.allclose(before, after[..., : SHAPE.vocab_size], atol=1e-3)
@@ -235,7 +236,7 @@ def test_attention_equals_its_definition() -> None:
     weight, out = (attention.get_parameter(f"{name}.weight") for name in ("into", "out"))
     q, k, v = (
         part.view(2, 5, 2, shape.head_dim).transpose(1, 2)
-        for part in (x_BTD @ weight.T).split(shape.d_attention, dim=-1)
+        for part in (x_BTD @ weight.T).chunk(3, dim=-1)
     )
     # CompleteP: the root of the base head dimension, 4, over the head dimension, 8.
     logits = (q @ k.transpose(-1, -2)) * (4**0.5 / 8)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from models.shape import Count
+from search.curve import Parabola
 from search.law import Law, fit_laws, levine2020, usable
-from search.optimum import Optimum, Parabola, Verdict, find_optima
+from search.optimum import Optimum, find_optima
+from search.verdict import Verdict
 from tests.search.simulated import planted_depth, simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)

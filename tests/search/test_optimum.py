@@ -6,10 +6,11 @@ from math import log
 import numpy as np
 import pytest
 
-from search.curve import Points, fit_local, whole_depth
+from search.curve import Parabola, Points, fit_local, whole_depth
 from search.evidence import NOISE_FLOOR, best_rate_weights, corrected_loss, gather, seed_noise
-from search.optimum import Optimum, Parabola, Verdict, decide, find_optima, find_optimum
+from search.optimum import Optimum, decide, find_optima, find_optimum
 from search.records import Outcome, Stage, TrialRecord
+from search.verdict import Verdict
 from tests.search.simulated import (
     Curve,
     World,

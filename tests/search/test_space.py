@@ -1,4 +1,4 @@
-"""Every shape of a space, walked: exact, within range, none missed, none filled worse than it could."""
+"""Every shape of a space, walked: exact, within range, none missed, each filled at its best."""
 
 import math
 import time

@@ -23,8 +23,7 @@ from models.shape import Count, Shape
 from search.law import POWER, Law
 from search.optimum import DepthLoss, Optimum
 from search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
-from search.tracking import pages as pages
-from search.tracking import store as store
+from search.tracking import pages, store
 from search.tracking.runs import WRITTEN_TAG, StudyRuns
 from search.tracking.tracker import Tracker, study_key
 from search.tracking.ui import open_ui
