@@ -32,6 +32,11 @@ PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
 
 
+CERTAIN = 3
+"""Standard errors of a difference from which on the interval leaves a depth out. More than for the
+optimum itself, since a wrong exclusion costs coverage: at two errors one side errs 1 time in 44."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthLoss:
     """One depth's evidence at the horizon."""
@@ -136,11 +141,22 @@ def decide(points: Points, fit: LocalFit | None) -> int | None:
     best = int(points.depths[points.best])
     if fit is None or not fit.opens_upwards:
         return best
-    worse = points.depths[points.height(CLEAR) > 0].tolist()
-    below = max((depth for depth in worse if depth < best), default=0)
-    above = min((depth for depth in worse if depth > best), default=np.inf)
     turn = _turn(fit)
-    return turn if below < turn < above else best
+    shallowest, deepest = _possible(points, CLEAR)
+    return turn if shallowest <= turn <= deepest else best
+
+
+def _possible(points: Points, errors: float) -> tuple[int, int]:
+    """Shallowest and deepest depth that can be the best, when the curve has one hump.
+
+    Both lie short of the tested depths that are worse than the best tested one by that many
+    standard errors.
+    """
+    best = int(points.depths[points.best])
+    worse = points.depths[points.height(errors) > 0].tolist()
+    below = max((depth + 1 for depth in worse if depth < best), default=int(points.depths[0]))
+    above = min((depth - 1 for depth in worse if depth > best), default=int(points.depths[-1]))
+    return below, above
 
 
 def _turn(fit: LocalFit) -> int:
@@ -152,7 +168,11 @@ def _turn(fit: LocalFit) -> int:
 def _locate(fit: LocalFit, depth: int, drawn: Array, generator: Generator) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
     optima = draw_optima(fit, drawn, generator)
-    low, high = (whole_depth(quantile) for quantile in np.quantile(optima, [0.025, 0.975]))
+    shallowest, deepest = _possible(fit.points, CERTAIN)
+    low, high = (
+        min(max(whole_depth(quantile), shallowest), deepest)
+        for quantile in np.quantile(optima, [0.025, 0.975])
+    )
     shallow, deep = (np.isclose(optima, end).mean() for end in fit.points.depths[[0, -1]])
     return Location(
         depth=depth,
@@ -166,10 +186,16 @@ def _plateau(evidence: Evidence, drawn: Array, best: DepthEvidence) -> tuple[int
     """Depths close to the best with at least `PLATEAU_PROBABILITY`, given what each measured.
 
     By the measured losses and not by the parabola, which says little of depths far from the best.
+    On a curve of one hump nothing lies close beyond a depth that does not.
     """
-    reference = drawn[evidence.depths.index(best)]
-    close = (drawn - reference <= PLATEAU_WIDTH).mean(axis=1) >= PLATEAU_PROBABILITY
-    return tuple(own.depth for own, c in zip(evidence.depths, close, strict=True) if c)
+    place = evidence.depths.index(best)
+    close = (drawn - drawn[place] <= PLATEAU_WIDTH).mean(axis=1) >= PLATEAU_PROBABILITY
+    first, last = place, place
+    while first > 0 and close[first - 1]:
+        first -= 1
+    while last + 1 < len(close) and close[last + 1]:
+        last += 1
+    return tuple(own.depth for own in evidence.depths[first : last + 1])
 
 
 def _loss(fit: LocalFit | None, depth: int, best: DepthEvidence) -> float:

@@ -72,7 +72,7 @@ def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Cons
             "95 %",
             "plateau",
             "d_model",
-            "d_ff/d_model",
+            "ff_ratio",
             "loss",
             "verdict",
         ),
