@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from models.shape import Shape
 from search.budget import Budget
 from search.config import Sampler, StudyConfig
-from search.confirm import Confirmation, plan_confirmation
+from search.confirm import Choice, plan_confirmation
 from search.folder import RunFolder
 from search.records import (
     Outcome,
@@ -50,7 +50,7 @@ class BudgetSearch:
     running: set[str] = field(default_factory=set)
     explored: int = 0
     """Exploring trials begun."""
-    confirmations: deque[Confirmation] | None = None
+    confirmations: deque[Choice] | None = None
     """Confirming trials to come; None until exploring is over."""
     confirmed: int = 0
     """Confirming trials begun."""
@@ -181,15 +181,15 @@ class Conductor:
             search,
             name,
             Stage.EXPLORE,
-            Confirmation(shape, seed=sum(spec.shape == shape for spec in begun), rate_scale=1.0),
+            Choice(shape, seed=sum(spec.shape == shape for spec in begun), rate_scale=1.0),
         )
 
-    def _confirm(self, search: BudgetSearch, confirmation: Confirmation) -> TrialSpec:
+    def _confirm(self, search: BudgetSearch, confirmation: Choice) -> TrialSpec:
         name = f"{search.budget.label}-confirm-{search.confirmed:03d}"
         search.confirmed += 1
         return self._spec(search, name, Stage.CONFIRM, confirmation)
 
-    def _spec(self, search: BudgetSearch, name: str, stage: Stage, what: Confirmation) -> TrialSpec:
+    def _spec(self, search: BudgetSearch, name: str, stage: Stage, what: Choice) -> TrialSpec:
         config = self.config
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
         return TrialSpec(
@@ -206,7 +206,7 @@ class Conductor:
             may_stop=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
         )
 
-    def _plan_confirmation(self, search: BudgetSearch) -> deque[Confirmation]:
+    def _plan_confirmation(self, search: BudgetSearch) -> deque[Choice]:
         explored = [record for record in search.ended if record.spec.stage is Stage.EXPLORE]
         return deque(plan_confirmation(self.config.confirm, search.shapes, explored))
 

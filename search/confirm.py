@@ -17,7 +17,7 @@ FRESH_SEEDS_FROM = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class Choice:
     """One trial to run."""
 
     shape: Shape
@@ -27,7 +27,7 @@ class Confirmation:
 
 def plan_confirmation(
     config: ConfirmConfig, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
-) -> tuple[Confirmation, ...]:
+) -> tuple[Choice, ...]:
     """Every trial of the confirming stage, given a budget's exploring trials.
 
     All depths share seeds, hence data in the same order. The bracket of rates is run on the first
@@ -35,7 +35,7 @@ def plan_confirmation(
     """
     finalists = leading_shapes(config.depths, shapes, records)
     return tuple(
-        Confirmation(shape, seed, rate) for seed, rate in _repeats(config) for shape in finalists
+        Choice(shape, seed, rate) for seed, rate in _repeats(config) for shape in finalists
     )
 
 
