@@ -35,9 +35,7 @@ def main() -> None:
         lines = (json.dumps(row) for row in ladder)
         arguments.keep.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     optima = find_optima(records, seed=load(folder.config).seed)
-    print(
-        "| budget | ladder: loss by depth | ladder's best | search: depth [95 %] | verdict | agrees |"
-    )
+    print("| budget | ladder: loss by depth | best | search: depth [95 %] | verdict | agrees |")
     print("|---|---|---|---|---|---|")
     for optimum in optima:
         print(row_of(optimum, [row for row in ladder if row["budget"] == optimum.budget]))
