@@ -44,7 +44,7 @@ def print_plan(
             _ranges(plan.depths),
             f"{plan.worst_count_error:.2%}",
             f"{plan.exploring}+{plan.confirming}",
-            format_count(plan.budget.tokens),
+            _rounded(plan.budget.tokens),
             f"{plan.flops:.2g}",
             format_seconds(3600 * plan.hours),
         )
@@ -170,7 +170,7 @@ def _shape_table(plan: BudgetPlan) -> Table:
 
 def _rung_words(plan: BudgetPlan) -> str:
     steps = [
-        f"at {format_count(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
+        f"at {_rounded(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
         for rung in plan.rungs
     ]
     return "expected " + ", ".join(steps)
@@ -181,7 +181,7 @@ def _optimum_row(optimum: Optimum) -> list[str]:
     style = VERDICT_STYLES[optimum.verdict]
     return [
         format_count(optimum.budget),
-        format_count(optimum.tokens),
+        _rounded(optimum.tokens),
         str(optimum.optimal_depth or "-"),
         f"{interval[0]}-{interval[1]}" if interval else "-",
         _ranges(optimum.plateau) or "-",
@@ -190,6 +190,11 @@ def _optimum_row(optimum: Optimum) -> list[str]:
         f"{optimum.loss:.4f}" if optimum.loss is not None else "-",
         f"[{style}]{optimum.verdict.value}[/]",
     ]
+
+
+def _rounded(tokens: int) -> str:
+    """Whole steps make horizons of many digits; three are enough to read."""
+    return format_count(float(f"{tokens:.3g}"))
 
 
 def _ranges(depths: tuple[int, ...]) -> str:

@@ -133,7 +133,7 @@ SETTINGS = st.fixed_dictionaries(
         "steps": st.integers(1, 3000),
         "cooldown": st.floats(0, 0.6),
         "first_rung": st.floats(0.001, 0.39),
-        "eta": st.floats(1.01, 5),
+        "eta": st.floats(1.2, 5),
         "evaluations": st.integers(1, 50),
         "median_of": st.integers(1, 7),
     }
