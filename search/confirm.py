@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from models.shape import Shape
 from search.config import ConfirmConfig
+from search.optimum import find_optimum
 from search.records import Outcome, TrialRecord
 from search.space import nearest_shape
 
@@ -44,8 +45,9 @@ def leading_shapes(
 ) -> tuple[Shape, ...]:
     """The best shape of each leading depth, by depth.
 
-    The best depth brings its neighbours on both sides: without them no optimum can be located.
-    Empty when no trial was good for anything.
+    First the depth where the curve through all explored depths is lowest, which a lucky trial moves
+    less than it moves the list of losses; then its neighbours on both sides, without which no
+    optimum can be located; then the best of the rest. Empty when no trial was good for anything.
     """
     ranked = sorted((r for r in records if _usable(r)), key=_rank)
     if not ranked:
@@ -55,8 +57,9 @@ def leading_shapes(
     for record in ranked:
         known.setdefault(record.spec.shape.depth, record.spec.shape)
     feasible = sorted({shape.depth for shape in shapes})
+    centre = _lowest(records, feasible) or best.depth
     chosen: list[int] = []
-    for depth in [best.depth, *_neighbours(best.depth, feasible), *known, *feasible]:
+    for depth in [centre, *_neighbours(centre, feasible), *known, *feasible]:
         if len(chosen) < depths and all(_apart(depth, other) for other in chosen):
             chosen.append(depth)
     return tuple(
@@ -86,6 +89,12 @@ def _rank(record: TrialRecord) -> tuple[float, float]:
 
 def _apart(depth: int, other: int) -> bool:
     return max(depth, other) / min(depth, other) >= SPACING
+
+
+def _lowest(records: Sequence[TrialRecord], feasible: Sequence[int]) -> int | None:
+    """The feasible depth nearest to the optimum so far; None before any trial has finished."""
+    depth = find_optimum(records, seed=0).optimal_depth
+    return depth and min(feasible, key=lambda other: abs(math.log(other / depth)))
 
 
 def _neighbours(depth: int, feasible: Sequence[int]) -> list[int]:

@@ -18,12 +18,22 @@ def explored(tmp_path: Path) -> tuple[tuple[Shape, ...], list[TrialRecord]]:
     return chosen.shapes, [r for r in chosen.ended if r.spec.stage == "explore"]
 
 
-def test_the_best_depth_is_confirmed_with_a_neighbour_on_either_side(tmp_path: Path) -> None:
+def test_the_planted_depth_is_confirmed_with_a_neighbour_on_either_side(tmp_path: Path) -> None:
     shapes, records = explored(tmp_path)
-    best = min((r for r in records if r.loss is not None), key=lambda r: r.loss or 0)
     depths = [shape.depth for shape in leading_shapes(3, shapes, records)]
     assert len(depths) == 3
-    assert depths[1] == best.spec.shape.depth
+    assert depths[0] < 4 < depths[2]
+
+
+def test_one_lucky_trial_does_not_draw_the_confirmation_away(tmp_path: Path) -> None:
+    shapes, records = explored(tmp_path)
+    best = min(record.loss for record in records if record.loss is not None)
+    shallow = min((r for r in records if r.loss is not None), key=lambda r: r.spec.shape.depth)
+    lucky = replace(shallow.curve[-1], loss=best - 0.002)
+    records[records.index(shallow)] = replace(shallow, curve=(*shallow.curve[:-1], lucky))
+    assert shallow.spec.shape.depth <= 2
+    depths = [shape.depth for shape in leading_shapes(3, shapes, records)]
+    assert depths[0] < 4 <= depths[2]
 
 
 def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(tmp_path: Path) -> None:
