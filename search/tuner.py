@@ -1,7 +1,7 @@
 """The one Ray Tune experiment that holds all budgets, and nothing that decides.
 
 Ray schedules, places and restarts trials. What runs next, who is stopped and what an end means is
-the conductor's; the two adapters below only carry its answers to Ray.
+the conductor's; the adapters below only carry its answers to Ray.
 """
 
 import logging
