@@ -15,6 +15,7 @@ from search.budget import Budget
 from search.config import Sampler, StudyConfig
 from search.confirm import Choice, plan_confirmation
 from search.folder import RunFolder
+from search.plan import stage_trials
 from search.records import (
     Outcome,
     Report,
@@ -42,6 +43,8 @@ class BudgetSearch:
 
     budget: Budget
     shapes: tuple[Shape, ...]
+    planned: tuple[int, int]
+    """Exploring and confirming trials."""
     sampler: ShapeSampler
     halving: FairHalving
     ended: list[TrialRecord] = field(default_factory=list)
@@ -140,6 +143,7 @@ class Conductor:
         return BudgetSearch(
             budget=budget,
             shapes=shapes,
+            planned=stage_trials(self.config, len(set(depths))),
             sampler=ShapeSampler(
                 self.config,
                 budget.label,
@@ -153,18 +157,13 @@ class Conductor:
     def _next_of(self, search: BudgetSearch) -> TrialSpec | None:
         if search.adopted:
             return search.adopted.popleft()
-        if search.explored < self._exploring_trials(search):
+        if search.explored < search.planned[0]:
             return self._explore(search)
         if search.confirmations is None and not search.running:
             search.confirmations = self._plan_confirmation(search)
         if search.confirmations:
             return self._confirm(search, search.confirmations.popleft())
         return None
-
-    def _exploring_trials(self, search: BudgetSearch) -> int:
-        if self.config.sampler is Sampler.LADDER:
-            return len({shape.depth for shape in search.shapes})
-        return self.config.trials
 
     def _explore(self, search: BudgetSearch) -> TrialSpec:
         index = search.explored
@@ -234,9 +233,7 @@ class Conductor:
         return keep or not record.spec.may_stop
 
     def _share_begun(self, search: BudgetSearch) -> float:
-        confirm = self.config.confirm
-        planned = confirm.depths * (confirm.seeds + len(confirm.rates) - 1)
-        return (search.explored + search.confirmed) / (self._exploring_trials(search) + planned)
+        return (search.explored + search.confirmed) / sum(search.planned)
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self._listeners:

@@ -45,9 +45,8 @@ def leading_shapes(
 ) -> tuple[Shape, ...]:
     """The best shape of each leading depth, by depth.
 
-    First the depth where the curve through all explored depths is lowest, which a lucky trial moves
-    less than it moves the list of losses; then its neighbours on both sides, without which no
-    optimum can be located; then the best of the rest. Empty when no trial was good for anything.
+    First the optimum of all explored depths, then its neighbours on both sides, without which no
+    optimum can be located, then the best of the rest. Empty when no trial was good for anything.
     """
     ranked = sorted((r for r in records if _usable(r)), key=_rank)
     if not ranked:

@@ -78,9 +78,7 @@ def plan_budget(
 ) -> BudgetPlan:
     """Expected trials, tokens and time; mean FLOPs are over depths first, as the sampler draws."""
     depths = {shape.depth for shape in shapes}
-    exploring = len(depths) if config.sampler is Sampler.LADDER else config.trials
-    confirm = config.confirm
-    confirming = min(confirm.depths, len(depths)) * (confirm.seeds + len(confirm.rates) - 1)
+    exploring, confirming = stage_trials(config, len(depths))
     rungs = _expected_rungs(config, budget, exploring)
     tokens = _exploring_tokens(budget, exploring, rungs) + confirming * budget.tokens
     by_depth = [
@@ -99,6 +97,16 @@ def plan_budget(
         flops=flops,
         hours=seconds / 3600,
     )
+
+
+def stage_trials(config: StudyConfig, depths: int) -> tuple[int, int]:
+    """Exploring and confirming trials of a budget whose shapes have that many depths.
+
+    Confirmed depths that lie too close together are left out, so the second may be fewer.
+    """
+    confirm = config.confirm
+    exploring = depths if config.sampler is Sampler.LADDER else config.trials
+    return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
 
 
 def this_machine(config: StudyConfig) -> Machine:
