@@ -8,12 +8,13 @@ has ended), so that a new conductor on the same folder goes on where the last on
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from models.shape import Shape
 from search.budget import Budget
 from search.config import Sampler, StudyConfig
-from search.confirm import Choice, plan_confirmation
+from search.confirm import Choice, next_wave, whole_ladder
 from search.folder import RunFolder
 from search.plan import stage_trials
 from search.records import (
@@ -27,6 +28,7 @@ from search.records import (
     read_lines,
     read_records,
     repair,
+    shape_from_json,
     to_json,
 )
 from search.sampler import ShapeSampler, ladder_shapes
@@ -53,17 +55,17 @@ class BudgetSearch:
     running: set[str] = field(default_factory=set)
     explored: int = 0
     """Exploring trials begun."""
-    confirmations: deque[Choice] | None = None
-    """Confirming trials to come; None until exploring is over."""
+    wave: deque[Choice] = field(default_factory=deque)
+    """Confirming trials to come before the next look at the records."""
     confirmed: int = 0
     """Confirming trials begun."""
+    settled: bool = False
+    """No further wave of confirming trials is wanted."""
 
     @property
     def done(self) -> bool:
         """Nothing runs and nothing is to come."""
-        return not (self.running or self.adopted) and (
-            self.confirmations is not None and not self.confirmations
-        )
+        return self.settled and not (self.running or self.adopted or self.wave)
 
 
 class Conductor:
@@ -159,10 +161,10 @@ class Conductor:
             return search.adopted.popleft()
         if search.explored < search.planned[0]:
             return self._explore(search)
-        if search.confirmations is None and not search.running:
-            search.confirmations = self._plan_confirmation(search)
-        if search.confirmations:
-            return self._confirm(search, search.confirmations.popleft())
+        if not (search.wave or search.running or search.settled):
+            self._plan_wave(search)
+        if search.wave:
+            return self._confirm(search, search.wave.popleft())
         return None
 
     def _explore(self, search: BudgetSearch) -> TrialSpec:
@@ -205,9 +207,22 @@ class Conductor:
             may_stop=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
         )
 
-    def _plan_confirmation(self, search: BudgetSearch) -> deque[Choice]:
-        explored = [record for record in search.ended if record.spec.stage is Stage.EXPLORE]
-        return deque(plan_confirmation(self.config.confirm, search.shapes, explored))
+    def _plan_wave(self, search: BudgetSearch) -> None:
+        """Look at all that has ended, and write down what it asks for before any of it starts."""
+        config = self.config.confirm
+        if self.config.sampler is not Sampler.LADDER:
+            wave = next_wave(config, search.shapes, search.ended)
+        else:
+            wave = () if search.confirmed else whole_ladder(config, search.ended)
+        search.wave, search.settled = deque(wave), not wave
+        append_line(
+            self.folder.journal,
+            {
+                "event": "wave",
+                "budget": search.budget.params,
+                "choices": [asdict(choice) for choice in wave],
+            },
+        )
 
     def _begin(self, search: BudgetSearch, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
@@ -247,7 +262,8 @@ class Conductor:
         repair(self.folder.records)
         repair(self.folder.journal)
         ended = {record.spec.trial: record for record in read_records(self.folder.records)}
-        latest = {line["trial"]: line for line in read_lines(self.folder.journal)}
+        journal = list(read_lines(self.folder.journal))
+        latest = {line["trial"]: line for line in journal if "trial" in line}
         for record in (from_json(line) for line in latest.values()):
             search = self.budgets.get(record.spec.budget)
             if search is None:
@@ -259,8 +275,9 @@ class Conductor:
         for record in ended.values():
             if record.spec.budget in self.budgets:
                 self.budgets[record.spec.budget].ended.append(record)
+        waves = {line["budget"]: line["choices"] for line in journal if line["event"] == "wave"}
         for search in self.budgets.values():
-            self._recount(search)
+            self._recount(search, waves.get(search.budget.params))
 
     def _adopt(self, search: BudgetSearch, record: TrialRecord) -> None:
         spec = record.spec
@@ -269,13 +286,17 @@ class Conductor:
         if spec.stage is Stage.EXPLORE:
             self._numbers[spec.trial] = search.sampler.adopt(spec.shape)
 
-    def _recount(self, search: BudgetSearch) -> None:
+    def _recount(self, search: BudgetSearch, wave: list[dict[str, Any]] | None) -> None:
+        """How far a budget was; of the last wave, what had not begun is still to come."""
         begun = [record.spec for record in search.ended] + list(search.adopted)
         search.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
         search.confirmed = len(begun) - search.explored
-        if search.confirmed:
-            planned = self._plan_confirmation(search)
-            taken = {(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
-            search.confirmations = deque(
-                what for what in planned if (what.shape, what.seed, what.rate_scale) not in taken
-            )
+        if wave is None:
+            return
+        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
+        choices = (
+            Choice(shape_from_json(line["shape"]), line["seed"], line["rate_scale"])
+            for line in wave
+        )
+        search.wave = deque(choice for choice in choices if choice not in taken)
+        search.settled = not wave

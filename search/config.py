@@ -151,10 +151,12 @@ class StoppingConfig(Group):
 
 
 class ConfirmConfig(Group):
-    """The leading depths, trained to the end with fresh seeds."""
+    """The leading depths, trained to the end with fresh seeds, until the verdict is settled."""
 
-    depths: Positive = 4
-    seeds: Positive = 3
+    depths: Positive = 6
+    """At most so many: three to begin with, more while they do not enclose the optimum."""
+    seeds: Positive = 4
+    """At most so many a depth: two to begin with, more while the noise asks for them."""
     rates: tuple[PositiveReal, ...] = (0.5, 1.0, 2.0)
     """Multiples of the rate tried on the first fresh seed; must contain 1."""
 

@@ -1,15 +1,26 @@
-"""Which trials settle a budget: the leading depths, trained to the end with fresh seeds."""
+"""Which trials settle a budget: the leading depths, trained to the end with fresh seeds.
+
+In waves: each looks at all that has ended and asks for what the answer still lacks, a depth beyond
+the lowest one or another seed of those in question. The stage ends when its depths enclose the
+optimum with as many seeds as the noise asks for, or when more could not change the verdict.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.shape import Shape
 from search.config import ConfirmConfig
-from search.optimum import find_optimum
-from search.records import Outcome, TrialRecord
+from search.evidence import gather
+from search.optimum import CERTAIN, Optimum, find_optimum
+from search.records import Outcome, Stage, TrialRecord
 from search.space import nearest_shape
+from search.verdict import PLATEAU_WIDTH, Verdict
 
+FIRST_DEPTHS = 3
+"""The fewest that can show an optimum between them."""
+FIRST_SEEDS = 2
+"""The fewest that show the noise."""
 SPACING = 1.2
 """Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
 fit through them would say nothing of the curve."""
@@ -26,52 +37,122 @@ class Choice:
     rate_scale: float
 
 
-def plan_confirmation(
+def next_wave(
     config: ConfirmConfig, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Choice, ...]:
-    """Every trial of the confirming stage, given a budget's exploring trials.
+    """The confirming trials that the records of a budget ask for; none when it is settled.
 
     All depths share seeds, hence data in the same order. The bracket of rates is run on the first
     seed only: the gain it finds belongs to the shape, and rates cost as much as seeds.
     """
-    finalists = leading_shapes(config.depths, shapes, records)
-    return tuple(
-        Choice(shape, seed, rate) for seed, rate in _repeats(config) for shape in finalists
-    )
+    confirming = [r for r in records if r.spec.stage is Stage.CONFIRM]
+    tried = sorted({r.spec.shape for r in confirming}, key=lambda shape: shape.depth)
+    if not tried:
+        first = leading_shapes(min(FIRST_DEPTHS, config.depths), shapes, records)
+        return _choices(config, first, range(min(FIRST_SEEDS, config.seeds)))
+    finished = {r.spec.shape for r in confirming if r.outcome is Outcome.FINISHED}
+    optimum = find_optimum(records, seed=0)
+    seeds = 1 + max(r.spec.seed for r in confirming) - FRESH_SEEDS_FROM
+    beyond = _beyond(optimum, shapes, tried, finished) if len(tried) < config.depths else None
+    if beyond:
+        ratio = gather(records).best_ratio
+        new = nearest_shape(shapes, depth=beyond, ff_ratio=ratio)
+        return _choices(config, [new], range(seeds))
+    contenders = _contenders(optimum, finished)
+    if len(contenders) < 2 or _settled(optimum) or seeds >= enough_seeds(optimum.noise, config):
+        return ()
+    return _choices(config, contenders, [seeds])
+
+
+def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
+    """Every seed and rate of the best explored shapes, all at once."""
+    ranked = sorted((r for r in records if _usable(r)), key=_rank)
+    best = list(dict.fromkeys(record.spec.shape for record in ranked))[: config.depths]
+    return _choices(config, sorted(best, key=lambda shape: shape.depth), range(config.seeds))
+
+
+def enough_seeds(noise: float, config: ConfirmConfig) -> int:
+    """Seeds after which two standard errors of a depth are as wide as a plateau."""
+    return min(config.seeds, max(FIRST_SEEDS, math.ceil((2 * noise / PLATEAU_WIDTH) ** 2)))
 
 
 def leading_shapes(
     depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Shape, ...]:
-    """The best shape of each leading depth, by depth.
+    """One shape of each leading depth, by depth, all as near as can be to the best ratio.
 
     First the optimum of all explored depths, then its neighbours on both sides, without which no
     optimum can be located, then the best of the rest. Empty when no trial was good for anything.
+    One ratio for all, since a depth that is compared at a poor ratio looks poor itself.
     """
     ranked = sorted((r for r in records if _usable(r)), key=_rank)
     if not ranked:
         return ()
     best = ranked[0].spec.shape
-    known: dict[int, Shape] = {}
-    for record in ranked:
-        known.setdefault(record.spec.shape.depth, record.spec.shape)
     feasible = sorted({shape.depth for shape in shapes})
     centre = _lowest(records, feasible) or best.depth
+    known = (record.spec.shape.depth for record in ranked)
     chosen: list[int] = []
     for depth in [centre, *_neighbours(centre, feasible), *known, *feasible]:
         if len(chosen) < depths and all(_apart(depth, other) for other in chosen):
             chosen.append(depth)
+    trained = any(record.loss is not None for record in ranked)
+    ratio = gather(records).best_ratio if trained else best.ff_ratio
+    return tuple(nearest_shape(shapes, depth=depth, ff_ratio=ratio) for depth in sorted(chosen))
+
+
+def _choices(
+    config: ConfirmConfig, shapes: Sequence[Shape], seeds: Iterable[int]
+) -> tuple[Choice, ...]:
+    bracket = sorted(config.rates, key=lambda rate: rate != 1.0)
     return tuple(
-        known.get(depth) or nearest_shape(shapes, depth=depth, ff_ratio=best.ff_ratio)
-        for depth in sorted(chosen)
+        Choice(shape, FRESH_SEEDS_FROM + seed, rate)
+        for seed in seeds
+        for rate in (bracket if seed == 0 else (1.0,))
+        for shape in shapes
     )
 
 
-def _repeats(config: ConfirmConfig) -> Iterator[tuple[int, float]]:
-    for seed in range(config.seeds):
-        rates = sorted(config.rates, key=lambda rate: rate != 1.0) if seed == 0 else (1.0,)
-        for rate in rates:
-            yield FRESH_SEEDS_FROM + seed, rate
+def _beyond(
+    optimum: Optimum, shapes: tuple[Shape, ...], tried: Sequence[Shape], finished: set[Shape]
+) -> int | None:
+    """A depth without which the confirmed ones do not enclose the optimum; None when they do.
+
+    Not beyond an end at which no trial finished: deeper than what diverges, all diverges.
+    """
+    depth = optimum.optimal_depth
+    if depth is None or tried[0].depth < depth < tried[-1].depth:
+        return None
+    end = tried[0] if depth <= tried[0].depth else tried[-1]
+    if end not in finished:
+        return None
+    feasible = [d for d in {shape.depth for shape in shapes} if _apart(d, end.depth)]
+    outside = [d for d in feasible if (d < end.depth if end is tried[0] else d > end.depth)]
+    # The optimum itself where it lies beyond, else the next depth.
+    return min(outside, key=lambda d: abs(math.log(d / depth)), default=None)
+
+
+def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
+    """The confirmed shapes whose depth may still be the best, by depth."""
+    known = {own.depth: own for own in optimum.depths}
+    confirmed = [known[shape.depth] for shape in finished]
+    best = min(confirmed, key=lambda own: own.loss, default=None)
+    possible = {
+        own.depth
+        for own in confirmed
+        if best
+        and own.loss - best.loss <= CERTAIN * math.hypot(own.standard_error, best.standard_error)
+    }
+    own = [shape for shape in finished if shape.depth in possible]
+    return sorted(own, key=lambda shape: shape.depth)
+
+
+def _settled(optimum: Optimum) -> bool:
+    """More seeds could not change the verdict: one depth is left, or all are as good."""
+    one_left = optimum.interval is not None and optimum.interval[0] == optimum.interval[1]
+    return optimum.verdict is Verdict.PLATEAU or (
+        optimum.verdict is Verdict.IDENTIFIED and one_left
+    )
 
 
 def _usable(record: TrialRecord) -> bool:

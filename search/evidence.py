@@ -1,22 +1,31 @@
 """What the finished trials of one budget say about each depth, before any curve is drawn.
 
-A depth is judged by its best shape. Every estimate below is a weighted sum of losses, so its
-standard error follows from the weights and the noise between seeds.
+Seeds make shapes, shapes make depths. A shape's loss is the mean of its seeds at its best rate;
+a depth's loss is what its shapes would have with the budget's exact parameters and one common
+feed-forward ratio. Every estimate is a weighted sum of losses: its error follows from the weights.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.shape import Shape
 from search.records import Outcome, Stage, TrialRecord
 
-PARAMS_SLOPE = -0.2
-"""Nats for each unit of ln(parameters). Prior: the Gemstones models give -0.36 at 0.1B to -0.14 at
-2B. Within a tolerance of 0.5 % the choice moves a loss by less than 0.001."""
+Array = NDArray[np.float64]
+
+PARAMS_SLOPE = (-0.2, 0.1)
+"""Nats for each unit of ln(parameters), and how far a study may be from it. Prior: the Gemstones
+models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly matters."""
+RATIO_SLOPE = (0.0, 0.03)
+"""Nats for each unit of ln(ff_ratio). Prior: either way, a few hundredths."""
+RATIO_CURVATURE = (0.01, 0.02)
+"""Nats for each squared unit of ln(ff_ratio). Prior: there is a best ratio, and it matters little
+(Kaplan et al. 2020: within a factor of 2 of the best the loss changes by well under 1 %)."""
 NOISE_FLOOR = 0.004
 """Nats between seeds, at least, while fewer than `KNOWN_NOISE` degrees of freedom measure them."""
 KNOWN_NOISE = 3
@@ -26,14 +35,15 @@ SMALLEST_NOISE = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthEvidence:
-    """One depth at the horizon, by its best shape."""
+    """One depth at the horizon."""
 
     depth: int
     loss: float
-    """Nats per token, corrected for the parameter mismatch."""
+    """Nats per token, with the budget's exact parameters and the common feed-forward ratio."""
     standard_error: float
     trials: int
     shape: Shape
+    """Its best shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +51,29 @@ class Evidence:
     """All depths with a finished trial, ascending, and the noise between seeds."""
 
     depths: tuple[DepthEvidence, ...]
+    covariance: Array
+    """(depths, depths): errors of the depths' losses, in squared nats."""
     noise: float
     """Standard deviation between seeds, nats."""
     degrees_of_freedom: int
     """Behind the noise; 0 when no trial was repeated."""
+    params_slope: float
+    """Nats for each unit of ln(parameters), as the losses were corrected by it."""
+    best_ratio: float
+    """Feed-forward ratio with the lowest loss, among those that finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ShapeLoss:
+    """The mean over a shape's seeds in one stage."""
+
+    stage: Stage
     shape: Shape
+    log_params: float
+    """ln(parameters / budget)."""
     loss: float
     variance: float
+    """From the noise between seeds."""
     trials: int
 
 
@@ -59,38 +81,35 @@ def gather(records: Sequence[TrialRecord]) -> Evidence:
     """The evidence of one budget's records.
 
     A depth with confirming trials is judged by those alone: its exploring trials were picked for
-    having come out low.
+    having come out low. They still help to tell what ratio and size do.
     """
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     noise, degrees_of_freedom = seed_noise(finished)
-    confirmed = {r.spec.shape.depth for r in finished if r.spec.stage is Stage.CONFIRM}
-    shapes: dict[int, dict[Shape, list[TrialRecord]]] = defaultdict(lambda: defaultdict(list))
-    for record in finished:
-        spec = record.spec
-        if spec.stage is Stage.CONFIRM or spec.shape.depth not in confirmed:
-            shapes[spec.shape.depth][spec.shape].append(record)
-    losses = {
-        depth: [_shape_loss(shape, trials, noise) for shape, trials in by_shape.items()]
-        for depth, by_shape in sorted(shapes.items())
-    }
-    between = _variance_between_shapes(losses.values())
-    depths = tuple(_best_shape(depth, known, between) for depth, known in losses.items())
-    return Evidence(depths=depths, noise=noise, degrees_of_freedom=degrees_of_freedom)
-
-
-def corrected_loss(record: TrialRecord) -> float:
-    """Loss of a finished trial as if its shape had exactly the budget's parameters."""
-    assert record.loss is not None, "only finished trials have a loss at the horizon"
-    spec = record.spec
-    return record.loss - PARAMS_SLOPE * log(spec.shape.params(spec.count) / spec.budget)
+    shapes = list(_shape_losses(finished, noise))
+    if not shapes:
+        return Evidence(
+            depths=(), covariance=np.zeros((0, 0)), noise=noise, degrees_of_freedom=0,
+            params_slope=PARAMS_SLOPE[0], best_ratio=1.0,
+        )  # fmt: skip
+    model = _Regression(shapes)
+    kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
+    return Evidence(
+        depths=tuple(model.depth(index) for index in kept),
+        covariance=model.covariance[np.ix_(kept, kept)],
+        noise=noise,
+        degrees_of_freedom=degrees_of_freedom,
+        params_slope=float(model.solution[-3]),
+        best_ratio=model.best_ratio(),
+    )
 
 
 def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
     """Pooled standard deviation between seeds of a shape at a rate; its degrees of freedom."""
     repeats: dict[tuple[Stage, Shape, float], list[float]] = defaultdict(list)
     for record in finished:
+        assert record.loss is not None, "only finished trials have a loss at the horizon"
         spec = record.spec
-        repeats[spec.stage, spec.shape, spec.rate_scale].append(corrected_loss(record))
+        repeats[spec.stage, spec.shape, spec.rate_scale].append(record.loss)
     degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
     squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
     measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
@@ -98,15 +117,30 @@ def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
     return max(measured, floor), degrees_of_freedom
 
 
-def _shape_loss(shape: Shape, trials: Sequence[TrialRecord], noise: float) -> _ShapeLoss:
-    """Mean over seeds, each at the shape's best rate.
+def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[_ShapeLoss]:
+    """One a shape and stage, by depth."""
+    trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
+    for record in sorted(finished, key=lambda record: record.spec.shape.depth):
+        trials[record.spec.stage, record.spec.shape].append(record)
+    for (stage, shape), own in trials.items():
+        spec = own[0].spec
+        loss, weight = _mean_at_best_rate(own)
+        yield _ShapeLoss(
+            stage, shape, log(shape.params(spec.count) / spec.budget), loss, noise**2 * weight,
+            len(own),
+        )  # fmt: skip
+
+
+def _mean_at_best_rate(trials: Sequence[TrialRecord]) -> tuple[float, float]:
+    """Mean over seeds, each at the shape's best rate; and the sum of the squared weights.
 
     A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
     that ran at rate 1 only are granted the same gain.
     """
     by_seed: dict[int, dict[float, float]] = defaultdict(dict)
     for trial in trials:
-        by_seed[trial.spec.seed][trial.spec.rate_scale] = corrected_loss(trial)
+        assert trial.loss is not None, "only finished trials have a loss at the horizon"
+        by_seed[trial.spec.seed][trial.spec.rate_scale] = trial.loss
     brackets = {seed: best_rate_weights(losses) for seed, losses in by_seed.items()}
     measured = [seed for seed, losses in by_seed.items() if len(losses) > 1 and 1.0 in losses]
     granted = [seed for seed, losses in by_seed.items() if set(losses) == {1.0}]
@@ -119,8 +153,7 @@ def _shape_loss(shape: Shape, trials: Sequence[TrialRecord], noise: float) -> _S
         for rate, weight in brackets[seed].items():
             weights[seed, rate] += share * (weight - (rate == 1.0))
     loss = sum(weight * by_seed[seed][rate] for (seed, rate), weight in weights.items())
-    squares = sum(weight**2 for weight in weights.values())
-    return _ShapeLoss(shape, loss, noise**2 * squares, len(trials))
+    return loss, sum(weight**2 for weight in weights.values())
 
 
 def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
@@ -142,36 +175,83 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
     return dict(zip(rates, row.tolist(), strict=True))
 
 
-def _variance_between_shapes(depths: Iterable[Sequence[_ShapeLoss]]) -> float:
-    """How much shapes of one depth differ beyond the noise, pooled over depths; at least 0."""
-    repeated = [known for known in depths if len(known) > 1]
-    degrees_of_freedom = sum(len(known) - 1 for known in repeated)
-    if not degrees_of_freedom:
-        return 0.0
-    squares = sum(float(np.var([s.loss for s in known])) * len(known) for known in repeated)
-    noise = float(np.mean([s.variance for known in repeated for s in known]))
-    return max(0.0, squares / degrees_of_freedom - noise)
-
-
-def _best_shape(depth: int, known: Sequence[_ShapeLoss], between: float) -> DepthEvidence:
-    """The best shape of a depth, cured of the winner's curse.
-
-    The lowest of several noisy losses is too low. Each is drawn towards the depth's mean by the
-    share of its variance that is noise (the posterior mean under a normal prior): when shapes don't
-    differ they are averaged, when they differ clearly the best one stands as measured.
+class _Regression:
+    """Losses of shapes = a level for each depth + what size and ratio do, by generalised least
+    squares. The three covariates have priors, without which a handful of shapes can't bear them.
     """
-    losses = np.array([s.loss for s in known])
-    variances = np.array([s.variance for s in known])
-    precision = 1 / (between + variances)
-    mean = float(precision @ losses / precision.sum())
-    kept = between * precision
-    drawn = mean + kept * (losses - mean)
-    best = int(drawn.argmin())
-    variance = kept[best] * variances[best] + (1 - kept[best]) ** 2 / precision.sum()
-    return DepthEvidence(
-        depth=depth,
-        loss=float(drawn[best]),
-        standard_error=sqrt(variance),
-        trials=sum(s.trials for s in known),
-        shape=known[best].shape,
-    )
+
+    def __init__(self, shapes: Sequence[_ShapeLoss]) -> None:
+        self.shapes = shapes
+        confirmed = {s.shape.depth for s in shapes if s.stage is Stage.CONFIRM}
+        depths = dict.fromkeys(s.shape.depth for s in shapes)
+        self.stage = {d: Stage.CONFIRM if d in confirmed else Stage.EXPLORE for d in depths}
+        self.groups = list(dict.fromkeys((s.shape.depth, s.stage) for s in shapes))
+        judged = [s for s in shapes if s.stage is self.stage[s.shape.depth]]
+        # The ratio at which depths are compared: where they were measured, so that little is moved.
+        self._centre = float(np.mean([log(max(s.shape.ff_ratio, 1e-3)) for s in judged]))
+        self._losses = np.array([s.loss for s in shapes])
+        self._design = np.array([self._row(s) for s in shapes])
+        noise = np.array([s.variance for s in shapes])
+        self.between = self._between(noise)
+        self.solution, self.covariance = self._solve(noise + self.between)
+
+    def depth(self, group: int) -> DepthEvidence:
+        """What is known of one of the groups; its best shape is found without believing luck."""
+        depth, stage = self.groups[group]
+        own = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
+        return DepthEvidence(
+            depth=depth,
+            loss=float(self.solution[group]),
+            standard_error=sqrt(self.covariance[group, group]),
+            trials=sum(s.trials for s in own),
+            shape=min(own, key=self._believed).shape,
+        )
+
+    def best_ratio(self) -> float:
+        """Where the parabola in ln ratio is lowest, inside the ratios that finished."""
+        slope, curvature = self.solution[-2:]
+        ratios = self._design[:, -2]
+        tried = np.linspace(ratios.min(), ratios.max(), 101)
+        return float(np.exp(self._centre + tried[(slope * tried + curvature * tried**2).argmin()]))
+
+    def _believed(self, shape: _ShapeLoss) -> float:
+        """The shape's loss without the share of its surprise that is noise."""
+        expected = float(self._row(shape) @ self.solution)
+        return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
+
+    def _row(self, shape: _ShapeLoss) -> Array:
+        level = [float(group == (shape.shape.depth, shape.stage)) for group in self.groups]
+        ratio = log(max(shape.shape.ff_ratio, 1e-3)) - self._centre
+        return np.array([*level, shape.log_params, ratio, ratio**2])
+
+    def _solve(self, variance: Array) -> tuple[Array, Array]:
+        """Solution and its covariance."""
+        means, errors = np.array([PARAMS_SLOPE, RATIO_SLOPE, RATIO_CURVATURE]).T
+        prior = np.hstack([np.zeros((3, len(self.groups))), np.eye(3)]) / errors[:, None]
+        rows = np.vstack([self._design / np.sqrt(variance)[:, None], prior])
+        values = np.concatenate([self._losses / np.sqrt(variance), means / errors])
+        covariance = np.linalg.inv(rows.T @ rows)
+        return covariance @ rows.T @ values, covariance
+
+    def _between(self, noise: Array) -> float:
+        """Variance between shapes of a depth beyond noise and covariates (Paule & Mandel).
+
+        Without the priors: what they hold back would pass for a difference between shapes.
+        """
+        spare = len(self.shapes) - int(np.linalg.matrix_rank(self._design))
+        if not spare:
+            return 0.0
+
+        def excess(between: float) -> float:
+            root = np.sqrt(noise + between)
+            rows, values = self._design / root[:, None], self._losses / root
+            residuals = values - rows @ np.linalg.lstsq(rows, values, rcond=None)[0]
+            return float(residuals @ residuals) - spare
+
+        low, high = 0.0, float(np.ptp(self._losses)) ** 2
+        if excess(low) <= 0:
+            return 0.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        return high

@@ -23,6 +23,8 @@ POWER = "power"
 FEWEST_BUDGETS = 3
 """Two parameters pass through any two budgets; the third is the first that can disagree."""
 
+SMALLEST_ERROR = 0.01
+"""Of ln depth; no optimum is known better than to a percent, whatever its interval."""
 SETTLED = 1e-9
 """Change of ln depth below which a fit has arrived."""
 SMALLEST_GROWTH = 1e-3
@@ -147,27 +149,18 @@ class _Points:
 
 
 def _points(optima: Sequence[Optimum]) -> _Points:
-    depths = [_continuous_depth(own) for own in optima]
     return _Points(
         np.array([own.budget for own in optima], dtype=np.float64),
-        np.log(depths),
+        np.log([own.vertex or 1.0 for own in optima]),
         np.array([_error(own) for own in optima], dtype=np.float64),
     )
 
 
-def _continuous_depth(optimum: Optimum) -> float:
-    """The lowest point of the curve, as long as it rounds to the depth that was chosen."""
-    assert optimum.optimal_depth is not None, "a usable optimum has a depth"
-    depth = optimum.optimal_depth
-    vertex = optimum.fit.vertex_depth if optimum.fit else depth
-    return min(max(vertex, depth - 0.5), depth + 0.5)
-
-
 def _error(optimum: Optimum) -> float:
-    """Standard error of ln depth: a 95 % interval is 3.92 of them wide, and whole depths round."""
-    assert optimum.interval is not None, "a usable optimum has an interval"
-    low, high = optimum.interval
-    return log((high + 0.5) / (low - 0.5)) / 3.92
+    """Standard error of ln depth: a 95 % interval is 3.92 of them wide."""
+    assert optimum.vertex_interval is not None, "a usable optimum has an interval"
+    low, high = optimum.vertex_interval
+    return max(SMALLEST_ERROR, log(high / low) / 3.92)
 
 
 def _fit(name: str, points: _Points) -> Law | None:

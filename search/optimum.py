@@ -1,6 +1,6 @@
 """The best depth of one budget, with what is and is not known about it.
 
-From records alone: `evidence.py` says how good each depth is, `curve.py` draws the curve through
+From records alone: `evidence.py` says how good each depth is, `curve.py` draws the curves through
 the depths, `verdict.py` puts into words what follows.
 """
 
@@ -10,28 +10,15 @@ from itertools import groupby
 from math import log
 
 import numpy as np
-from numpy.random import Generator
 
 from models.shape import Count, Shape
-from search.curve import (
-    CLEAR,
-    Array,
-    LocalFit,
-    Parabola,
-    Points,
-    draw_losses,
-    draw_optima,
-    fit_local,
-    whole_depth,
-)
+from search.curve import CLEAR, Draws, Fit, Parabola, Points, PowerCurve, draw, fit, whole_depth
 from search.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
 from search.records import Outcome, TrialRecord
 from search.verdict import PLATEAU_WIDTH, Location, Verdict, judge
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
-
-
 CERTAIN = 3
 """Standard errors of a difference from which on the interval leaves a depth out. More than for the
 optimum itself, since a wrong exclusion costs coverage: at two errors one side errs 1 time in 44."""
@@ -43,7 +30,7 @@ class DepthLoss:
 
     depth: int
     loss: float
-    """Mean corrected loss, nats per token."""
+    """Nats per token, with the budget's exact parameters and one feed-forward ratio for all."""
     standard_error: float
     trials: int
     """Finished trials behind it."""
@@ -61,8 +48,12 @@ class Optimum:
     """None only when nothing finished."""
     interval: tuple[int, int] | None
     """95 %, whole depths; None with fewer than three depths."""
+    vertex: float | None
+    """Where the curves are lowest, before rounding to whole layers; None without an interval."""
+    vertex_interval: tuple[float, float] | None
+    """95 %, before rounding."""
     plateau: tuple[int, ...]
-    """Every tested depth that can't be told from the best."""
+    """Every whole depth of the tested range that can't be told from the best."""
     verdict: Verdict
     reason: str
     """One sentence; for `edge` and `insufficient` it names the setting to change."""
@@ -70,14 +61,30 @@ class Optimum:
     """Fitted (or mean) loss at `optimal_depth`, nats per token."""
     shape: Shape | None
     """The best finished shape at `optimal_depth`, or at the nearest tested depth."""
-    fit: Parabola | None
-    """None with fewer than three depths, or when the fit does not open upwards."""
+    power: PowerCurve | None
+    """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
+    parabola: Parabola | None
+    """The second family; None with fewer than three depths."""
+    disagreement: float | None
+    """Factor, at least 1, between the depths that the two families call best."""
+    dropped: float | None
+    """Share of the bootstrap draws without a lowest point inside the tested range; they are not
+    thrown away but count for the end that is lower."""
     depths: tuple[DepthLoss, ...]
     """By depth, ascending."""
     noise: float
     """Standard deviation of the loss between seeds, nats per token."""
+    params_slope: float
+    """Nats for each unit of ln(parameters) by which losses were corrected to the budget."""
+    best_ratio: float | None
+    """Feed-forward ratio with the lowest loss, among those that finished."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
+
+    @property
+    def shallowest(self) -> int | None:
+        """The shallowest depth of the plateau, which is the cheapest to serve."""
+        return self.plateau[0] if self.plateau else None
 
 
 def find_optima(records: Sequence[TrialRecord], *, seed: int) -> tuple[Optimum, ...]:
@@ -95,14 +102,16 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     spec = _only_budget(records).spec
     evidence = gather(records)
     points = _points(evidence)
-    generator = np.random.default_rng([seed, spec.budget])
-    freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
-    drawn = draw_losses(points, generator, draws=draws, degrees_of_freedom=freedom)
-    fit = fit_local(points) if len(points.depths) >= 3 else None
-    depth = decide(points, fit)
-    location = _locate(fit, depth, drawn, generator) if fit and depth else None
+    curves = fit(points) if len(points.depths) >= 3 else None
+    drawn = None
+    if curves:
+        generator = np.random.default_rng([seed, spec.budget])
+        freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
+        drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
+    depth = decide(points, curves)
+    location = _locate(curves, depth, drawn) if curves and drawn and depth else None
     best = _nearest(evidence, depth) if depth else None
-    plateau = _plateau(evidence, drawn, best) if best else ()
+    plateau = _plateau(points, drawn, depth) if depth else ()
     verdict, reason = judge(records, evidence, location, plateau)
     return Optimum(
         budget=spec.budget,
@@ -110,12 +119,17 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         tokens=spec.horizon_tokens,
         optimal_depth=depth,
         interval=location.interval if location else None,
+        vertex=location.vertex if location else None,
+        vertex_interval=location.vertex_interval if location else None,
         plateau=plateau,
         verdict=verdict,
         reason=reason,
-        loss=_loss(fit, depth, best) if depth and best else None,
+        loss=_loss(curves, depth, best) if depth and best else None,
         shape=best.shape if best else None,
-        fit=fit.parabola if fit and fit.opens_upwards else None,
+        power=curves.power if curves else None,
+        parabola=curves.parabola if curves else None,
+        disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
+        dropped=drawn.dropped if drawn else None,
         depths=tuple(
             DepthLoss(
                 depth=own.depth,
@@ -126,22 +140,24 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
             for own in evidence.depths
         ),
         noise=evidence.noise,
+        params_slope=evidence.params_slope,
+        best_ratio=evidence.best_ratio if evidence.depths else None,
         trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
     )
 
 
-def decide(points: Points, fit: LocalFit | None) -> int | None:
-    """The depth where the parabola is lowest, unless the losses contradict it; None without any.
+def decide(points: Points, curves: Fit | None) -> int | None:
+    """The depth where the curves are lowest, unless the losses contradict it; None without any.
 
     It may not lie at or beyond a tested depth that is clearly worse than the best tested one; then,
-    and where there is no parabola that opens upwards, the best tested depth stands.
+    and where there is no curve, the best tested depth stands.
     """
     if not len(points.depths):
         return None
     best = int(points.depths[points.best])
-    if fit is None or not fit.opens_upwards:
+    if curves is None:
         return best
-    turn = _turn(fit)
+    turn = whole_depth(curves.optimum)
     shallowest, deepest = _possible(points, CLEAR)
     return turn if shallowest <= turn <= deepest else best
 
@@ -159,49 +175,65 @@ def _possible(points: Points, errors: float) -> tuple[int, int]:
     return below, above
 
 
-def _turn(fit: LocalFit) -> int:
-    """The whole depth at which the parabola is lowest inside the tested range."""
-    low, high = fit.points.depths[[0, -1]].tolist()
-    return whole_depth(min(max(fit.parabola.vertex_depth, low), high))
-
-
-def _locate(fit: LocalFit, depth: int, drawn: Array, generator: Generator) -> Location:
+def _locate(curves: Fit, depth: int, drawn: Draws) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
-    optima = draw_optima(fit, drawn, generator)
-    shallowest, deepest = _possible(fit.points, CERTAIN)
-    low, high = (
-        min(max(whole_depth(quantile), shallowest), deepest)
-        for quantile in np.quantile(optima, [0.025, 0.975])
+    points = curves.points
+    shallowest, deepest = _possible(points, CERTAIN)
+    # A depth that is out is out with all that rounds to it.
+    inner = (
+        max(shallowest - 0.5, float(points.depths[0])),
+        min(deepest + 0.5, float(points.depths[-1])),
     )
-    shallow, deep = (np.isclose(optima, end).mean() for end in fit.points.depths[[0, -1]])
+    low, high = (
+        min(max(quantile, inner[0]), inner[1])
+        for quantile in np.quantile(drawn.optima, [0.025, 0.975]).tolist()
+    )
+    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
     return Location(
         depth=depth,
-        interval=(min(low, depth), max(high, depth)),
+        interval=(min(whole_depth(low), depth), max(whole_depth(high), depth)),
+        vertex=min(max(curves.optimum, low), high),
+        vertex_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
     )
 
 
-def _plateau(evidence: Evidence, drawn: Array, best: DepthEvidence) -> tuple[int, ...]:
-    """Depths close to the best with at least `PLATEAU_PROBABILITY`, given what each measured.
+def _plateau(points: Points, drawn: Draws | None, depth: int) -> tuple[int, ...]:
+    """Depths within `PLATEAU_WIDTH` of the lowest point in enough of the draws.
 
-    By the measured losses and not by the parabola, which says little of depths far from the best.
+    By the curves, of which each draw has its own, so that depths between the tested ones count too.
+    A depth that was tested must also be close as measured, since far from the best no curve holds.
     On a curve of one hump nothing lies close beyond a depth that does not.
     """
-    place = evidence.depths.index(best)
-    close = (drawn - drawn[place] <= PLATEAU_WIDTH).mean(axis=1) >= PLATEAU_PROBABILITY
-    first, last = place, place
-    while first > 0 and close[first - 1]:
+    if drawn is None:
+        return (depth,)
+    close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
+    whole = range(int(points.depths[0]), int(points.depths[-1]) + 1)
+    shallowest, deepest = _possible(_lowered(points), CLEAR)
+    first = last = depth
+    while first - 1 in whole and close[first - 1 - whole[0]] and first - 1 >= shallowest:
         first -= 1
-    while last + 1 < len(close) and close[last + 1]:
+    while last + 1 in whole and close[last + 1 - whole[0]] and last + 1 <= deepest:
         last += 1
-    return tuple(own.depth for own in evidence.depths[first : last + 1])
+    return tuple(range(first, last + 1))
 
 
-def _loss(fit: LocalFit | None, depth: int, best: DepthEvidence) -> float:
-    """By the parabola where it decided, else as measured."""
-    decided = fit is not None and fit.opens_upwards and _turn(fit) == depth
-    return fit.parabola(depth) if fit and decided else best.loss
+def _lowered(points: Points) -> Points:
+    """The same with every depth but the best brought closer to it by the width of a plateau."""
+    near = points.losses - PLATEAU_WIDTH
+    near[points.best] += PLATEAU_WIDTH
+    return Points(depths=points.depths, losses=near, covariance=points.covariance)
+
+
+def _loss(curves: Fit | None, depth: int, best: DepthEvidence) -> float:
+    """By the curve where it decided, else as measured."""
+    decided = curves is not None and whole_depth(curves.optimum) == depth
+    return curves.power(depth) if curves and decided else best.loss
+
+
+def _factor(one: float, other: float) -> float:
+    return max(one / other, other / one)
 
 
 def _nearest(evidence: Evidence, depth: int) -> DepthEvidence:
@@ -213,7 +245,7 @@ def _points(evidence: Evidence) -> Points:
     return Points(
         depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
         losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
-        errors=np.array([own.standard_error for own in evidence.depths], dtype=np.float64),
+        covariance=evidence.covariance,
     )
 
 

@@ -36,7 +36,7 @@ class BudgetPlan:
     exploring: int
     """Trials of the exploring stage."""
     confirming: int
-    """Trials of the confirming stage."""
+    """Trials of the confirming stage, at most: it ends when the verdict is settled."""
     rungs: tuple[Rung, ...]
     expected_tokens: float
     """Training tokens of both stages together."""
@@ -100,10 +100,7 @@ def plan_budget(
 
 
 def stage_trials(config: StudyConfig, depths: int) -> tuple[int, int]:
-    """Exploring and confirming trials of a budget whose shapes have that many depths.
-
-    Confirmed depths that lie too close together are left out, so the second may be fewer.
-    """
+    """Exploring trials of a budget whose shapes have that many depths; confirming ones at most."""
     confirm = config.confirm
     exploring = depths if config.sampler is Sampler.LADDER else config.trials
     return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)

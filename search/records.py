@@ -179,15 +179,19 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
 
 def spec_from_json(line: dict[str, Any]) -> TrialSpec:
     """The part of a line that fixes the trial."""
-    shape = line["shape"] | {"positions": Positions(line["shape"]["positions"])}
     plain = ("trial", "study", "budget", "horizon_tokens", "seed", "learning_rate", "rate_scale")
     return TrialSpec(
         **{name: line[name] for name in plain},
         may_stop=line["may_stop"],
         stage=Stage(line["stage"]),
         count=Count(line["count"]),
-        shape=Shape(**shape),
+        shape=shape_from_json(line["shape"]),
     )
+
+
+def shape_from_json(values: dict[str, Any]) -> Shape:
+    """The shape whose fields these are."""
+    return Shape(**values | {"positions": Positions(values["positions"])})
 
 
 def append_line(path: Path, line: dict[str, Any]) -> None:

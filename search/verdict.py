@@ -35,6 +35,10 @@ class Location:
     depth: int
     interval: tuple[int, int]
     """95 %, whole depths."""
+    vertex: float
+    """Where the curve is lowest, before rounding."""
+    vertex_interval: tuple[float, float]
+    """95 %, before rounding."""
     shallow_share: float
     """Share of the draws that are lowest at the shallow end of the tested range."""
     deep_share: float
@@ -53,7 +57,7 @@ def judge(
     tested = [own.depth for own in evidence.depths]
     if location is None:
         return Verdict.INSUFFICIENT, _too_few(tested)
-    if len(tested) - len(plateau) <= len(tested) // 5:
+    if len(set(tested) - set(plateau)) <= len(tested) // 5:
         return _flat_or_noisy(evidence, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
         return Verdict.EDGE, _go_shallower(records, tested[0])
@@ -78,7 +82,7 @@ def _flat_or_noisy(evidence: Evidence, plateau: Sequence[int]) -> tuple[Verdict,
     if float(np.median([own.standard_error for own in evidence.depths])) > PLATEAU_WIDTH:
         return Verdict.INSUFFICIENT, _more_seeds(evidence)
     return Verdict.PLATEAU, (
-        f"depths {', '.join(map(str, plateau))} can't be told apart by {PLATEAU_WIDTH} nats; "
+        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats; "
         f"the shallowest, {plateau[0]}, is the cheapest to serve"
     )
 

@@ -86,9 +86,9 @@ def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
         name = f"95 % interval, {low} to {high}"
         marks.append(Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=ACCENT))
-    if optimum.fit is not None and len(optimum.depths) > 1:
+    if optimum.power is not None:
         grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
-        fit = tuple(optimum.fit(depth) for depth in grid)
+        fit = tuple(optimum.power(depth) for depth in grid)
         marks.append(Line(name="fit", x=grid, y=fit, hue=ACCENT, hover="fit", width=2.5))
     if optimum.plateau:
         marks.append(

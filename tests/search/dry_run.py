@@ -66,8 +66,9 @@ class Simulation:
         while not self.conductor.done and self.events < events:
             while len(self.running) < self.slots and (spec := self.conductor.next_trial()):
                 self.running[spec.trial] = 0
-            self.report(rng.choice(sorted(self.running)))
-            self.events += 1
+            if self.running:
+                self.report(rng.choice(sorted(self.running)))
+                self.events += 1
 
     def report(self, trial: str) -> None:
         """Carry one trial to its next evaluation."""

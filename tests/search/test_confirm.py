@@ -4,11 +4,21 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
-from models.shape import Shape
+from models.shape import Count, Shape
 from search.config import ConfirmConfig
-from search.confirm import FRESH_SEEDS_FROM, leading_shapes, plan_confirmation
-from search.records import Outcome, TrialRecord
+from search.confirm import (
+    FIRST_DEPTHS,
+    FIRST_SEEDS,
+    FRESH_SEEDS_FROM,
+    enough_seeds,
+    leading_shapes,
+    next_wave,
+    whole_ladder,
+)
+from search.records import Outcome, Stage, TrialRecord
+from search.space import nearest_shape
 from tests.search.dry_run import Simulation, conductor, study
+from tests.search.simulated import World, finished, flat
 
 
 def explored(tmp_path: Path) -> tuple[tuple[Shape, ...], list[TrialRecord]]:
@@ -42,25 +52,98 @@ def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(tmp_path: Path) 
     assert all(b / a >= 1.2 for a, b in itertools.pairwise(depths))
 
 
-def test_every_seed_is_fresh_and_shared_by_all_depths(tmp_path: Path) -> None:
+def test_the_first_wave_shares_fresh_seeds_and_brackets_the_rate_on_the_first(
+    tmp_path: Path,
+) -> None:
     shapes, records = explored(tmp_path)
-    plan = plan_confirmation(ConfirmConfig(depths=3, seeds=2), shapes, records)
-    used = {record.spec.seed for record in records}
-    assert {what.seed for what in plan} == {FRESH_SEEDS_FROM, FRESH_SEEDS_FROM + 1}
-    assert not used & {what.seed for what in plan}
+    wave = next_wave(ConfirmConfig(), shapes, records)
+    assert not {record.spec.seed for record in records} & {what.seed for what in wave}
     by_shape = {
-        shape: [(what.seed, what.rate_scale) for what in plan if what.shape == shape]
-        for shape in {what.shape for what in plan}
+        shape: [(what.seed, what.rate_scale) for what in wave if what.shape == shape]
+        for shape in {what.shape for what in wave}
     }
-    first, *others = by_shape.values()
-    assert all(other == first for other in others)
+    assert len(by_shape) == FIRST_DEPTHS
+    first = FRESH_SEEDS_FROM
+    for repeats in by_shape.values():
+        assert repeats == [(first, 1.0), (first, 0.5), (first, 2.0), (first + 1, 1.0)]
 
 
-def test_the_bracket_of_rates_is_run_on_the_first_seed_only(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
-    plan = plan_confirmation(ConfirmConfig(depths=3, seeds=3), shapes, records)
-    assert len(plan) == 3 * (3 + 2)
-    assert {what.seed for what in plan if what.rate_scale != 1} == {FRESH_SEEDS_FROM}
+def confirmed(
+    shapes: tuple[Shape, ...],
+    losses: dict[int, float],
+    *,
+    seeds: int,
+    noise: float,
+    outcome: Outcome = Outcome.FINISHED,
+) -> list[TrialRecord]:
+    """Confirming trials at these depths, `noise` apart from seed to seed."""
+    world = World(curve=flat, budget=20_000, count=Count.NON_EMBEDDING, horizon=64_000)
+    records = []
+    for depth, loss in losses.items():
+        shape = nearest_shape(shapes, depth=depth, ff_ratio=4)
+        for seed in range(seeds):
+            spec = world.spec(shape, seed=FRESH_SEEDS_FROM + seed, stage=Stage.CONFIRM)
+            # Symmetric about the mean, so that the depths' means are exactly the given losses.
+            run = finished(spec, loss + noise * (seed - (seeds - 1) / 2))
+            records.append(run if outcome is Outcome.FINISHED else replace(run, outcome=outcome))
+    return records
+
+
+ONE_RATE = ConfirmConfig(depths=6, seeds=4, rates=(1.0,))
+BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
+
+
+def test_depths_go_on_outwards_until_they_enclose_the_optimum(tmp_path: Path) -> None:
+    shapes, _ = explored(tmp_path)
+    falling = {2: 1.70, 3: 1.66, 4: 1.62}
+    (one, two) = next_wave(ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001))
+    assert one.shape == two.shape
+    assert one.shape.depth == 5
+    assert (one.seed, two.seed) == (FRESH_SEEDS_FROM, FRESH_SEEDS_FROM + 1)
+    risen = confirmed(shapes, {**falling, 5: 1.61, 6: 1.66}, seeds=2, noise=0.001)
+    assert next_wave(ONE_RATE, shapes, risen) == ()
+
+
+def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(tmp_path: Path) -> None:
+    shapes, _ = explored(tmp_path)
+    end = max(shape.depth for shape in shapes)
+    falling = confirmed(shapes, {2: 1.70, 3: 1.66, 4: 1.62}, seeds=2, noise=0.001)
+    lost = confirmed(shapes, {5: 1.6}, seeds=2, noise=0, outcome=Outcome.DIVERGED)
+    assert next_wave(ONE_RATE, shapes, falling + lost) == ()
+    to_the_end = confirmed(shapes, {3: 1.70, 6: 1.66, end: 1.62}, seeds=2, noise=0.001)
+    assert next_wave(ONE_RATE, shapes, to_the_end) == ()
+
+
+def test_no_more_depths_than_allowed(tmp_path: Path) -> None:
+    shapes, _ = explored(tmp_path)
+    falling = confirmed(shapes, {2: 1.70, 3: 1.66, 4: 1.62}, seeds=2, noise=0.001)
+    assert next_wave(ConfirmConfig(depths=3, seeds=2), shapes, falling) == ()
+
+
+def test_the_noise_decides_how_many_seeds(tmp_path: Path) -> None:
+    shapes, _ = explored(tmp_path)
+    quiet = confirmed(shapes, BOWL, seeds=2, noise=0.001)
+    assert next_wave(ONE_RATE, shapes, quiet) == ()
+    loud = confirmed(shapes, {2: 1.62, 4: 1.60, 8: 1.62}, seeds=2, noise=0.02)
+    wave = next_wave(ONE_RATE, shapes, loud)
+    assert {what.seed for what in wave} == {FRESH_SEEDS_FROM + 2}
+    enough = confirmed(shapes, {2: 1.62, 4: 1.60, 8: 1.62}, seeds=4, noise=0.02)
+    assert next_wave(ONE_RATE, shapes, enough) == (), "no more seeds than allowed"
+
+
+def test_depths_that_are_certainly_worse_get_no_more_seeds(tmp_path: Path) -> None:
+    shapes, _ = explored(tmp_path)
+    records = confirmed(shapes, {1: 1.9, 3: 1.60, 4: 1.602, 6: 1.62}, seeds=2, noise=0.012)
+    wave = next_wave(ONE_RATE, shapes, records)
+    assert {what.shape.depth for what in wave} == {3, 4, 6}
+
+
+def test_seeds_needed_make_two_errors_as_wide_as_a_plateau() -> None:
+    config = ConfirmConfig(seeds=20)
+    assert enough_seeds(0.001, config) == FIRST_SEEDS
+    assert enough_seeds(0.005, config) == 4
+    assert enough_seeds(0.01, config) == 16
+    assert enough_seeds(0.01, ConfirmConfig(seeds=3)) == 3
 
 
 def test_a_stopped_trial_that_came_far_leads_one_that_did_not(tmp_path: Path) -> None:
@@ -75,4 +158,12 @@ def test_a_stopped_trial_that_came_far_leads_one_that_did_not(tmp_path: Path) ->
 def test_nothing_is_confirmed_when_every_trial_was_lost(tmp_path: Path) -> None:
     shapes, records = explored(tmp_path)
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in records]
-    assert plan_confirmation(ConfirmConfig(), shapes, lost) == ()
+    assert next_wave(ConfirmConfig(), shapes, lost) == ()
+
+
+def test_a_ladder_confirms_all_its_depths_at_once(tmp_path: Path) -> None:
+    _, records = explored(tmp_path)
+    depths = {record.spec.shape.depth for record in records if record.loss is not None}
+    wave = whole_ladder(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
+    assert depths <= {what.shape.depth for what in wave}
+    assert len(wave) == len(set(wave)) == 2 * len({what.shape for what in wave})

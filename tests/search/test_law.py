@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from models.shape import Count
-from search.curve import Parabola
 from search.law import Law, fit_laws, levine2020, usable
 from search.optimum import Optimum, find_optima
 from search.verdict import Verdict
@@ -30,7 +29,14 @@ def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED)
         reason="planted",
         loss=1.6,
         shape=None,
-        fit=Parabola(c0=1.6 + 0.05 * log(depth) ** 2, c1=-0.1 * log(depth), c2=0.05),
+        vertex=depth,
+        vertex_interval=(depth * 0.9, depth / 0.9),
+        power=None,
+        parabola=None,
+        disagreement=1.0,
+        dropped=0.0,
+        params_slope=-0.2,
+        best_ratio=4.0,
         depths=(),
         noise=0.003,
         trials={},
