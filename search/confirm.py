@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from models.shape import Shape
 from search.config import ConfirmConfig
 from search.evidence import gather
-from search.optimum import CERTAIN, Optimum, find_optimum
+from search.optimum import Optimum, find_optimum
 from search.records import Outcome, Stage, TrialRecord
 from search.space import nearest_shape
 from search.verdict import PLATEAU_WIDTH, Verdict
@@ -21,6 +21,8 @@ FIRST_DEPTHS = 3
 """The fewest that can show an optimum between them."""
 FIRST_SEEDS = 2
 """The fewest that show the noise."""
+WORSE = 3
+"""Standard errors of a difference from which on a depth gets no more seeds."""
 SPACING = 1.2
 """Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
 fit through them would say nothing of the curve."""
@@ -141,7 +143,7 @@ def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
         own.depth
         for own in confirmed
         if best
-        and own.loss - best.loss <= CERTAIN * math.hypot(own.standard_error, best.standard_error)
+        and own.loss - best.loss <= WORSE * math.hypot(own.standard_error, best.standard_error)
     }
     own = [shape for shape in finished if shape.depth in possible]
     return sorted(own, key=lambda shape: shape.depth)

@@ -64,7 +64,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class _ShapeLoss:
+class ShapeLoss:
     """The mean over a shape's seeds in one stage."""
 
     stage: Stage
@@ -86,11 +86,20 @@ def gather(records: Sequence[TrialRecord]) -> Evidence:
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     noise, degrees_of_freedom = seed_noise(finished)
     shapes = list(_shape_losses(finished, noise))
+    return weigh(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
+
+
+def weigh(shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int) -> Evidence:
+    """The evidence of shapes whose losses are known, by depth."""
     if not shapes:
         return Evidence(
-            depths=(), covariance=np.zeros((0, 0)), noise=noise, degrees_of_freedom=0,
-            params_slope=PARAMS_SLOPE[0], best_ratio=1.0,
-        )  # fmt: skip
+            depths=(),
+            covariance=np.zeros((0, 0)),
+            noise=noise,
+            degrees_of_freedom=0,
+            params_slope=PARAMS_SLOPE[0],
+            best_ratio=1.0,
+        )
     model = _Regression(shapes)
     kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
     return Evidence(
@@ -117,7 +126,7 @@ def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
     return max(measured, floor), degrees_of_freedom
 
 
-def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[_ShapeLoss]:
+def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
     """One a shape and stage, by depth."""
     trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
     for record in sorted(finished, key=lambda record: record.spec.shape.depth):
@@ -125,7 +134,7 @@ def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[_Sh
     for (stage, shape), own in trials.items():
         spec = own[0].spec
         loss, weight = _mean_at_best_rate(own)
-        yield _ShapeLoss(
+        yield ShapeLoss(
             stage, shape, log(shape.params(spec.count) / spec.budget), loss, noise**2 * weight,
             len(own),
         )  # fmt: skip
@@ -180,15 +189,15 @@ class _Regression:
     squares. The three covariates have priors, without which a handful of shapes can't bear them.
     """
 
-    def __init__(self, shapes: Sequence[_ShapeLoss]) -> None:
+    def __init__(self, shapes: Sequence[ShapeLoss]) -> None:
         self.shapes = shapes
         confirmed = {s.shape.depth for s in shapes if s.stage is Stage.CONFIRM}
         depths = dict.fromkeys(s.shape.depth for s in shapes)
         self.stage = {d: Stage.CONFIRM if d in confirmed else Stage.EXPLORE for d in depths}
         self.groups = list(dict.fromkeys((s.shape.depth, s.stage) for s in shapes))
-        judged = [s for s in shapes if s.stage is self.stage[s.shape.depth]]
-        # The ratio at which depths are compared: where they were measured, so that little is moved.
-        self._centre = float(np.mean([log(max(s.shape.ff_ratio, 1e-3)) for s in judged]))
+        # Depths are compared at the ratio at which the best of them were measured: little is moved.
+        leading = [s for s in shapes if s.stage is Stage.CONFIRM] or shapes
+        self._centre = float(np.mean([log(max(s.shape.ff_ratio, 1e-3)) for s in leading]))
         self._losses = np.array([s.loss for s in shapes])
         self._design = np.array([self._row(s) for s in shapes])
         noise = np.array([s.variance for s in shapes])
@@ -214,12 +223,12 @@ class _Regression:
         tried = np.linspace(ratios.min(), ratios.max(), 101)
         return float(np.exp(self._centre + tried[(slope * tried + curvature * tried**2).argmin()]))
 
-    def _believed(self, shape: _ShapeLoss) -> float:
+    def _believed(self, shape: ShapeLoss) -> float:
         """The shape's loss without the share of its surprise that is noise."""
         expected = float(self._row(shape) @ self.solution)
         return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
 
-    def _row(self, shape: _ShapeLoss) -> Array:
+    def _row(self, shape: ShapeLoss) -> Array:
         level = [float(group == (shape.shape.depth, shape.stage)) for group in self.groups]
         ratio = log(max(shape.shape.ff_ratio, 1e-3)) - self._centre
         return np.array([*level, shape.log_params, ratio, ratio**2])

@@ -10,18 +10,20 @@ from itertools import groupby
 from math import log
 
 import numpy as np
+from scipy.special import stdtrit
 
 from models.shape import Count, Shape
-from search.curve import CLEAR, Draws, Fit, Parabola, Points, PowerCurve, draw, fit, whole_depth
+from search.curve import CLEAR, Draws, Fit, draw, fit, whole_depth
 from search.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
+from search.families import Parabola, Points, PowerCurve
 from search.records import Outcome, TrialRecord
 from search.verdict import PLATEAU_WIDTH, Location, Verdict, judge
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
-CERTAIN = 3
-"""Standard errors of a difference from which on the interval leaves a depth out. More than for the
-optimum itself, since a wrong exclusion costs coverage: at two errors one side errs 1 time in 44."""
+CERTAIN = 0.998
+"""Probability of being worse from which on the interval leaves a depth out. More than for the
+optimum itself, since a wrong exclusion costs coverage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +103,16 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     """
     spec = _only_budget(records).spec
     evidence = gather(records)
-    points = _points(evidence)
+    points = points_of(evidence)
     curves = fit(points) if len(points.depths) >= 3 else None
     drawn = None
+    freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
     if curves:
         generator = np.random.default_rng([seed, spec.budget])
-        freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     depth = decide(points, curves)
-    location = _locate(curves, depth, drawn) if curves and drawn and depth else None
+    certain = float(stdtrit(freedom, CERTAIN))
+    location = _locate(curves, depth, drawn, certain) if curves and drawn and depth else None
     best = _nearest(evidence, depth) if depth else None
     plateau = _plateau(points, drawn, depth) if depth else ()
     verdict, reason = judge(records, evidence, location, plateau)
@@ -175,10 +178,10 @@ def _possible(points: Points, errors: float) -> tuple[int, int]:
     return below, above
 
 
-def _locate(curves: Fit, depth: int, drawn: Draws) -> Location:
+def _locate(curves: Fit, depth: int, drawn: Draws, certain: float) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
     points = curves.points
-    shallowest, deepest = _possible(points, CERTAIN)
+    shallowest, deepest = _possible(points, certain)
     # A depth that is out is out with all that rounds to it.
     inner = (
         max(shallowest - 0.5, float(points.depths[0])),
@@ -196,6 +199,7 @@ def _locate(curves: Fit, depth: int, drawn: Draws) -> Location:
         vertex_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
+        difference=float(np.quantile(drawn.heights.max(axis=1), 0.95)),
     )
 
 
@@ -241,7 +245,8 @@ def _nearest(evidence: Evidence, depth: int) -> DepthEvidence:
     return min(evidence.depths, key=lambda own: abs(log(own.depth / depth)))
 
 
-def _points(evidence: Evidence) -> Points:
+def points_of(evidence: Evidence) -> Points:
+    """The depths' losses as the curves take them."""
     return Points(
         depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
         losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),

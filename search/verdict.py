@@ -7,14 +7,19 @@ from enum import StrEnum
 from math import ceil
 
 import numpy as np
+from scipy.special import fdtrc
 
-from search.evidence import Evidence
+from search.evidence import KNOWN_NOISE, Evidence
 from search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
 """Nats; losses closer than this are the same for practical ends."""
 MOST_SEEDS = 12
 """More confirming seeds than this are no advice: a longer horizon separates depths for less."""
+CHANCE_OF_FLAT = 0.01
+"""Below this chance of such differences without any effect of depth, depth has an effect."""
+HIDDEN = 6 * PLATEAU_WIDTH
+"""A difference as large as this must be ruled out before a range is called flat."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -42,6 +47,8 @@ class Location:
     shallow_share: float
     """Share of the draws that are lowest at the shallow end of the tested range."""
     deep_share: float
+    difference: float
+    """Nats by which the worst depth of the range may be worse than the best (95 %)."""
 
 
 def judge(
@@ -57,8 +64,10 @@ def judge(
     tested = [own.depth for own in evidence.depths]
     if location is None:
         return Verdict.INSUFFICIENT, _too_few(tested)
-    if len(set(tested) - set(plateau)) <= len(tested) // 5:
-        return _flat_or_noisy(evidence, plateau)
+    if evidence.degrees_of_freedom < KNOWN_NOISE:
+        return Verdict.INSUFFICIENT, _unknown_noise(evidence.degrees_of_freedom)
+    if _flat(evidence) or len(set(tested) - set(plateau)) <= len(tested) // 5:
+        return _flat_or_noisy(evidence, location, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
         return Verdict.EDGE, _go_shallower(records, tested[0])
     if location.depth == tested[-1] or location.deep_share >= EDGE_SHARE:
@@ -72,17 +81,26 @@ def judge(
     )
 
 
-def _flat_or_noisy(evidence: Evidence, plateau: Sequence[int]) -> tuple[Verdict, str]:
-    """Without a repeated trial, or with errors wider than a plateau, flat is not what was seen."""
-    if evidence.degrees_of_freedom == 0:
-        return Verdict.INSUFFICIENT, (
-            "no shape finished with two seeds, so depth can't be told from noise; "
-            "set `confirm.seeds: 3`"
-        )
-    if float(np.median([own.standard_error for own in evidence.depths])) > PLATEAU_WIDTH:
+def _flat(evidence: Evidence) -> bool:
+    """Whether one loss for all depths explains what was measured (generalised F test)."""
+    losses = np.array([own.loss for own in evidence.depths])
+    precision = np.linalg.inv(evidence.covariance)
+    around = losses - precision.sum(axis=0) @ losses / precision.sum()
+    squares = float(around @ precision @ around)
+    freedom = len(losses) - 1
+    chance = fdtrc(freedom, evidence.degrees_of_freedom, squares / freedom)
+    return bool(chance > CHANCE_OF_FLAT)
+
+
+def _flat_or_noisy(
+    evidence: Evidence, location: Location, plateau: Sequence[int]
+) -> tuple[Verdict, str]:
+    """When a large difference may hide in the noise, flat is not what was seen."""
+    if location.difference > HIDDEN:
         return Verdict.INSUFFICIENT, _more_seeds(evidence)
     return Verdict.PLATEAU, (
-        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats; "
+        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and no "
+        f"tested depth is worse than the best by more than {location.difference:.3f} (95 %); "
         f"the shallowest, {plateau[0]}, is the cheapest to serve"
     )
 
@@ -96,6 +114,14 @@ def _more_seeds(evidence: Evidence) -> str:
         else f"raise `tokens`, as it would take {seeds} seeds"
     )
     return f"seeds differ by {evidence.noise:.4f} nats, which hides how depths differ; {remedy}"
+
+
+def _unknown_noise(freedom: int) -> str:
+    repeats = f"only {freedom} trials repeat" if freedom else "no trial repeats"
+    return (
+        f"{repeats} a shape with another seed, so depth can't be told from noise; "
+        "set `confirm.seeds: 3`"
+    )
 
 
 def _too_few(tested: Sequence[int]) -> str:

@@ -1,15 +1,13 @@
 """Planted truths: what is planted must be found, with the doubt that the noise leaves."""
 
-from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
 
-from search.curve import Parabola, Points, fit, whole_depth
-from search.evidence import NOISE_FLOOR, best_rate_weights, gather, seed_noise
-from search.optimum import Optimum, decide, find_optima, find_optimum
-from search.records import Outcome, Stage, TrialRecord
+from search.evidence import NOISE_FLOOR
+from search.optimum import Optimum, find_optima, find_optimum
+from search.records import Outcome
 from search.verdict import Verdict
 from tests.search.simulated import (
     Curve,
@@ -18,7 +16,6 @@ from tests.search.simulated import (
     confirm,
     cut,
     deeper_is_better,
-    finished,
     flat,
     planted_depth,
     shallower_is_better,
@@ -32,14 +29,6 @@ DEPTHS = (1, 2, 3, 4, 6, 8)
 def confirmed(curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.003) -> Optimum:
     world = World(curve=curve, noise=noise)
     return find_optimum(confirm(world, depths, np.random.default_rng(1)), seed=0)
-
-
-def losses_at(losses: dict[int, float], error: float = 0.003) -> Points:
-    return Points(
-        depths=np.array(list(losses)),
-        losses=np.array(list(losses.values())),
-        covariance=np.eye(len(losses)) * error**2,
-    )
 
 
 @pytest.mark.parametrize("curve", [symmetric(3.2), asymmetric(3.2), asymmetric(3.2, 0.6, 2.0)])
@@ -90,35 +79,11 @@ def test_more_noise_widens_the_interval() -> None:
     assert len(loud.plateau) > len(quiet.plateau)
 
 
-def test_a_poor_depth_far_away_does_not_drag_the_optimum() -> None:
-    measured = losses_at({1: 1.77, 2: 1.59, 3: 1.58, 4: 1.59, 6: 1.62, 8: 1.66})
-    assert decide(measured, fit(measured)) == 3
-    assert fit(measured).optimum == pytest.approx(2.9, abs=0.2)
-    far = losses_at({1: 3.5, 2: 1.59, 3: 1.58, 4: 1.59, 6: 1.62, 8: 1.66, 64: 4.0})
-    assert decide(far, fit(far)) == 3
-
-
-def test_a_depth_clearly_better_than_its_neighbours_decides() -> None:
-    measured = losses_at({1: 1.60, 2: 1.60, 3: 1.57, 4: 1.60, 6: 1.601, 8: 1.602, 12: 1.603})
-    assert decide(measured, fit(measured)) == 3
-
-
 def test_the_vertex_may_fall_between_tested_depths() -> None:
     found = confirmed(symmetric(5.0, 0.2), depths=(2, 3, 4, 6, 8), noise=0.001)
     assert found.optimal_depth == 5
     assert found.shape is not None
     assert found.shape.depth in (4, 6)
-
-
-@pytest.mark.parametrize(
-    ("vertex", "depth"), [(0.3, 1), (1.41, 1), (1.42, 2), (2.44, 2), (2.46, 3)]
-)
-def test_a_vertex_rounds_to_the_whole_depth_where_the_parabola_is_lower(
-    vertex: float, depth: int
-) -> None:
-    curve = Parabola(c0=1 + log(vertex) ** 2, c1=-2 * log(vertex), c2=1)
-    assert curve.vertex_depth == pytest.approx(vertex)
-    assert whole_depth(vertex) == depth == min(range(1, 9), key=curve)
 
 
 def test_a_flat_curve_is_a_plateau_and_the_reason_names_its_shallowest_depth() -> None:
@@ -210,109 +175,3 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
         find_optimum(simulated_study(), seed=0)
     with pytest.raises(ValueError, match="run the study first"):
         find_optimum([], seed=0)
-
-
-# The evidence on one depth.
-
-
-def trials(
-    world: World, losses: dict[tuple[float, int, float], float], stage: Stage = Stage.CONFIRM
-) -> list[TrialRecord]:
-    """Losses by (ff_ratio, seed, rate), all at depth 3."""
-    return [
-        finished(world.spec(world.shape(3, ratio), seed=seed, stage=stage, rate_scale=rate), loss)
-        for (ratio, seed, rate), loss in losses.items()
-    ]
-
-
-def test_a_larger_model_is_charged_for_its_parameters() -> None:
-    world = World(curve=flat, params_slope=-0.3)
-    exact = world.shape(3)
-    large = replace(exact, d_ff=exact.d_ff + 400)
-    step = log(large.params_total / exact.params_total)
-    runs = [
-        finished(world.spec(shape, seed=seed, stage=Stage.EXPLORE), loss)
-        for seed in range(3)
-        for shape, loss in ((exact, 1.6), (large, 1.6 - 0.3 * step))
-    ]
-    found = gather(runs)
-    assert found.params_slope == pytest.approx(-0.3, abs=0.1)
-    # The ratio grew along with the size, so the two share what the larger model gained.
-    assert found.depths[0].loss == pytest.approx(1.6, abs=0.005)
-
-
-def test_three_rates_give_the_lowest_point_of_their_parabola() -> None:
-    rates = (0.5, 1.0, 2.0)
-    losses = {rate: 1.5 + 0.03 * log(rate / 1.3) ** 2 for rate in rates}
-    weights = best_rate_weights(losses)
-    assert sum(weights.values()) == pytest.approx(1)
-    assert sum(weights[rate] * losses[rate] for rate in rates) == pytest.approx(1.5)
-
-
-def test_a_best_rate_beyond_the_bracket_stays_at_its_end() -> None:
-    losses = {rate: 0.03 * log(rate / 20) ** 2 for rate in (0.5, 1.0, 2.0)}
-    assert best_rate_weights(losses) == pytest.approx({0.5: 0, 1: 0, 2: 1}, abs=1e-9)
-    bent = {0.5: 1.2, 1.0: 1.5, 2.0: 1.3}
-    assert best_rate_weights(bent) == pytest.approx({0.5: 1, 1: 0, 2: 0}, abs=1e-9)
-    assert best_rate_weights({1.0: 1.5, 2.0: 1.4}) == {1.0: 0.0, 2.0: 1.0}
-
-
-def test_the_gain_of_the_best_rate_is_granted_to_the_other_seeds() -> None:
-    world = World(curve=flat, params_slope=0)
-    runs = trials(
-        world, {(4, 0, 1.0): 1.60, (4, 0, 2.0): 1.58, (4, 1, 1.0): 1.61, (4, 2, 1.0): 1.62}
-    )
-    (own,) = gather(runs).depths
-    assert own.loss == pytest.approx((1.58 + 1.59 + 1.60) / 3, abs=2e-4)
-    assert own.trials == 4
-
-
-def test_a_gain_measured_on_one_seed_leaves_more_doubt_than_seeds_of_their_own() -> None:
-    world = World(curve=flat)
-    plain = trials(world, {(4, seed, 1.0): 1.6 for seed in range(3)})
-    bracket = plain + trials(world, {(4, 0, 2.0): 1.5})
-    errors = [gather(runs).depths[0].standard_error for runs in (plain, bracket)]
-    noise = [gather(runs).noise for runs in (plain, bracket)]
-    assert noise[0] == noise[1]
-    assert errors[0] == pytest.approx(noise[0] / np.sqrt(3), rel=1e-3)
-    assert errors[1] > errors[0]
-
-
-def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
-    world = World(curve=flat)
-    lucky = trials(world, {(4, 0, 1.0): 1.50}, Stage.EXPLORE)
-    fresh = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.61})
-    (own,) = gather(lucky + fresh).depths
-    assert own.loss == pytest.approx(1.605, abs=2e-4)
-    assert own.trials == 2
-
-
-def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
-    world = World(curve=flat)
-    runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.75, (1.5, 2, 1.0): 1.72}, Stage.EXPLORE)
-    (own,) = gather(runs).depths
-    assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.69"
-    assert own.shape == world.shape(3, 4)
-
-
-def test_the_luckiest_of_many_equal_shapes_is_not_believed() -> None:
-    generator = np.random.default_rng(0)
-    world = World(curve=flat, ratio_effect=0, params_slope=0, noise=0.004)
-    believed, lowest = [], []
-    for _ in range(60):
-        losses = {(1.5 + i, i, 1.0): 1.6 + 0.004 * generator.normal() for i in range(8)}
-        believed.append(gather(trials(world, losses, Stage.EXPLORE)).depths[0].loss)
-        lowest.append(min(losses.values()))
-    assert 1.6 - np.mean(lowest) > 0.005
-    assert 1.6 - np.mean(believed) < 0.002
-
-
-def test_noise_is_pooled_within_shapes_and_floored_only_while_unknown() -> None:
-    world = World(curve=symmetric(3), noise=0.01)
-    runs = confirm(world, DEPTHS, np.random.default_rng(0), seeds=20, rates=(1.0,))
-    noise, degrees_of_freedom = seed_noise(runs)
-    assert degrees_of_freedom == 19 * len(DEPTHS)
-    assert noise == pytest.approx(0.01, rel=0.2)
-    quiet = trials(world, {(4, seed, 1.0): 1.6 + 1e-4 * seed for seed in range(4)})
-    assert seed_noise(quiet)[0] < NOISE_FLOOR
-    assert seed_noise(quiet[:3]) == (NOISE_FLOOR, 2)
