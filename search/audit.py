@@ -1,26 +1,31 @@
 """Can early stopping be trusted? Each rung is held against the end of the trials that reached it.
 
 Deep models start slowly, so a rung may rank them lower than they deserve. Only trials that finished
-can show it; those that are never stopped (`may_stop` false) show it best.
+can show it. The exempt ones, drawn at random and never stopped (`may_stop` false), show it best:
+the rule is asked about them again, and those that it would have stopped tell what it cost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from search.records import Outcome, TrialRecord
-
-Array = NDArray[np.float64]
+from search.config import StoppingConfig
+from search.evidence import seed_noise
+from search.ranks import kendall_tau, places, spearman_rho
+from search.records import Outcome, Stage, TrialRecord
+from search.scheduler import FairHalving
+from search.stopping import keeps
+from search.verdict import PLATEAU_WIDTH
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
 WEAK_AGREEMENT = 0.4
 """Kendall's tau below which at least 3 pairs in 10 are in the wrong order at the rung."""
 CHANCE = 1.96
-"""Standard errors from which on a lean is not put down to chance."""
+"""Standard errors up to which a lean, or a regret, is put down to chance."""
+DEFAULT_RULE = StoppingConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,8 @@ class RungAudit:
 
     rung: int
     """Tokens."""
+    horizon: int
+    """Tokens of a trial that runs to the end."""
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
     agreement: float | None
@@ -40,72 +47,148 @@ class RungAudit:
     """
     place_of_best: int | None
     """Place at this rung, from 1, of the trial that ends best."""
+    exempt: int
+    """Finished trials that are never stopped."""
+    spared: int
+    """Those of them that the rule would have stopped here."""
+    regret: float | None
+    """Nats by which the best spared trial ended ahead of the best explored one that went on.
+
+    0 when it ended behind; None when there is nothing to compare.
+    """
+    spread: float
+    """Standard deviation of the final losses, nats."""
+    noise: float
+    """The same between seeds of a shape."""
     stopped: int
     """Trials stopped here."""
     stopped_depths: tuple[int, ...]
     cut_depths: tuple[int, ...]
     """Depths that came here and of which no trial went on."""
-    trusted: bool | None
-    """None with too few trials to tell."""
-    sentence: str
+    later: int | None = None
+    """The first rung after all that can't be trusted, tokens; None when no rung is left."""
+
+    @property
+    def leans(self) -> bool:
+        """The lean on depth is more than chance."""
+        lean = self.depth_lean
+        return lean is not None and abs(lean) * sqrt(self.finished - 1) > CHANCE
+
+    @property
+    def regrets(self) -> bool:
+        """A stopped trial would have won, by more than seeds and a plateau explain."""
+        chance = CHANCE * sqrt(2) * self.noise  # between two single losses
+        return self.regret is not None and self.regret > max(PLATEAU_WIDTH, chance)
+
+    @property
+    def blurred(self) -> bool:
+        """Seeds explain half of how the final losses differ, so that their order is mostly luck."""
+        return self.spread**2 < 2 * self.noise**2
+
+    @property
+    def trusted(self) -> bool | None:
+        """None when that can't be told."""
+        if self.regrets:
+            return False
+        if self.agreement is None:
+            return None
+        weak = self.agreement < WEAK_AGREEMENT
+        return None if weak and self.blurred and not self.leans else not (weak or self.leans)
+
+    @property
+    def failed(self) -> bool:
+        """It stopped trials and should not have."""
+        return self.trusted is False and self.stopped > 0
+
+    @property
+    def sentence(self) -> str:
+        """The rung in plain words, with the setting to change where it failed."""
+        depths = ", ".join(map(str, self.cut_depths))
+        cut = f"no trial of depth {depths} went on" if depths else ""
+        words = (_order_words(self), _regret_words(self), cut, _so(self))
+        return f"At {self.rung:,} tokens {'; '.join(filter(None, words))}."
+
+    @property
+    def why(self) -> str:
+        """What speaks against the rung, in plain words."""
+        weak = self.agreement is not None and self.agreement < WEAK_AGREEMENT
+        return _order_words(self) if self.leans or weak else _regret_words(self)
+
+    @property
+    def remedy(self) -> str:
+        """The setting under which a new study would not stop trials at a rung like this."""
+        if self.later is None:
+            return "`stopping.enabled: false`"
+        return f"`stopping.first_rung: {self.later / self.horizon:.3g}`"
 
 
-def audit_stopping(records: Sequence[TrialRecord]) -> tuple[RungAudit, ...]:
-    """One audit a rung before the horizon, by tokens, for the records of one budget."""
+def audit_stopping(
+    records: Sequence[TrialRecord],
+    stopping: StoppingConfig = DEFAULT_RULE,
+    depths: tuple[int, int] | None = None,
+) -> tuple[RungAudit, ...]:
+    """One audit a rung before the horizon, by tokens, for the records of one budget.
+
+    `depths`, fewest and most, are those of the budget's shapes; without them, of its records.
+    """
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.horizon_tokens})
-    return tuple(_audit(rung, records) for rung in rungs)
+    tried = [record.spec.shape.depth for record in records]
+    rule = FairHalving(stopping, depths or (min(tried, default=1), max(tried, default=1)))
+    audits = [_audit(rung, records, rule) for rung in rungs]
+    doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
+    later = min((rung for rung in rungs if rung > doubtful), default=None)
+    return tuple(replace(audit, later=later) for audit in audits)
 
 
-def kendall_tau(x: Array, y: Array) -> float | None:
-    """Kendall's tau-b; None when one side is all ties."""
-    upper = np.triu_indices(len(x), 1)
-    in_x = np.sign(x[:, None] - x)[upper]
-    in_y = np.sign(y[:, None] - y)[upper]
-    norm = sqrt(float((in_x @ in_x) * (in_y @ in_y)))
-    return float(in_x @ in_y) / norm if norm else None
+def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
+    """Tokens at which the first rung should be: the horizon when no rung may stop anything.
+
+    None when no rung failed.
+    """
+    failed = [audit for audit in audits if audit.failed]
+    return (failed[-1].later or failed[-1].horizon) if failed else None
 
 
-def spearman_rho(x: Array, y: Array) -> float | None:
-    """Spearman's rank correlation; None when one side is all ties."""
-    ranks = np.stack([places(x), places(y)])
-    centred = ranks - ranks.mean(axis=1, keepdims=True)
-    norm = sqrt(float((centred[0] @ centred[0]) * (centred[1] @ centred[1])))
-    return float(centred[0] @ centred[1]) / norm if norm else None
-
-
-def places(values: Array) -> Array:
-    """Place of each value, from 1 for the lowest; equal values share their mean place."""
-    below = (values < values[:, None]).sum(axis=1)
-    equal = (values == values[:, None]).sum(axis=1)
-    place: Array = below + (equal + 1) / 2
-    return place
-
-
-def _audit(rung: int, records: Sequence[TrialRecord]) -> RungAudit:
+def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
     here = np.array([record.rungs[rung] for record in done])
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
-    agreement = kendall_tau(here, end) if enough else None
-    lean = spearman_rho(depths, places(here) - places(end)) if enough else None
-    place = int(places(here)[end.argmin()]) if done else None
+    explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
+    exempt = [record for record in explored if not record.spec.may_stop]
+    turned_away = _turned_away(rung, records, rule)
+    spared = [record for record in exempt if record.spec.trial in turned_away]
     stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
-    cut = _cut_depths(rung, records)
-    trusted, sentence = _judge(len(done), agreement, lean, cut)
     return RungAudit(
         rung=rung,
+        horizon=records[0].spec.horizon_tokens,
         finished=len(done),
-        agreement=agreement,
-        depth_lean=lean,
-        place_of_best=place,
+        agreement=kendall_tau(here, end) if enough else None,
+        depth_lean=spearman_rho(depths, places(here) - places(end)) if enough else None,
+        place_of_best=int(places(here)[end.argmin()]) if done else None,
+        exempt=len(exempt),
+        spared=len(spared),
+        spread=float(end.std(ddof=1)) if len(done) > 1 else 0.0,
+        regret=_regret(spared, [record for record in explored if record not in spared]),
+        noise=seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0],
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
-        cut_depths=cut,
-        trusted=trusted,
-        sentence=f"At {rung:,} tokens {sentence}.",
+        cut_depths=_cut_depths(rung, records),
     )
+
+
+def _turned_away(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> set[str]:
+    """Exploring trials that the rule would stop, asked in the order of their evaluations there."""
+    came = [r for r in records if rung in r.rungs and r.spec.stage is Stage.EXPLORE]
+    came.sort(key=lambda r: min((p.time for p in r.curve if p.tokens >= rung), default=r.started))
+    return {record.spec.trial for record in came if not keeps(rule, record, rung)}
+
+
+def _regret(spared: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
+    ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (spared, kept))
+    return max(0.0, min(kept_ends) - min(ends)) if ends and kept_ends else None
 
 
 def _stopped_at(rung: int, record: TrialRecord) -> bool:
@@ -119,21 +202,49 @@ def _cut_depths(rung: int, records: Sequence[TrialRecord]) -> tuple[int, ...]:
     return tuple(sorted(stopped - beyond))
 
 
-def _judge(
-    finished: int, agreement: float | None, lean: float | None, cut: Sequence[int]
-) -> tuple[bool | None, str]:
-    """Whether the rung may be trusted, and the words for it."""
-    after = f"; no trial of depth {', '.join(map(str, cut))} went on" if cut else ""
-    if agreement is None:
-        few = f"only {finished} trials can be compared with their end, too few to tell"
-        return None, f"{few} whether stopping was fair{after}; raise `stopping.always_finish`"
-    remedy = "; raise `stopping.first_rung`"
-    if lean is not None and abs(lean) * sqrt(finished - 1) > CHANCE:
-        slow = "deep" if lean > 0 else "shallow"
-        words = f"{slow} trials stood worse than they ended (rank correlation {lean:+.2f})"
-        return False, f"{words}, so stopping here can't be trusted{after}{remedy}"
-    if agreement < WEAK_AGREEMENT:
-        words = f"the order agreed little with the end (tau {agreement:.2f} over {finished} trials)"
-        return False, f"{words}, so stopping here can't be trusted{after}{remedy}"
-    words = f"the order agreed with the end (tau {agreement:.2f} over {finished} trials)"
-    return True, f"{words} and did not lean on depth{after}"
+def _order_words(audit: RungAudit) -> str:
+    if audit.agreement is None:
+        few = {0: "no trial that finished", 1: "1 trial that finished"}
+        number = few.get(audit.finished, f"{audit.finished} trials that finished")
+        return f"{number} can be compared with the end, too few to tell whether stopping is fair"
+    rounded = round(audit.agreement, 2) + 0.0  # so that there is no -0.00
+    tau = f"(tau {rounded:.2f} over {audit.finished} trials)"
+    if audit.leans and audit.depth_lean is not None:
+        slow = "deep" if audit.depth_lean > 0 else "shallow"
+        return (
+            f"{slow} trials stood worse than they ended (rank correlation {audit.depth_lean:+.2f})"
+        )
+    if audit.agreement < WEAK_AGREEMENT:
+        luck = f", which is mostly luck: seeds alone differ by {audit.noise:.4f} nats"
+        return f"the order agreed little with the end {tau}{luck if audit.blurred else ''}"
+    return f"the order agreed with the end {tau} and did not lean on depth"
+
+
+def _regret_words(audit: RungAudit) -> str:
+    if not audit.exempt:
+        return "no trial that is never stopped came here to show what stopping costs"
+    trials = "trial that is" if audit.exempt == 1 else "trials that are"
+    number = audit.spared or "none"
+    would = f"of {audit.exempt} {trials} never stopped, the rule would have stopped {number}"
+    if not audit.spared:
+        return would
+    if audit.regret is None:
+        return f"{would}, and no other trial finished to compare with"
+    if not audit.regret:
+        return f"{would}, and none of these ended ahead of the best that went on"
+    return (
+        f"{would}, of which the best ended {audit.regret:.4f} nats ahead of the best that went on "
+        f"(noise between seeds {audit.noise:.4f})"
+    )
+
+
+def _so(audit: RungAudit) -> str:
+    """What follows for the reader."""
+    if audit.agreement is None and not audit.regrets:
+        return "raise `stopping.always_finish`" if audit.stopped else ""
+    if audit.trusted is not False:
+        return ""
+    if not audit.stopped:
+        return "no trial was stopped here"
+    remedy = f"set {audit.remedy}, or go on with `fathom run --extend`"
+    return f"stopping here can't be trusted; {remedy}"

@@ -70,7 +70,46 @@ def plan(
 
 
 @app.command()
-def run(study: StudyFile, runs: Runs = Path("runs"), as_json: Json = False) -> None:
+def check(
+    study: StudyFile,
+    steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
+    as_json: Json = False,
+) -> None:
+    """Show whether one learning rate suits shapes of every depth and width, in two minutes.
+
+    Exit status 0 when it carries over both, 1 when it does not.
+    """
+    from rich.console import Console
+
+    from search.config import load
+
+    config = load(study)
+    console = Console(stderr=as_json)
+    from search.check import check_study
+    from search.check_words import check_json, follow, print_check, print_opening
+    from search.probe import Probe
+
+    probe = Probe(steps=steps)
+    print_opening(config, probe, console)
+    result = check_study(config, follow(console), probe)
+    if as_json:
+        _print_json(check_json(result))
+    else:
+        print_check(result, console)
+    if not result.carries_over:
+        sys.exit(1)
+
+
+@app.command()
+def run(
+    study: StudyFile,
+    runs: Runs = Path("runs"),
+    extend: Annotated[
+        bool,
+        typer.Option("--extend", help="Take up again what was stopped at a rung that failed."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
     from search.config import load
 
@@ -80,10 +119,11 @@ def run(study: StudyFile, runs: Runs = Path("runs"), as_json: Json = False) -> N
     console = Console(stderr=as_json)
     console.print(f"Study {config.study}: reading the text, starting MLflow and Ray", style="dim")
     try:
+        from search.extend import warnings
         from search.run import run_study
         from search.tables import print_laws, print_optima
 
-        result = run_study(config, runs, console)
+        result = run_study(config, runs, console, extended=extend)
     except KeyboardInterrupt:
         print(
             f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
@@ -91,6 +131,8 @@ def run(study: StudyFile, runs: Runs = Path("runs"), as_json: Json = False) -> N
         sys.exit(130)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
+    for line in warnings(result.conclusion.audits, f"fathom run {study}"):
+        console.print(line, style="yellow", highlight=False)
     folder = result.folder
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
     console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
@@ -164,14 +206,27 @@ def train(
 
 @app.command()
 def predict(
-    params: Annotated[str, typer.Option(help="Model size, for example 10M or 175e9.")],
+    params: Annotated[
+        str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
+    ] = None,
     law: Annotated[str, typer.Option(help="levine2020, or a run folder.")] = "levine2020",
     as_json: Json = False,
 ) -> None:
-    """Say how deep a model of some size should be, by a published law or a run's own."""
-    from search.predict import predict as ask
-    from search.tables import prediction_json, print_prediction
+    """Say how deep a model of some size should be, by a published law or a run's own.
 
+    Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
+    """
+    from search.predict import predict as ask
+    from search.predict import predict_table
+    from search.predict_tables import prediction_json, print_prediction, print_table, table_json
+
+    if params is None:
+        rows = predict_table(law)
+        if as_json:
+            _print_json(table_json(rows))
+        else:
+            print_table(rows)
+        return
     prediction = ask(params, law)
     if as_json:
         _print_json(prediction_json(prediction))

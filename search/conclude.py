@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from search.audit import RungAudit, audit_stopping
+from search.budget import expand_budgets
 from search.config import StudyConfig, TrackingConfig, dump
 from search.export import best_yaml
 from search.folder import RunFolder, write_atomically
@@ -14,6 +15,7 @@ from search.optimum import Optimum, find_optima
 from search.records import TrialRecord
 from search.report.words import summary_table
 from search.report.writer import write_report
+from search.space import feasible_shapes
 from search.tracking.tracker import Tracker
 
 DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
@@ -33,11 +35,22 @@ class Conclusion:
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
     """Every statistic, from the records alone."""
     optima = find_optima(records, seed=config.seed)
-    audits = {
-        optimum.budget: audit_stopping([r for r in records if r.spec.budget == optimum.budget])
-        for optimum in optima
-    }
-    return Conclusion(optima, fit_laws(optima), audits)
+    return Conclusion(optima, fit_laws(optima), audit_budgets(records, config))
+
+
+def audit_budgets(
+    records: Sequence[TrialRecord], config: StudyConfig
+) -> dict[int, tuple[RungAudit, ...]]:
+    """The audit of every budget that has records, as its own rule judged it."""
+    audits = {}
+    for budget in expand_budgets(config):
+        own = [record for record in records if record.spec.budget == budget.params]
+        if own:
+            shapes = feasible_shapes(config, budget, own[0].spec.shape.vocab_size)
+            depths = [shape.depth for shape in shapes]
+            span = min(depths), max(depths)
+            audits[budget.params] = audit_stopping(own, config.stopping, span)
+    return audits
 
 
 def publish(
@@ -63,7 +76,11 @@ def publish(
         tracker.trial(record)
     artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
     tracker.conclude(
-        conclusion.optima, conclusion.laws, summary_table(conclusion.optima), artifacts
+        conclusion.optima,
+        conclusion.laws,
+        conclusion.audits,
+        summary_table(conclusion.optima),
+        artifacts,
     )
 
 

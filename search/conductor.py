@@ -8,11 +8,11 @@ has ended), so that a new conductor on the same folder goes on where the last on
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 from models.shape import Shape
 from search.budget import Budget
+from search.budget_search import BudgetSearch
 from search.config import Sampler, StudyConfig
 from search.confirm import Choice, next_wave, whole_ladder
 from search.folder import RunFolder
@@ -24,48 +24,16 @@ from search.records import (
     TrialRecord,
     TrialSpec,
     append_line,
-    from_json,
-    read_lines,
-    read_records,
-    repair,
-    shape_from_json,
     to_json,
 )
+from search.recover import read_past
 from search.sampler import ShapeSampler, ladder_shapes
 from search.scheduler import FairHalving
 from search.seeds import derive_seed
+from search.stopping import keeps
 
 Listener = Callable[[TrialRecord], None]
 """Told of every change of a trial; must return at once."""
-
-
-@dataclass(slots=True)
-class BudgetSearch:
-    """One budget on its way from exploring to confirmed."""
-
-    budget: Budget
-    shapes: tuple[Shape, ...]
-    planned: tuple[int, int]
-    """Exploring and confirming trials."""
-    sampler: ShapeSampler
-    halving: FairHalving
-    ended: list[TrialRecord] = field(default_factory=list)
-    adopted: deque[TrialSpec] = field(default_factory=deque)
-    """Trials that a killed run had under way, to go on first."""
-    running: set[str] = field(default_factory=set)
-    explored: int = 0
-    """Exploring trials begun."""
-    wave: deque[Choice] = field(default_factory=deque)
-    """Confirming trials to come before the next look at the records."""
-    confirmed: int = 0
-    """Confirming trials begun."""
-    settled: bool = False
-    """No further wave of confirming trials is wanted."""
-
-    @property
-    def done(self) -> bool:
-        """Nothing runs and nothing is to come."""
-        return self.settled and not (self.running or self.adopted or self.wave)
 
 
 class Conductor:
@@ -100,7 +68,7 @@ class Conductor:
         The budget that is least far gone comes first, so that none is left for the end, when a
         cluster would stand idle.
         """
-        for search in sorted(self.budgets.values(), key=self._share_begun):
+        for search in sorted(self.budgets.values(), key=lambda search: search.share_begun):
             spec = self._next_of(search)
             if spec is not None:
                 self._begin(search, spec)
@@ -123,7 +91,7 @@ class Conductor:
         self.live[trial] = record
         goes_on = report.outcome is None
         if goes_on and report.rung:
-            goes_on = self._judge(record, *report.rung)
+            goes_on = self._judge(record, report.rung[0])
         self._journal("report", record)
         self._notify(record)
         return goes_on
@@ -137,7 +105,8 @@ class Conductor:
             search.sampler.tell(self._numbers.pop(trial), record)
         append_line(self.folder.records, to_json(record))
         search.ended.append(record)
-        self.folder.checkpoint(trial).unlink(missing_ok=True)
+        if outcome is not Outcome.STOPPED:  # a stopped one may be taken up again
+            self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
 
     def _open(self, budget: Budget, shapes: tuple[Shape, ...]) -> BudgetSearch:
@@ -162,6 +131,8 @@ class Conductor:
         if search.explored < search.planned[0]:
             return self._explore(search)
         if not (search.wave or search.running or search.settled):
+            if self._revive(search):
+                return search.adopted.popleft()
             self._plan_wave(search)
         if search.wave:
             return self._confirm(search, search.wave.popleft())
@@ -242,13 +213,33 @@ class Conductor:
         self._journal("started", self.live[spec.trial])
         self._notify(self.live[spec.trial])
 
-    def _judge(self, record: TrialRecord, tokens: int, value: float) -> bool:
-        halving = self.budgets[record.spec.budget].halving
-        keep = halving.judge(record.spec.trial, record.spec.shape.depth, tokens, value)
-        return keep or not record.spec.may_stop
+    def _judge(self, record: TrialRecord, rung: int) -> bool:
+        """Whether a trial goes on from a rung, among the exploring ones that came there.
 
-    def _share_begun(self, search: BudgetSearch) -> float:
-        return (search.explored + search.confirmed) / sum(search.planned)
+        Confirming trials repeat the leaders: counted here, they would raise the bar for a trial
+        that is taken up again after them.
+        """
+        search = self.budgets[record.spec.budget]
+        if record.spec.stage is Stage.CONFIRM or rung < search.first_rung:
+            return True
+        return keeps(search.halving, record, rung) or not record.spec.may_stop
+
+    def _revive(self, search: BudgetSearch) -> bool:
+        """Take up again whoever was stopped and would now be kept; only in an extended budget.
+
+        First those whose rung no longer counts; once these have come to the new first rung, also
+        those who were stopped among fewer and now turn out to be ahead of the later ones.
+        """
+        if not search.first_rung:
+            return False
+        stopped = [record for record in search.ended if record.outcome is Outcome.STOPPED]
+        for record in stopped:
+            if self._judge(record, max(record.rungs)):
+                search.ended.remove(record)
+                self._adopt(search, replace(record, outcome=None, reason="", ended=None))
+                self._journal("revived", self.live[record.spec.trial])
+                self._notify(self.live[record.spec.trial])
+        return bool(search.adopted)
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self._listeners:
@@ -259,25 +250,17 @@ class Conductor:
 
     def _recover(self) -> None:
         """Take up what an earlier run on this folder left."""
-        repair(self.folder.records)
-        repair(self.folder.journal)
-        ended = {record.spec.trial: record for record in read_records(self.folder.records)}
-        journal = list(read_lines(self.folder.journal))
-        latest = {line["trial"]: line for line in journal if "trial" in line}
-        for record in (from_json(line) for line in latest.values()):
-            search = self.budgets.get(record.spec.budget)
-            if search is None:
-                continue
-            for tokens, value in record.rungs.items():
-                search.halving.judge(record.spec.trial, record.spec.shape.depth, tokens, value)
-            if record.spec.trial not in ended:
+        past = read_past(self.folder)
+        for params, search in self.budgets.items():
+            search.first_rung = past.first_rungs.get(params, 0)
+            search.ended = [record for record in past.ended if record.spec.budget == params]
+            under_way = [record for record in past.under_way if record.spec.budget == params]
+            for record in (*search.ended, *under_way):
+                for rung in record.rungs:
+                    self._judge(record, rung)
+            for record in under_way:
                 self._adopt(search, record)
-        for record in ended.values():
-            if record.spec.budget in self.budgets:
-                self.budgets[record.spec.budget].ended.append(record)
-        waves = {line["budget"]: line["choices"] for line in journal if line["event"] == "wave"}
-        for search in self.budgets.values():
-            self._recount(search, waves.get(search.budget.params))
+            search.recount(past.waves.get(params))
 
     def _adopt(self, search: BudgetSearch, record: TrialRecord) -> None:
         spec = record.spec
@@ -285,18 +268,3 @@ class Conductor:
         search.adopted.append(spec)
         if spec.stage is Stage.EXPLORE:
             self._numbers[spec.trial] = search.sampler.adopt(spec.shape)
-
-    def _recount(self, search: BudgetSearch, wave: list[dict[str, Any]] | None) -> None:
-        """How far a budget was; of the last wave, what had not begun is still to come."""
-        begun = [record.spec for record in search.ended] + list(search.adopted)
-        search.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
-        search.confirmed = len(begun) - search.explored
-        if wave is None:
-            return
-        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
-        choices = (
-            Choice(shape_from_json(line["shape"]), line["seed"], line["rate_scale"])
-            for line in wave
-        )
-        search.wave = deque(choice for choice in choices if choice not in taken)
-        search.settled = not wave

@@ -63,6 +63,7 @@ Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
 Positive = Annotated[Whole, Field(ge=1)]
 Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
+Portion = Annotated[Real, Field(ge=0.0, le=1.0)]
 PositiveReal = Annotated[Real, Field(gt=0.0)]
 
 
@@ -143,11 +144,23 @@ class StoppingConfig(Group):
     eta: Real = Field(2.0, ge=1.2)
     """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
     bands: Positive = 3
-    """Bands of depth; the best trial of a band always goes on."""
+    """Bands of depth; the best trial of a band always goes on. It costs tokens, and keeps trials to
+    both sides of the best depth, without which the curve can't be told from an edge."""
+    foresight: tuple[Portion, Portion] = (0.0, 1.0)
+    """Least and most of the gain foreseen from a rung to the horizon that is believed: a trial is
+    beaten only where it is behind by both. [0, 0] judges by the loss at the rung alone."""
     median_of: Positive = 3
     """Evaluations just before a rung whose median judges a trial, so that no spike does."""
     always_finish: Share = 0.125
     """Share of trials, drawn at random, that are never stopped: they audit the stopping."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.foresight[0] > self.foresight[1]:
+            raise ValueError(
+                f"`foresight` must be [least, most], got {list(self.foresight)}; swap them"
+            )
+        return self
 
 
 class ConfirmConfig(Group):

@@ -1,12 +1,34 @@
-"""Depth by a published law, or by the one that a run fitted."""
+"""Depth by a published law, or by the one that a run fitted: for one size, or as a table."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from search.config import ConfigError, load, parse_count
 from search.folder import RunFolder
-from search.law import Law, Prediction, fit_laws, levine2020
-from search.optimum import find_optima
+from search.law import Law, Prediction, fit_laws, usable
+from search.optimum import Optimum, find_optima
+from search.published import GPT3, LEVINE, Trained, levine2020
 from search.records import read_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshaped:
+    """A model that was trained, and its shape by the law."""
+
+    trained: Trained
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """A budget of a run, and what the run's law says of it."""
+
+    optimum: Optimum
+    fitted: bool
+    """Whether the law was fitted on this budget, among others."""
+    prediction: Prediction | None
+    """None where the law has no depth of at least 1."""
 
 
 def predict(params: str, law: str) -> Prediction:
@@ -19,19 +41,45 @@ def predict(params: str, law: str) -> Prediction:
         size = parse_count(params)
     except ValueError as error:
         raise ConfigError(f"`--params` {error}") from error
-    if law == "levine2020":
+    if law == LEVINE:
         return levine2020(size)
-    return _fitted(Path(law)).predict(size)
+    return _fitted(law, _optima(law)).predict(size)
 
 
-def _fitted(path: Path) -> Law:
-    folder = RunFolder(path)
+def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
+    """GPT-3's sizes by `levine2020`; a run's budgets by the run's own law.
+
+    Raises:
+        ConfigError: when the run has no law.
+    """
+    if law == LEVINE:
+        return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
+    optima = _optima(law)
+    fitted, used = _fitted(law, optima), usable(optima)
+    return [
+        Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
+        for own in optima
+    ]
+
+
+def _if_any(law: Law, budget: int) -> Prediction | None:
+    try:
+        return law.predict(budget)
+    except ValueError:
+        return None
+
+
+def _optima(run: str) -> tuple[Optimum, ...]:
+    folder = RunFolder(Path(run))
     if not folder.config.exists():
-        raise ConfigError(f"`--law` must be levine2020 or a run folder, got {path}")
-    config = load(folder.config)
-    laws = fit_laws(find_optima(read_records(folder.records), seed=config.seed))
+        raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
+    return find_optima(read_records(folder.records), seed=load(folder.config).seed)
+
+
+def _fitted(run: str, optima: tuple[Optimum, ...]) -> Law:
+    laws = fit_laws(optima)
     if not laws:
         raise ConfigError(
-            f"{path} has no law: it takes three budgets whose optimum is identified or a plateau"
+            f"{run} has no law: it takes three budgets whose optimum is identified or a plateau"
         )
     return laws[0]

@@ -220,5 +220,12 @@ def repair(path: Path) -> None:
 
 
 def read_records(path: Path) -> list[TrialRecord]:
-    """All finished trials of a run, in the order in which they ended."""
-    return [from_json(line) for line in read_lines(path)]
+    """All trials of a run that have ended, in the order in which they ended.
+
+    A trial that was stopped and taken up again has a line for each end; the last one holds.
+    """
+    ended: dict[str, TrialRecord] = {}
+    for line in read_lines(path):
+        ended.pop(line["trial"], None)
+        ended[line["trial"]] = from_json(line)
+    return list(ended.values())

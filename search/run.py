@@ -9,11 +9,12 @@ from pathlib import Path
 from rich.console import Console
 
 from objectives.registry import OBJECTIVES
-from search.conclude import Conclusion, conclude, publish
+from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
 from search.config import ConfigError, StudyConfig, dump, load
+from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
-from search.plan import plan_study, this_machine
+from search.plan import BudgetPlan, plan_study, this_machine
 from search.records import read_records
 from search.terminal import Progress
 from search.tracking.store import check as check_address
@@ -32,8 +33,12 @@ class RunResult:
     conclusion: Conclusion
 
 
-def run_study(config: StudyConfig, runs: Path, console: Console) -> RunResult:
+def run_study(
+    config: StudyConfig, runs: Path, console: Console, *, extended: bool = False
+) -> RunResult:
     """Search every budget, conclude, report; goes on where an earlier run on the folder stopped.
+
+    With `extended`, also where the audit of an earlier run says that it stopped trials unfairly.
 
     Raises:
         ValueError: before anything is written, when the study can't be run.
@@ -45,6 +50,8 @@ def run_study(config: StudyConfig, runs: Path, console: Console) -> RunResult:
     check_address(config.tracking.uri or default_tracking_uri(runs))
     with _locked(folder), _tracker(config, folder, runs) as tracker:
         write_atomically(folder.config, dump(config))
+        if extended:
+            _extend(config, folder, plans, console)
         with Progress(config.study, plans, console) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
             conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial))
@@ -52,6 +59,8 @@ def run_study(config: StudyConfig, runs: Path, console: Console) -> RunResult:
             run_trials(conductor, objective, progress.tick)
         conclusion = conclude(conductor.records, config)
         publish(folder, config, conductor.records, conclusion, tracker)
+        if conductor.done:
+            forget_checkpoints(folder, conductor.records, conclusion.audits)
     return RunResult(folder, conclusion)
 
 
@@ -87,6 +96,18 @@ def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
             f"{folder.path} holds a study with another `{changed[0]}`; "
             "give this one another `study` name, or remove that folder"
         )
+
+
+def _extend(
+    config: StudyConfig, folder: RunFolder, plans: tuple[BudgetPlan, ...], console: Console
+) -> None:
+    records = read_records(folder.records)
+    budgets = [plan.budget for plan in plans]
+    extensions = extend(folder, records, audit_budgets(records, config), budgets)
+    for extension in extensions:
+        console.print(extension.sentence, highlight=False)
+    if not extensions:
+        console.print("Nothing to extend: no rung that stops trials has failed its audit")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Plans, answers and predictions as tables for people and as JSON for programs."""
+"""Plans and answers as tables for people, plans also as JSON for programs."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ from rich.table import Table
 from models.shape import Shape
 from search.budget import format_count
 from search.config import StudyConfig
-from search.law import Law, Prediction
+from search.law import Law
+from search.law_line import LOGARITHMIC
 from search.optimum import Optimum
 from search.plan import BudgetPlan, Machine
+from search.report.words import interval, ranges
 from search.terminal import format_seconds
 from search.verdict import Verdict
 
@@ -33,7 +35,7 @@ def print_plan(
     """The plan for people."""
     console = Console()
     counted = config.count.value.replace("_", "-")
-    table = _table(
+    table = empty_table(
         f"{config.study}: {counted} parameters",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
     )
@@ -41,7 +43,7 @@ def print_plan(
         table.add_row(
             plan.budget.label,
             str(len(plan.shapes)),
-            _ranges(plan.depths),
+            ranges(plan.depths),
             f"{plan.worst_count_error:.2%}",
             f"{plan.exploring}+{plan.confirming}",
             _rounded(plan.budget.tokens),
@@ -49,7 +51,7 @@ def print_plan(
             format_seconds(3600 * plan.hours),
         )
     console.print(table)
-    console.print("[dim]trials: exploring + confirming, which run to the end[/]")
+    console.print("[dim]trials: exploring + confirming, at most; the latter run to the end[/]")
     for plan in plans:
         if plan.rungs:
             console.print(f"{plan.budget.label}: {_rung_words(plan)}", highlight=False)
@@ -63,7 +65,7 @@ def print_plan(
 def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
     """The answer: one line a budget, then why for each verdict."""
     counted = config.count.value.replace("_", "-")
-    table = _table(
+    table = empty_table(
         f"{config.study}: optimal depth ({counted} parameters)",
         (
             "budget",
@@ -89,39 +91,14 @@ def print_laws(laws: tuple[Law, ...], console: Console) -> None:
     for law in laws[:1]:
         formula = (
             f"ln d_model = {law.a:.3f} + {law.b:.4f} depth"
-            if law.name == "logarithmic"
+            if law.name == LOGARITHMIC
             else f"ln depth = {law.a:.3f} + {law.b:.4f} ln params"
         )
         console.print(f"law: {formula} ({law.name})", highlight=False)
 
 
-def prediction_json(prediction: Prediction) -> dict[str, Any]:
-    """The prediction with the keys of DESIGN section 1."""
-    return {
-        "params": prediction.params,
-        "law": prediction.law,
-        "depth": prediction.depth,
-        "d_model": prediction.d_model,
-        "interval": list(prediction.interval) if prediction.interval else None,
-        "extrapolated": prediction.extrapolated,
-    }
-
-
-def print_prediction(prediction: Prediction) -> None:
-    """The prediction in a line, and a warning where the law is stretched."""
-    width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
-    interval = ""
-    if prediction.interval:
-        interval = f" (95 %: {prediction.interval[0]:.1f} to {prediction.interval[1]:.1f})"
-    print(
-        f"{format_count(prediction.params)} parameters: "
-        f"depth {prediction.depth:.1f}{interval}{width} by {prediction.law}"
-    )
-    if prediction.extrapolated:
-        print("This size lies outside the range that the law was fitted on.")
-
-
-def _table(title: str, headings: tuple[str, ...]) -> Table:
+def empty_table(title: str, headings: tuple[str, ...]) -> Table:
+    """An empty one; words to the left, numbers to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
     for heading in headings:
         words = heading in ("depths", "plateau", "verdict")
@@ -162,7 +139,7 @@ def _shape_entry(shape: Shape) -> dict[str, int]:
 
 def _shape_table(plan: BudgetPlan) -> Table:
     names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-    table = _table(f"{plan.budget.label}: feasible shapes", names)
+    table = empty_table(f"{plan.budget.label}: feasible shapes", names)
     for shape in plan.shapes:
         table.add_row(*(f"{value:,}" for value in _shape_entry(shape).values()))
     return table
@@ -177,14 +154,14 @@ def _rung_words(plan: BudgetPlan) -> str:
 
 
 def _optimum_row(optimum: Optimum) -> list[str]:
-    shape, interval = optimum.shape, optimum.interval
+    shape = optimum.shape
     style = VERDICT_STYLES[optimum.verdict]
     return [
         format_count(optimum.budget),
         _rounded(optimum.tokens),
         str(optimum.optimal_depth or "-"),
-        f"{interval[0]}-{interval[1]}" if interval else "-",
-        _ranges(optimum.plateau) or "-",
+        interval(optimum) or "-",
+        ranges(optimum.plateau) or "-",
         str(shape.d_model) if shape else "-",
         f"{shape.ff_ratio:.2f}" if shape else "-",
         f"{optimum.loss:.4f}" if optimum.loss is not None else "-",
@@ -195,14 +172,3 @@ def _optimum_row(optimum: Optimum) -> list[str]:
 def _rounded(tokens: int) -> str:
     """Whole steps make horizons of many digits; three are enough to read."""
     return format_count(float(f"{tokens:.3g}"))
-
-
-def _ranges(depths: tuple[int, ...]) -> str:
-    """1-4, 6, 8-12 rather than every number."""
-    parts: list[list[int]] = []
-    for depth in depths:
-        if parts and depth == parts[-1][-1] + 1:
-            parts[-1].append(depth)
-        else:
-            parts.append([depth])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

@@ -195,6 +195,12 @@ def test_sizes_are_counted_with_the_standard_library_only() -> None:
     assert first_parts(imports_anywhere("models.shape")) <= STANDARD_LIBRARY
 
 
+def test_checking_a_study_waits_for_neither_ray_nor_mlflow() -> None:
+    assert "torch" in reached("search.check")[1]
+    assert not reached("search.check_words")[1] & {"ray", "mlflow"}
+    assert reached("search.transfer")[1] <= STANDARD_LIBRARY
+
+
 def test_training_needs_torch_and_nothing_else() -> None:
     assert reached("search.train")[1] <= STANDARD_LIBRARY | {"torch"}
 

@@ -12,14 +12,11 @@ from search.report.words import question
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def loss_against_step_time(
-    records: Sequence[TrialRecord], optimum: Optimum, depths: Sequence[int]
-) -> Chart | None:
+def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
     """Final loss against the time of a training step."""
     return _loss_against_cost(
         records,
         optimum,
-        depths,
         key="loss-against-step-time",
         title="Loss against step time",
         caption="Equal parameters are not equal time. Times hold for the machine that ran the"
@@ -30,9 +27,7 @@ def loss_against_step_time(
     )
 
 
-def loss_against_flops(
-    records: Sequence[TrialRecord], optimum: Optimum, depths: Sequence[int]
-) -> Chart | None:
+def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
     """Final loss against the floating-point operations of a trial's training."""
     costs = [train_flops(record) for record in records if record.outcome is Outcome.FINISHED]
     power = 3 * int(math.log10(max(costs, default=1)) // 3)
@@ -40,7 +35,6 @@ def loss_against_flops(
     return _loss_against_cost(
         records,
         optimum,
-        depths,
         key="loss-against-flops",
         title="Loss against training compute",
         caption="Floating-point operations of the whole training, attention included, forward and"
@@ -54,7 +48,6 @@ def loss_against_flops(
 def _loss_against_cost(
     records: Sequence[TrialRecord],
     optimum: Optimum,
-    depths: Sequence[int],
     *,
     key: str,
     title: str,
@@ -77,8 +70,8 @@ def _loss_against_cost(
         key=f"{key}-{optimum.budget}",
         title=title,
         question=question(optimum),
-        caption=f"Finished trials only. {caption} The dashed line joins those that no cheaper one"
-        " beats.",
+        caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
+        " the Pareto front, joins those that no cheaper one beats.",
         x=Axis(
             label=label,
             low=ends[0],
@@ -88,7 +81,7 @@ def _loss_against_cost(
             quantity=quantity,
         ),
         y=y,
-        marks=(_front(shown, cost), *_by_depth(shown, cost, depths, y)),
+        marks=(_front(shown, cost), *_by_depth(shown, cost, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
@@ -97,10 +90,10 @@ def _loss_against_cost(
 def _by_depth(
     records: Sequence[TrialRecord],
     cost: Callable[[TrialRecord], float],
-    depths: Sequence[int],
     y: Axis,
 ) -> list[Mark]:
     named = legend_depths(records)
+    depths = [record.spec.shape.depth for record in records]
     marks: list[Mark] = []
     for depth in sorted({record.spec.shape.depth for record in records}):
         own = [record for record in records if record.spec.shape.depth == depth]
@@ -118,7 +111,8 @@ def _by_depth(
                         hover=tuple(describe(record) for record in part),
                         hue=depth_hue(depth, depths),
                         marker=marker,
-                        in_legend=depth in named and part is parts[Marker.DOT],
+                        in_legend=depth in named
+                        and (marker is Marker.DOT or not parts[Marker.DOT]),
                     )
                 )
     return marks

@@ -42,7 +42,9 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Char
     losses = [loss for loss in losses if math.isfinite(loss)]
     if not losses:
         return None
-    x, y = depth_axis([record.spec.shape.depth for record in records]), loss_axis(losses)
+    x = depth_axis([record.spec.shape.depth for record in records])
+    bars = [own.loss - own.standard_error for own in optimum.depths]
+    y = loss_axis(losses, floor=min(bars, default=math.inf))
     return Chart(
         key=f"loss-against-depth-{optimum.budget}",
         title="Loss against depth",
@@ -72,9 +74,12 @@ def _caption(some_finished: bool) -> str:
     return (
         "Every point is one trial at its last evaluation. Filled points trained to the end; hollow"
         " ones were stopped early, so their loss is of fewer tokens and no part of the fit. What"
-        " lies above the scale or has no loss sits on the upper edge. The fit is a parabola in ln"
-        " depth for the depths near the best. Means are corrected for small differences between"
-        " shapes; bars are one standard error."
+        " lies above the scale (triangles) or has no loss sits on the upper edge. A mean is a"
+        " depth's loss at the budget's exact size, one feed-forward ratio and its best learning"
+        " rate, by confirming trials where there are any; its bar is one standard error. The solid"
+        " curve, a z^-p + b z^q + c with z proportional to depth, decides; the thin parabola in ln"
+        " depth is a second opinion. Both give a depth the less weight, the higher it lies above"
+        " the best, so they need not pass near it."
     )
 
 
@@ -84,12 +89,9 @@ def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
         # Half a layer on each side: the interval is in whole depths.
         low, high = optimum.interval
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
-        name = f"95 % interval, {low} to {high}"
+        name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
         marks.append(Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=ACCENT))
-    if optimum.power is not None:
-        grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
-        fit = tuple(optimum.power(depth) for depth in grid)
-        marks.append(Line(name="fit", x=grid, y=fit, hue=ACCENT, hover="fit", width=2.5))
+    marks += _curves(optimum)
     if optimum.plateau:
         marks.append(
             Points(
@@ -102,6 +104,26 @@ def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
             )
         )
     return marks
+
+
+def _curves(optimum: Optimum) -> list[Mark]:
+    """Both families, over the depths that they were fitted to."""
+    if optimum.power is None or optimum.parabola is None:
+        return []
+    grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
+    families = (("parabola", optimum.parabola, MUTED, 1.2), ("fit", optimum.power, ACCENT, 2.5))
+    return [
+        Line(
+            name=name,
+            x=grid,
+            y=tuple(curve(depth) for depth in grid),
+            hue=hue,
+            hover=name,
+            width=width,
+            dash=curve is optimum.parabola,
+        )
+        for name, curve, hue, width in families
+    ]
 
 
 def _means(optimum: Optimum, y: Axis) -> list[Mark]:
@@ -172,7 +194,7 @@ def _inside_and_above(
     above = [record for record in records if last_loss(record) > y.edge]
     return [
         *_trials(name, inside, hue, marker),
-        *_trials(f"{name}, above the scale", above, hue, Marker.ABOVE, edge=y.edge),
+        *_trials(name, above, hue, Marker.ABOVE, edge=y.edge, in_legend=not inside),
     ]
 
 
@@ -190,6 +212,7 @@ def _trials(
     marker: Marker,
     *,
     edge: float | None = None,
+    in_legend: bool = True,
 ) -> list[Mark]:
     """One point a trial at its last loss, or side by side on the upper edge."""
     if not records:
@@ -204,6 +227,7 @@ def _trials(
             hover=tuple(describe(record) for record in records),
             hue=hue,
             marker=marker,
+            in_legend=in_legend,
         )
     ]
 

@@ -7,8 +7,14 @@ import numpy as np
 
 from models.shape import Count
 from search.budget import format_count
-from search.law import Law, Prediction, levine2020
+from search.law import Law, Prediction
 from search.optimum import Optimum
+from search.published import (
+    ASPECT_RATIO,
+    COMPLETEP_WIDTHS,
+    depth_at_width_per_layer,
+    levine2020,
+)
 from search.report.chart import (
     ACCENT,
     GREEN,
@@ -30,10 +36,10 @@ from search.report.chart import (
 from search.report.words import count_words
 from search.verdict import Verdict
 
-ASPECT_RATIO = 64
-"""Width per layer of nanochat at every size."""
 MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""
+WIDEST = 5
+"""A band that spans a larger factor in depth is cut off rather than let flatten all else."""
 NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
@@ -44,7 +50,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
     grid = log_grid(*ends)
-    marks = (*_laws(laws, grid), *_references(known, grid), *_optima(known))
+    marks = (*_references(known, grid), *_laws(laws, grid), *_optima(known))
     return Chart(
         key="depth-against-budget",
         title="Best depth against budget",
@@ -71,14 +77,19 @@ def _question(known: Sequence[Optimum]) -> str:
 
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
-    words = ["Points are the study's best depths with their 95 % intervals."]
+    words = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
     if any(optimum.verdict in NOT_FOR_THE_LAW for optimum in known):
         words.append("Hollow ones are at the edge or short of data.")
     if laws:
-        words.append("A law is dashed where it leaves the budgets it was fitted to.")
+        words.append(
+            "The band holds the best depth of a new budget, as far as the law holds; a law is"
+            " dashed where it leaves the budgets it was fitted to."
+        )
+    narrow, wide = COMPLETEP_WIDTHS
     words.append(
-        "Levine et al. 2020 (dashed outside the sizes they fitted) and a constant width of"
-        f" {ASPECT_RATIO} per layer count parameters without embeddings, as 12 depth d_model²;"
+        "Levine et al. 2020 (dashed outside the sizes they fitted), nanochat's constant width of"
+        f" {ASPECT_RATIO} per layer, and the {narrow} to {wide} per layer that CompleteP's authors"
+        " report within 1 % of the best count parameters without embeddings, as 12 depth d_model²;"
     )
     if known[0].count is Count.TOTAL:
         words.append("they are drawn at the total that the study's best shapes have.")
@@ -91,7 +102,7 @@ def _optima(known: Sequence[Optimum]) -> list[Mark]:
     marks: list[Mark] = []
     for settled in (True, False):
         own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
-        depths = [float(o.optimal_depth or 0) for o in own]
+        depths = [o.vertex or float(o.optimal_depth or 0) for o in own]
         if own:
             marks.append(
                 Points(
@@ -99,7 +110,7 @@ def _optima(known: Sequence[Optimum]) -> list[Mark]:
                     x=tuple(o.budget for o in own),
                     y=tuple(depths),
                     bars=tuple(
-                        o.interval or (depth, depth) for o, depth in zip(own, depths, strict=True)
+                        o.vertex_interval or (d, d) for o, d in zip(own, depths, strict=True)
                     ),
                     hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
                     hue=INK if settled else ORANGE,
@@ -134,11 +145,15 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
     at = dict(zip(sizes, grid, strict=True))
     levine = _predictions(levine2020, sizes)
     curve = [(at[own.params], own.depth, own.extrapolated) for own in levine]
-    aspect = tuple((size / (12 * ASPECT_RATIO**2)) ** (1 / 3) for size in sizes)
+    deep, constant, shallow = (
+        tuple(depth_at_width_per_layer(size, width) for size in sizes)
+        for width in (COMPLETEP_WIDTHS[0], ASPECT_RATIO, COMPLETEP_WIDTHS[1])
+    )
     name = f"width {ASPECT_RATIO} x depth"
     return [
+        Band(name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=MUTED),
         *_dashed_outside("Levine et al. 2020", curve, PINK),
-        Line(name=name, x=tuple(grid), y=aspect, hue=GREEN, hover=name, width=1.5),
+        Line(name=name, x=tuple(grid), y=constant, hue=GREEN, hover=name, width=1.5),
     ]
 
 
@@ -186,6 +201,9 @@ def _depth_scale(marks: Sequence[Mark]) -> Axis:
             values += [*mark.y, *(end for bar in mark.bars for end in bar)]
         elif isinstance(mark, Line):
             values += mark.y
+        else:
+            ends = zip(mark.low, mark.high, strict=True)
+            values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
     low, high = min(values) / 1.2, max(values) * 1.2
     return Axis(
         label="depth (layers)",

@@ -27,9 +27,7 @@ from search.report.words import question
 MOST_LEGEND_DEPTHS = 10
 
 
-def learning_curves(
-    records: Sequence[TrialRecord], optimum: Optimum, depths: Sequence[int]
-) -> Chart | None:
+def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
     """Loss against tokens of every trial, coloured by depth, with the rungs."""
     points = [point for record in records for point in record.curve if point.tokens]
     late = [
@@ -59,7 +57,7 @@ def learning_curves(
         y=y,
         marks=(
             *_rungs(records, y),
-            *_curves(records, depths),
+            *_curves(records),
             *_ends("stopped", records, Outcome.STOPPED, Marker.HOLLOW, y),
             *_ends("diverged", records, Outcome.DIVERGED, Marker.CROSS, y),
         ),
@@ -86,9 +84,10 @@ def _rungs(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
     ]
 
 
-def _curves(records: Sequence[TrialRecord], depths: Sequence[int]) -> list[Mark]:
+def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
     """One line a trial; the legend names each depth once."""
     marks: list[Mark] = []
+    depths = [record.spec.shape.depth for record in records]
     named = set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
         points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
@@ -160,11 +159,14 @@ def legend_title(records: Sequence[TrialRecord]) -> str:
     return "depth" if len(legend_depths(records)) == len(tested) else "depth (some)"
 
 
-def loss_axis(losses: Sequence[float]) -> Axis:
-    """A scale on which the good losses can be told apart: far worse ones are left above it."""
-    low = min(losses)
+def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
+    """A scale on which the good losses can be told apart: far worse ones are left above it.
+
+    It reaches down to `floor` where that is lower than they are.
+    """
+    low = min(*losses, floor)
     quarter = quantiles(losses, n=4)[2] if len(losses) > 1 else low
-    room = max(4 * (quarter - low), 0.004)
+    room = max(2.5 * (quarter - low), 0.004)
     high = min(max(losses), low + room)
     pad = 0.08 * max(high - low, 0.004)
     return Axis(

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,13 @@ TRIAL = (
     "rate_scale",
     "may_stop",
 )
+NATS = "_nats"
+"""Ends the name of each loss, noise and error."""
 TIMES = ("step_seconds", "tokens_per_second", "setup_seconds", "peak_memory_bytes")
 SHAPE = ("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim")
 COUNTS = ("params_total", "params_non_embedding")
+POWER = "a z^-p + b z^q + c with z = depth / scale"
+PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
 
 def save_tables(
@@ -44,6 +49,7 @@ def save_tables(
         "optima": [_optimum(optimum) for optimum in optima],
         "depths": [row for optimum in optima for row in _depths(optimum)],
         "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
+        "fits": [row for optimum in optima for row in _fits(optimum)],
         "laws": [_law(law) for law in laws],
     }
     for name, rows in tables.items():
@@ -67,47 +73,77 @@ def _trial(record: TrialRecord) -> Row:
         "outcome": record.outcome,
         "reason": record.reason,
         "tokens": record.tokens,
-        "loss": record.loss,
-        "last_loss": record.curve[-1].loss if record.curve else None,
+        f"loss{NATS}": record.loss,
+        f"last_loss{NATS}": record.curve[-1].loss if record.curve else None,
         "train_flops": train_flops(record),
         **{name: getattr(record, name) for name in TIMES},
-        "started": record.started,
-        "ended": record.ended,
+        "started_unix_seconds": record.started,
+        "ended_unix_seconds": record.ended,
     }
 
 
 def _curve(record: TrialRecord) -> list[Row]:
-    names = ("step", "tokens", "loss", "train_loss", "train_seconds")
     return [
-        {"trial": record.spec.trial, **{name: getattr(point, name) for name in names}}
+        {
+            "trial": record.spec.trial,
+            "step": point.step,
+            "tokens": point.tokens,
+            f"loss{NATS}": point.loss,
+            f"train_loss{NATS}": point.train_loss,
+            "train_seconds": point.train_seconds,
+        }
         for point in record.curve
     ]
 
 
 def _optimum(optimum: Optimum) -> Row:
     low, high = optimum.interval or (None, None)
+    lowest = optimum.vertex_interval or (None, None)
     return {
         "budget": optimum.budget,
         "count": optimum.count,
         "tokens": optimum.tokens,
         "optimal_depth": optimum.optimal_depth,
-        "interval_low": low,
-        "interval_high": high,
-        "plateau": " ".join(str(depth) for depth in optimum.plateau),
+        "interval_low_depth": low,
+        "interval_high_depth": high,
+        "vertex_depth": optimum.vertex,
+        "vertex_low_depth": lowest[0],
+        "vertex_high_depth": lowest[1],
+        "plateau_depths": " ".join(str(depth) for depth in optimum.plateau),
+        "shallowest_depth": optimum.shallowest,
         "verdict": optimum.verdict,
         "reason": optimum.reason,
-        "loss": optimum.loss,
-        "noise": optimum.noise,
+        f"loss{NATS}": optimum.loss,
+        f"noise{NATS}": optimum.noise,
+        "disagreement_factor": optimum.disagreement,
+        "dropped_share": optimum.dropped,
+        "params_slope_nats_per_ln": optimum.params_slope,
+        "best_ff_ratio": optimum.best_ratio,
         **shape_values(optimum.shape),
         **optimum.trials,
     }
 
 
 def _depths(optimum: Optimum) -> list[Row]:
-    names = ("depth", "loss", "standard_error", "trials")
     return [
-        {"budget": optimum.budget, **{name: getattr(own, name) for name in names}}
+        {
+            "budget": optimum.budget,
+            "depth": own.depth,
+            f"loss{NATS}": own.loss,
+            f"standard_error{NATS}": own.standard_error,
+            "trials": own.trials,
+        }
         for own in optimum.depths
+    ]
+
+
+def _fits(optimum: Optimum) -> list[Row]:
+    """One row a coefficient; losses in nats, depths in layers."""
+    return [
+        {"budget": optimum.budget, "formula": formula, "coefficient": name, "value": value}
+        for formula, curve in ((POWER, optimum.power), (PARABOLA, optimum.parabola))
+        if curve is not None
+        for name, value in asdict(curve).items()
     ]
 
 
@@ -129,5 +165,9 @@ def _law(law: Law) -> Row:
         "b": law.b,
         "params_low": law.params_range[0],
         "params_high": law.params_range[1],
-        "leave_one_out_error": law.leave_one_out_error,
+        "leave_one_out_error_ln_depth": law.leave_one_out_error,
+        "scatter_ln_depth": law.scatter,
+        "covariance_aa": law.covariance[0][0],
+        "covariance_ab": law.covariance[0][1],
+        "covariance_bb": law.covariance[1][1],
     }

@@ -13,8 +13,12 @@ from search.budget import format_count
 from search.law import Law
 from search.optimum import Optimum
 from search.records import TrialRecord
+from search.report.certainty import certainty
 from search.report.chart import Chart
 from search.report.figures_page import interactive, palette, plotly_script
+from search.report.law_part import law_part
+from search.report.limits import unsupported
+from search.report.markup import MISSING, facts_list, html_table, prose
 from search.report.provenance import facts_of
 from search.report.words import (
     answer,
@@ -22,18 +26,14 @@ from search.report.words import (
     counted,
     finding,
     interval,
-    law_words,
     plateau,
     question,
-    sentence,
     trials,
-    unsupported,
     width_words,
 )
 
 TEMPLATE = Path(__file__).with_name("template.html")
 WIDE = ' class="wide"'
-MISSING = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def page(report: Report, charts: Sequence[Chart]) -> str:
         navigation=_navigation(report),
         answers=_answers(report.optima),
         table=_table(report.optima),
-        law=_figures(across) + _law(report),
+        law=_figures(across) + law_part(report.laws, report.optima),
         budgets="".join(_budget(report, optimum, charts) for optimum in report.optima),
         unsupported=_unsupported(report),
         provenance=_provenance(report),
@@ -102,16 +102,11 @@ def _answer(optimum: Optimum) -> str:
     """The sentence of `answer`, with its parts marked for the eye."""
     asked = f'<span class="question">{escape(question(optimum))}:</span>'
     found = re.sub(r"^(no depth yet|depth \d+)", r"<b>\1</b>", escape(finding(optimum)))
-    found = re.sub(r"\[?\d+-\d+\]?", r'<span class="range">\g<0></span>', found)
+    found = re.sub(r"\[?\d+(-\d+| or \w+)\]?", r'<span class="range">\g<0></span>', found)
     return (
         f'<div class="answer"><p class="sentence">{asked} {found}, {_verdict(optimum)}</p>'
-        f'<p class="reason">{_prose(optimum.reason)}</p></div>'
+        f'<p class="reason">{prose(optimum.reason)}</p></div>'
     )
-
-
-def _prose(text: str) -> str:
-    """A sentence, with the settings that it names in backticks set as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(sentence(text)))
 
 
 def _verdict(optimum: Optimum) -> str:
@@ -122,7 +117,7 @@ def _table(optima: Sequence[Optimum]) -> str:
     rows = [_table_row(optimum) for optimum in optima]
     if not rows:
         return ""
-    return _html_table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])
+    return html_table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])
 
 
 def _table_row(optimum: Optimum) -> list[tuple[str, str]]:
@@ -147,21 +142,6 @@ def _table_row(optimum: Optimum) -> list[tuple[str, str]]:
     ]
 
 
-def _html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Cells are HTML already; each carries its heading for windows too narrow for columns."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-head="{escape(name)}"><span>{cell}</span></td>'
-            for name, cell in zip(heads, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
 def _figures(charts: Sequence[Chart]) -> str:
     return "".join(
         f'<figure id="{chart.key}"{WIDE if chart.wide else ""}><h3>{escape(chart.title)}</h3>'
@@ -173,20 +153,14 @@ def _figures(charts: Sequence[Chart]) -> str:
     )
 
 
-def _law(report: Report) -> str:
-    if not report.laws:
-        return "<p>No law was fitted.</p>"
-    first, *others = (escape(law_words(law)) for law in report.laws)
-    return f"<p>{first}</p>" + "".join(f'<p class="second">{law}</p>' for law in others)
-
-
 def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
     own = [chart for chart in charts if chart.budget == optimum.budget]
     shown = _figures(own) or "<p>No trial of this budget has a loss to show.</p>"
+    sure = facts_list(certainty(optimum))
     return (
         f'<section id="budget-{optimum.budget}"><h2>{format_count(optimum.budget)} parameters</h2>'
         f'<p class="lead">{escape(answer(optimum))}.</p>'
-        f'<div class="figures">{shown}</div>'
+        f'{sure}<div class="figures">{shown}</div>'
         f"<h3>Can the stopping be trusted?</h3>{_audit(report.audits.get(optimum.budget, ()))}"
         "</section>"
     )
@@ -195,15 +169,18 @@ def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
 def _audit(rungs: Sequence[RungAudit]) -> str:
     if not rungs:
         return "<p>No trial reached a rung, so there is nothing to audit.</p>"
-    heads = ("rung (tokens)", "finished", "agreement", "lean", "place of the best", "stopped")
-    sentences = "".join(f"<li>{_prose(rung.sentence)}</li>" for rung in rungs)
-    table = _html_table([*heads, "depths cut off"], [_audit_row(rung) for rung in rungs])
+    heads = ["rung (tokens)", "finished", "agreement", "lean", "place of the best", "stopped"]
+    heads += ["never stopped", "of these spared", "regret (nats)", "depths cut off"]
+    sentences = "".join(f"<li>{prose(rung.sentence)}</li>" for rung in rungs)
+    table = html_table(heads, [_audit_row(rung) for rung in rungs])
     return (
         f"<ul>{sentences}</ul><details><summary>Figures of the audit</summary>{table}"
         '<p class="note">'
         "Agreement is Kendall's tau between the order at the rung and the order at the end; lean is"
         " the rank correlation of depth with the places that a trial gains from rung to end, so"
-        " above 0 deep trials are judged too harshly.</p></details>"
+        " above 0 deep trials are judged too harshly. Spared are those of the trials that are never"
+        " stopped that the rule would have stopped; regret is by how much the best of them ended"
+        " ahead of the best explored trial that went on.</p></details>"
     )
 
 
@@ -215,6 +192,9 @@ def _audit_row(rung: RungAudit) -> list[str]:
         MISSING if rung.depth_lean is None else f"{rung.depth_lean:+.2f}",
         MISSING if rung.place_of_best is None else str(rung.place_of_best),
         str(rung.stopped),
+        str(rung.exempt),
+        str(rung.spared),
+        MISSING if rung.regret is None else f"{rung.regret:.4f}",
         ", ".join(map(str, rung.cut_depths)) or "none",
     ]
 
@@ -227,6 +207,5 @@ def _unsupported(report: Report) -> str:
 
 def _provenance(report: Report) -> str:
     facts = facts_of(report.records, report.optima, report.versions)
-    known = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v)
     settings = escape(report.settings) or "not recorded"
-    return f"<dl>{known}</dl><details><summary>Settings</summary><pre>{settings}</pre></details>"
+    return f"{facts_list(facts)}<details><summary>Settings</summary><pre>{settings}</pre></details>"

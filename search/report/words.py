@@ -1,17 +1,13 @@
-"""What a report says in words: the answers, the laws, and what the data do not support."""
+"""What a report says in words: the answers and the laws."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp
 
-from search.audit import RungAudit
 from search.budget import format_count
-from search.law import FEWEST_BUDGETS, LOGARITHMIC, Law, usable
+from search.law import Law
+from search.law_line import LOGARITHMIC
 from search.optimum import Optimum
-from search.records import Outcome, TrialRecord
 from search.verdict import Verdict
-
-FACTOR_WORTH_A_WARNING = 1.25
-"""A law that misses left-out budgets by more than this factor in depth is said to be poor."""
 
 
 def answer(optimum: Optimum) -> str:
@@ -43,30 +39,32 @@ def count_words(optimum: Optimum) -> str:
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
-    """The 95 % interval, or nothing when there is none."""
+    """The 95 % interval, if any; open at an end beyond which the best depth may lie."""
     if optimum.interval is None:
         return ""
     low, high = optimum.interval
-    return f"{before}{low}-{high}{after}"
+    words = f"{low}-{high}"
+    if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
+        words = f"{low} or deeper"
+    elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > 1:
+        words = f"{high} or shallower"
+    return f"{before}{words}{after}"
 
 
 def plateau(optimum: Optimum) -> str:
-    """The plateau as ranges of the depths that were tested: `5-9`, or `2, 6-8`."""
-    tested = sorted({own.depth for own in optimum.depths} | set(optimum.plateau))
-    return ", ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0])
-        for run in _runs(tested, set(optimum.plateau))
-    )
+    """The plateau, for example `5-9`."""
+    return ranges(optimum.plateau)
 
 
-def _runs(tested: Sequence[int], wanted: set[int]) -> list[list[int]]:
-    runs: list[list[int]] = [[]]
-    for depth in tested:
-        if depth in wanted:
-            runs[-1].append(depth)
-        elif runs[-1]:
-            runs.append([])
-    return [run for run in runs if run]
+def ranges(depths: Sequence[int]) -> str:
+    """Ascending whole numbers in short: `1-4, 6, 8-12`."""
+    parts: list[list[int]] = []
+    for depth in depths:
+        if parts and depth == parts[-1][-1] + 1:
+            parts[-1].append(depth)
+        else:
+            parts.append([depth])
+    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
 def trials(optimum: Optimum) -> str:
@@ -131,99 +129,17 @@ def law_words(law: Law) -> str:
     else:
         formula = f"ln depth = {law.a:.4g} + {law.b:.4g} x ln parameters"
     if law.leave_one_out_error is None:
-        tested = "With three budgets nothing is left to test it on"
+        tested = "Without one of its budgets it can't be fitted"
     else:
         tested = (
             "Predicting each budget from the others, it misses the depth by a factor of"
             f" {exp(law.leave_one_out_error):.2f} on average"
         )
-    return f"The {law.name} law, fitted from {low} to {high}: {formula}. {tested}."
-
-
-def unsupported(
-    records: Sequence[TrialRecord],
-    optima: Sequence[Optimum],
-    laws: Sequence[Law],
-    audits: Mapping[int, Sequence[RungAudit]],
-) -> list[str]:
-    """What a reader might conclude and the data do not show; each completes "do not show ..."."""
-    sentences: list[str] = []
-    for optimum in optima:
-        own = [record for record in records if record.spec.budget == optimum.budget]
-        label = f"{format_count(optimum.budget)}: "
-        limits = (
-            _verdict_limit(optimum),
-            _unseen_depths(optimum, own),
-            _single_runs(optimum),
-            _unaudited(own, audits.get(optimum.budget, ())),
+    spread = "Best depths miss it by no more than their own errors"
+    if law.scatter:
+        factor = exp(law.scatter)
+        spread = (
+            f"Beyond their own errors, best depths scatter about it by a factor of {factor:.2f}"
         )
-        sentences += [label + limit for limit in limits if limit]
-    return [*sentences, *_law_limits(optima, laws)]
-
-
-def _verdict_limit(optimum: Optimum) -> str:
-    if optimum.optimal_depth is None:
-        return "any best depth; nothing trained to the end."
-    others = [depth for depth in optimum.plateau if depth != optimum.optimal_depth]
-    match optimum.verdict:
-        case Verdict.IDENTIFIED if not others:
-            return ""
-        case Verdict.IDENTIFIED | Verdict.PLATEAU:
-            return (
-                f"that depth {optimum.optimal_depth} is better than"
-                f" {_listed(others) or 'its neighbours'}; they cannot be told apart."
-            )
-        case Verdict.EDGE:
-            return "that the best depth lies inside the range that was tried."
-        case Verdict.INSUFFICIENT:
-            return (
-                f"that depth {optimum.optimal_depth} is the best; it is the best so far, no more."
-            )
-
-
-def _unseen_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> str:
-    """Depths tried and never finished: early loss says little of the end."""
-    finished = {own.depth for own in optimum.depths}
-    unseen = sorted({record.spec.shape.depth for record in records} - finished)
-    if not unseen:
-        return ""
-    return f"any loss at the horizon for depth {_listed(unseen)}; none of their trials finished."
-
-
-def _single_runs(optimum: Optimum) -> str:
-    single = [own.depth for own in optimum.depths if own.trials == 1]
-    if not single:
-        return ""
-    return f"how far depth {_listed(single)} varies between seeds; one trial each finished."
-
-
-def _unaudited(records: Sequence[TrialRecord], audits: Sequence[RungAudit]) -> str:
-    stopped = any(record.outcome is Outcome.STOPPED for record in records)
-    if not stopped or any(audit.agreement is not None for audit in audits):
-        return ""
-    return "that stopping early was fair; too few trials finished to compare a rung with the end."
-
-
-def _law_limits(optima: Sequence[Optimum], laws: Sequence[Law]) -> list[str]:
-    if not laws:
-        fit = len(usable(optima))
-        if fit >= FEWEST_BUDGETS:
-            return ["Law: any line from size to depth; neither law fits the best depths."]
-        return [
-            f"Law: any line from size to depth; it needs {FEWEST_BUDGETS} budgets with an"
-            f" identified depth or a plateau, and there {'is' if fit == 1 else 'are'} {fit}."
-        ]
-    low, high = (format_count(params) for params in laws[0].params_range)
-    sentences = [f"Law: the depth below {low} or above {high} parameters; that is extrapolation."]
-    error = laws[0].leave_one_out_error
-    if error is None:
-        sentences.append("Law: that it holds; three budgets fit it and none is left to test it.")
-    elif exp(error) > FACTOR_WORTH_A_WARNING:
-        sentences.append(f"Law: depths to better than a factor of {exp(error):.2f}.")
-    return sentences
-
-
-def _listed(depths: Sequence[int]) -> str:
-    """`3`, `3 and 4`, `3, 4 and 6`."""
-    words = [str(depth) for depth in depths]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    budgets = f"{law.degrees_of_freedom + 2} budgets from {low} to {high}"
+    return f"The {law.name} law, fitted to {budgets}: {formula}. {tested}. {spread}."

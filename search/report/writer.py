@@ -67,15 +67,14 @@ def make_charts(
     records: Sequence[TrialRecord], optima: Sequence[Optimum], laws: Sequence[Law]
 ) -> tuple[Chart, ...]:
     """Every chart for which there is something to show: across budgets first, then by budget."""
-    depths = [record.spec.shape.depth for record in records]
     charts = [depth_against_budget(optima, laws)]
     for optimum in optima:
         own = [record for record in records if record.spec.budget == optimum.budget]
         charts += [
             loss_against_depth(own, optimum),
-            learning_curves(own, optimum, depths),
-            loss_against_step_time(own, optimum, depths),
-            loss_against_flops(own, optimum, depths),
+            learning_curves(own, optimum),
+            loss_against_step_time(own, optimum),
+            loss_against_flops(own, optimum),
         ]
     return tuple(chart for chart in charts if chart is not None)
 
@@ -119,6 +118,18 @@ def _budget_json(optimum: Optimum) -> dict[str, Any]:
             # Four outcomes are promised; running out of memory is one way to fail.
             "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         },
+        "reason": optimum.reason,
+        "shallowest": optimum.shallowest,
+        "vertex": optimum.vertex,
+        "vertex_interval": list(optimum.vertex_interval) if optimum.vertex_interval else None,
+        "disagreement": optimum.disagreement,
+        "dropped": optimum.dropped,
+        "noise": optimum.noise,
+        "params_slope": optimum.params_slope,
+        "best_ratio": optimum.best_ratio,
+        "depths": [asdict(own) for own in optimum.depths],
+        "power": asdict(optimum.power) if optimum.power else None,
+        "parabola": asdict(optimum.parabola) if optimum.parabola else None,
     }
 
 

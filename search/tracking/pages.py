@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from search.audit import RungAudit
 from search.budget import format_count
 from search.law import Law
 from search.optimum import Optimum
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
+from search.report.certainty import certainty
+from search.report.words import interval, plateau
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
@@ -123,20 +126,46 @@ def budget_metrics(optimum: Optimum) -> dict[str, float]:
         "ff_ratio": shape.ff_ratio if shape else None,
         "loss": optimum.loss,
         "seed_noise": optimum.noise,
+        "shallowest_depth": optimum.shallowest,
+        "vertex_depth": optimum.vertex,
+        "disagreement_factor": optimum.disagreement,
+        "dropped_share": optimum.dropped,
+        "params_slope": optimum.params_slope,
+        "best_ff_ratio": optimum.best_ratio,
         **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
     }
     return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
-def budget_tags(optimum: Optimum) -> dict[str, str]:
+def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
+    """The audit of each rung as numbers; a rung goes by its tokens, what is not known is out."""
+    metrics = {
+        f"rung_{audit.rung}_{name}": getattr(audit, name)
+        for audit in audits
+        for name in ("agreement", "depth_lean", "regret", "stopped", "spared")
+    }
+    return {key: float(value) for key, value in metrics.items() if value is not None}
+
+
+def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:
     """The answer of a budget as words. Tags, since a resumed study may change its answer."""
     return {
         "verdict": optimum.verdict.value,
         "reason": optimum.reason[:RUN_NOTE_CHARACTERS],
         "optimal_depth": str(optimum.optimal_depth or ""),
-        "interval": _interval(optimum),
-        "plateau": ", ".join(map(str, optimum.plateau)),
-        NOTE: fitted([f"# {headline(optimum)}", optimum.reason, _shape(optimum), _depths(optimum)]),
+        "interval": interval(optimum),
+        "plateau": plateau(optimum),
+        "stopping": _trust(audits),
+        NOTE: fitted(
+            [
+                f"# {headline(optimum)}",
+                optimum.reason,
+                _shape(optimum),
+                "\n".join(f"- {head}: {fact}" for head, fact in certainty(optimum).items()),
+                _depths(optimum),
+                _audit(audits),
+            ]
+        ),
     }
 
 
@@ -146,8 +175,8 @@ def headline(optimum: Optimum) -> str:
     horizon = f"after {format_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
         return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"
-    interval = f", 95 % interval {_interval(optimum)}" if optimum.interval else ""
-    return f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict}{interval}), {horizon}"
+    within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
+    return f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict}{within}), {horizon}"
 
 
 def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:
@@ -202,7 +231,7 @@ def study_note(
 
 def experiment_note(optima: Sequence[Optimum], page: str) -> str:
     """Description of an experiment. Lists show its beginning only, and its own page one line."""
-    answers = ", ".join(f"{budget_name(o)} ({_interval(o) or o.verdict})" for o in optima)
+    answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.verdict})" for o in optima)
     lines = "\n".join(f"- {headline(optimum)}" for optimum in optima)
     return f"{answers or 'No answer yet'}: [table, figures and YAML]({page}{MODE})\n\n{lines}"
 
@@ -221,10 +250,6 @@ def _depth_first(name: str) -> bool:
     return "depth" not in name
 
 
-def _interval(optimum: Optimum) -> str:
-    return f"{optimum.interval[0]}–{optimum.interval[1]}" if optimum.interval else ""  # noqa: RUF001
-
-
 def _shape(optimum: Optimum) -> str:
     shape = optimum.shape
     if shape is None:
@@ -233,6 +258,20 @@ def _shape(optimum: Optimum) -> str:
         f"Best shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
         f"ff_ratio {shape.ff_ratio:.3g}, n_heads {shape.n_heads}, head_dim {shape.head_dim}"
     )
+
+
+def _trust(audits: Sequence[RungAudit]) -> str:
+    """The audit in a word, to filter by."""
+    if any(audit.failed for audit in audits):
+        return "failed"
+    if any(audit.stopped and audit.trusted is None for audit in audits):
+        return "unknown"
+    return "trusted" if any(audit.stopped for audit in audits) else "nothing stopped"
+
+
+def _audit(audits: Sequence[RungAudit]) -> str:
+    lines = "\n".join(f"- {audit.sentence}" for audit in audits)
+    return f"## Can the stopping be trusted?\n\n{lines}" if lines else ""
 
 
 def _depths(optimum: Optimum) -> str:

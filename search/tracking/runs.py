@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 
+from search.audit import RungAudit
 from search.budget import format_count
 from search.law import Law
 from search.optimum import Optimum
@@ -56,6 +57,8 @@ class Conclusion:
 
     optima: tuple[Optimum, ...]
     laws: tuple[Law, ...]
+    audits: Mapping[int, Sequence[RungAudit]]
+    """By budget."""
     table_markdown: str
     artifacts: tuple[Path, ...]
 
@@ -111,7 +114,7 @@ class StudyRuns:
     def write_conclusion(self, conclusion: Conclusion) -> None:
         """The answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
-            self._write_optimum(optimum)
+            self._write_optimum(optimum, conclusion.audits.get(optimum.budget, ()))
         study = self._study_run()
         page = f"#/experiments/{self._experiment}/runs/{study.run_id}"
         files = [(path, self._artifact_name(path)) for path in conclusion.artifacts]
@@ -141,14 +144,18 @@ class StudyRuns:
                 self._update(run, tags={"outcome": "interrupted", pages.NOTE: "**interrupted**"})
             self._end(run, "FINISHED" if concluded and not is_trial else "KILLED", None)
 
-    def _write_optimum(self, optimum: Optimum) -> None:
+    def _write_optimum(self, optimum: Optimum, audits: Sequence[RungAudit]) -> None:
         run = self._find_or_create(
             f"budget/{optimum.budget}",
             name=pages.budget_name(optimum),
             parent=self._study_run(),
             started=time.time(),
         )
-        self._update(run, metrics=pages.budget_metrics(optimum), tags=pages.budget_tags(optimum))
+        self._update(
+            run,
+            metrics=pages.budget_metrics(optimum) | pages.audit_metrics(audits),
+            tags=pages.budget_tags(optimum, audits),
+        )
         if run.name != (name := pages.budget_name(optimum)):
             self._client.update_run(run.run_id, name=name)
             run.name = name

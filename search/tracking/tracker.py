@@ -8,11 +8,12 @@ study is next run or reported, because every write may be repeated without repea
 import logging
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlflow.exceptions import MlflowException
 
+from search.audit import RungAudit
 from search.folder import RunFolder, write_atomically
 from search.law import Law
 from search.optimum import Optimum
@@ -67,14 +68,16 @@ class Tracker:
         self,
         optima: Sequence[Optimum],
         laws: Sequence[Law],
+        audits: Mapping[int, Sequence[RungAudit]],
         table_markdown: str,
         artifacts: Sequence[Path],
     ) -> None:
-        """Take what the study has found so far, and the files to keep with it."""
+        """Take what the study has found so far, audits by budget, and the files to keep with it."""
         # The study file is there already, and without credentials.
         files = tuple(path for path in artifacts if path != RunFolder(self._folder).config)
         self._concluded = True
-        self._put(CONCLUSION, Conclusion(tuple(optima), tuple(laws), table_markdown, files))
+        conclusion = Conclusion(tuple(optima), tuple(laws), audits, table_markdown, files)
+        self._put(CONCLUSION, conclusion)
 
     def close(self, timeout_seconds: float = 30.0) -> int:
         """Write what waits, end every run, and return how many items could not be written.

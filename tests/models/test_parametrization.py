@@ -12,10 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from models.coordinates import AdamW, Coordinates, coordinates, slope
 from models.parametrization import Parametrization, Role, Rule, Scheme, forward_scales, rules
 from models.shape import Shape
 from models.transformer import Transformer, role_of
-from tests.models.coordinates import Coordinates, coordinates, slope
 
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)
@@ -156,7 +156,7 @@ def check(scheme: Scheme, axis: str, tied: bool = True) -> dict[int, tuple[Coord
         size: coordinates(
             replace(shape, tied=tied),
             parametrization(scheme),
-            learning_rate=4e-3,
+            AdamW(learning_rate=4e-3),
             steps=STEPS,
             seeds=(0, 1),
         )

@@ -17,20 +17,34 @@ def plans(config: StudyConfig) -> tuple[BudgetPlan, ...]:
     return plan_study(config, 256, MACHINE)
 
 
-def test_expected_survivors_are_those_of_trials_in_random_order() -> None:
-    config = study(trials=30, stopping=StoppingConfig(bands=1, always_finish=0.0, first_rung=0.25))
+@pytest.mark.parametrize("bands", [1, 3])
+@pytest.mark.parametrize("eta", [1.5, 2.0])
+def test_expected_survivors_are_those_of_trials_in_random_order(bands: int, eta: float) -> None:
+    stopping = StoppingConfig(
+        bands=bands, eta=eta, foresight=(0.0, 0.0), always_finish=0.0, first_rung=0.25
+    )
+    config = study(trials=30, stopping=stopping)
     expected = plans(config)[0].rungs
-    survivors = [0.0, 0.0]
+    survivors = [0.0] * len(expected)
     rng = random.Random(0)
     for _ in range(400):
-        halving = FairHalving(config.stopping, (1, 12))
+        halving = FairHalving(config.stopping, (1, 27))
+        depths = [rng.choice((1, 5, 27)) for _ in range(30)]  # as often in each of three bands
         going = list(range(30))
-        for rung in range(2):
+        for rung in range(len(expected)):
             rng.shuffle(going)
             values = {trial: rng.random() for trial in going}
-            going = [t for t in going if halving.judge(str(t), 4, rung, values[t])]
+            going = [t for t in going if halving.judge(str(t), depths[t], rung, values[t])]
             survivors[rung] += len(going) / 400
-    assert [rung.surviving for rung in expected] == pytest.approx(survivors, rel=0.03)
+    assert [rung.surviving for rung in expected] == pytest.approx(survivors, rel=0.04)
+
+
+def test_trials_that_are_foreseen_to_catch_up_are_expected_to_go_on() -> None:
+    now, both = (
+        plans(study(stopping=StoppingConfig(foresight=foresight)))[0].expected_tokens
+        for foresight in ((0.0, 0.0), (0.0, 1.0))
+    )
+    assert now < both < 1.15 * now
 
 
 def test_tokens_and_trials_add_up_without_stopping() -> None:

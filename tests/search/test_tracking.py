@@ -20,7 +20,9 @@ from mlflow.entities import Run
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from models.shape import Count, Shape
-from search.law import POWER, Law
+from search.audit import RungAudit
+from search.law import Law
+from search.law_line import POWER
 from search.optimum import DepthLoss, Optimum
 from search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from search.tracking import pages, store
@@ -108,9 +110,16 @@ def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
         reason="The interval is narrower than the range that was tested.",
         loss=1.5 if depth else None,
         shape=SHAPE if depth else None,
-        fit=None,
+        vertex=None,
+        vertex_interval=None,
+        power=None,
+        parabola=None,
+        disagreement=None,
+        dropped=None,
         depths=(DepthLoss(depth=4, loss=1.51, standard_error=0.002, trials=3),),
         noise=0.004,
+        params_slope=-0.2,
+        best_ratio=4.0,
         trials={outcome.value: 1 for outcome in Outcome},
     )
 
@@ -190,7 +199,8 @@ class Server:
         self._running: BaseWSGIServer | None = None
 
     def start(self) -> None:
-        self.stop()
+        if self._running is not None:
+            return
         self._running = make_server("127.0.0.1", self.port, app, threaded=True)
         threading.Thread(target=self._running.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -305,7 +315,7 @@ def test_writing_everything_again_changes_nothing(place: Place) -> None:
         tracker = place.tracker()
         for number in range(3):
             tracker.trial(trial(number))
-        tracker.conclude([optimum()], [LAW], TABLE, [])
+        tracker.conclude([optimum()], [LAW], {}, TABLE, [])
         assert tracker.close() == 0
 
     write()
@@ -327,7 +337,7 @@ def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Pla
     resumed = place.tracker()
     # Evaluated again from the checkpoint on, at another time.
     resumed.trial(replace(after, curve=curve(1) + curve(5, begin=STARTED + 500)[1:]))
-    resumed.conclude([optimum()], [], TABLE, [])
+    resumed.conclude([optimum()], [], {}, TABLE, [])
     assert resumed.close() == 0
 
     run = place.find(name)
@@ -335,6 +345,57 @@ def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Pla
     assert place.tokens(run) == [1000, 2000, 3000, 4000, 5000]
     assert run.data.tags["outcome"] == "finished"
     assert {run.info.status for run in place.runs()} == {"FINISHED"}
+
+
+def test_a_stopped_trial_that_is_taken_up_again_goes_on_in_its_run(place: Place) -> None:
+    first = place.tracker()
+    first.trial(trial(outcome=Outcome.STOPPED, points=2))
+    first.conclude([optimum()], [], {}, TABLE, [])
+    assert first.close() == 0
+    name = "1M · depth 4 · d_model 64 · seed 0"
+    before = place.find(name)
+    assert before.info.status == "KILLED"
+
+    store.settle()
+    key, client = study_key(place.folder), store.connect(place.uri)
+    runs = StudyRuns(client, study="demo", key=key, folder=place.folder, artifacts=None)
+    runs.write_trial(trial(outcome=None, points=3))
+    assert (place.find(name).info.status, place.find(name).data.tags["outcome"]) == (
+        "RUNNING",
+        "running",
+    )
+    runs.write_trial(trial(points=5))
+
+    second = place.tracker()
+    second.conclude([optimum()], [], {}, TABLE, [])
+    assert second.close() == 0
+    run = place.find(name)
+    assert run.info.run_id == before.info.run_id
+    assert place.tokens(run) == [1000, 2000, 3000, 4000, 5000]
+    assert (run.info.status, run.data.tags["outcome"]) == ("FINISHED", "finished")
+    assert "final_loss" in run.data.metrics
+    assert {run.info.status for run in place.runs()} == {"FINISHED"}
+
+
+def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
+    fair = RungAudit(
+        rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_lean=0.1, place_of_best=1,
+        exempt=2, spared=1, regret=0.0, spread=0.1, noise=0.004, stopped=3, stopped_depths=(2,),
+        cut_depths=(), later=5000,
+    )  # fmt: skip
+    failed = replace(fair, agreement=0.1, regret=None, later=None)
+    unknown = replace(fair, agreement=None)
+    for audits, word in (([fair], "trusted"), ([fair, unknown], "unknown"), ([failed], "failed")):
+        tracker = place.tracker()
+        tracker.conclude([optimum()], [], {1_000_000: audits}, TABLE, [])
+        assert tracker.close() == 0
+        budget = place.find("1M → depth 6")
+        assert budget.data.tags["stopping"] == word
+        assert all(audit.sentence in budget.data.tags[pages.NOTE] for audit in audits)
+    metrics = budget.data.metrics
+    assert (metrics["rung_5000_agreement"], metrics["rung_5000_depth_lean"]) == (0.1, 0.1)
+    assert (metrics["rung_5000_regret"], metrics["rung_5000_spared"]) == (0.0, 1.0)
+    assert "`stopping.enabled: false`" in budget.data.tags[pages.NOTE]
 
 
 def test_what_a_killed_process_left_running_is_ended_by_the_next(place: Place) -> None:
@@ -372,13 +433,13 @@ def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Pl
     best.write_text("depth: 6\n")
     tracker = place.tracker()
     tracker.trial(trial())
-    tracker.conclude([optimum()], [LAW], TABLE, [figure, best])
+    tracker.conclude([optimum()], [LAW], {}, TABLE, [figure, best])
     assert tracker.close() == 0
 
     client = MlflowClient(place.uri)
     study, budget = place.find("demo"), place.find("1M → depth 6")
     note = study.data.tags[pages.NOTE]
-    assert "best depth 6 (identified, 95 % interval 5–8), after 20M tokens" in note  # noqa: RUF001
+    assert "best depth 6 (identified, 95 % interval 5-8), after 20M tokens" in note
     assert TABLE in note
     assert "depth: 6" in note
     assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
@@ -394,20 +455,20 @@ def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Pl
     assert budget.data.metrics.items() >= metrics.items()
     assert budget.data.tags["verdict"] == "identified"
     experiment = client.get_experiment(study.info.experiment_id)
-    assert experiment.tags[pages.NOTE].startswith("1M → depth 6 (5–8): [")  # noqa: RUF001
+    assert experiment.tags[pages.NOTE].startswith("1M → depth 6 (5-8): [")
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
     for depth in (None, 4, 6):
         tracker = place.tracker()
-        tracker.conclude([optimum(depth)], [], TABLE, [])
+        tracker.conclude([optimum(depth)], [], {}, TABLE, [])
         assert tracker.close() == 0
 
     study, budget = place.runs()
     assert budget.info.run_name == "1M → depth 6"
     assert budget.data.metrics["optimal_depth"] == 6
-    assert budget.data.tags["interval"] == "5–8"  # noqa: RUF001
+    assert budget.data.tags["interval"] == "5-8"
     assert study.data.tags["optimal_depth"] == "1M: 6"
 
 
@@ -432,7 +493,7 @@ def test_a_server_that_stops_and_returns_misses_nothing_and_gets_nothing_twice(
     tracker.trial(trial(2))
     time.sleep(0.3)
     application.start()
-    tracker.conclude([optimum()], [LAW], TABLE, [])
+    tracker.conclude([optimum()], [LAW], {}, TABLE, [])
     wait_until(lambda: not tracker._waiting)
     assert tracker.close() == 0
 

@@ -20,8 +20,17 @@ from search.budget import expand_budgets
 from search.conductor import Conductor
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
-from search.records import Outcome, Stage, read_records
+from search.records import (
+    CurvePoint,
+    Outcome,
+    Stage,
+    TrialRecord,
+    append_line,
+    read_lines,
+    read_records,
+)
 from search.space import feasible_shapes
+from search.trial import Assignment, RunningTrial
 from search.tuner import run_trials
 
 pytestmark = pytest.mark.timeout(300)
@@ -159,3 +168,46 @@ def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path)
         }
 
     assert losses(search.folder) == losses(undisturbed.folder)
+
+
+STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
+    "sampler: random\nstopping: {always_finish: 0, bands: 1}\n"
+)
+
+
+def never_stopped(search: Conductor, record: TrialRecord, aside: Path) -> list[CurvePoint]:
+    """The curve of the same trial, trained here from its beginning to its end."""
+    own = search.budgets[record.spec.budget].budget
+    assignment = Assignment(search.config, own, record.spec, str(aside / "fresh.pt"))
+    (aside / "fresh.pt").unlink(missing_ok=True)
+    *_, last = RunningTrial(assignment, cycle(), torch.device("cpu")).reports()
+    return list(last.points)
+
+
+def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
+    tmp_path: Path,
+) -> None:
+    first = conductor(tmp_path, STOPPING)
+    run_trials(first, cycle())
+    stopped = [r for r in first.records if r.outcome is Outcome.STOPPED]
+    checkpoints = [first.folder.checkpoint(r.spec.trial) for r in stopped]
+    assert len(stopped) > 1
+    assert all(path.exists() for path in checkpoints)
+    checkpoints[0].unlink()  # this one starts anew
+    horizon = stopped[0].spec.horizon_tokens
+    append_line(first.folder.journal, {"event": "extend", "budget": 8_000, "first_rung": horizon})
+
+    search = conductor(tmp_path, STOPPING)
+    run_trials(search, cycle())
+    assert search.done
+    records = {r.spec.trial: r for r in read_records(search.folder.records)}
+    for before in stopped:
+        after = records[before.spec.trial]
+        assert after.outcome is Outcome.FINISHED
+        assert after.curve[: len(before.curve)] == before.curve
+        untouched = never_stopped(search, before, tmp_path)
+        assert [(p.step, p.loss, p.train_loss) for p in after.curve] == [
+            (p.step, p.loss, p.train_loss) for p in untouched
+        ]
+    assert len(list(read_lines(search.folder.records))) == len(records) + len(stopped)
+    assert not any(path.exists() for path in checkpoints)

@@ -37,19 +37,32 @@ class Coordinates:
         return cls(**{name: fmean(getattr(one, name) for one in several) for name in names})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdamW:
+    """The optimizer's settings at the base shape."""
+
+    learning_rate: float
+    weight_decay: float = 0.1
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = 1e-12
+
+
 Activations = tuple[Tensor, Tensor, Tensor]
 
 
 def coordinates(
     shape: Shape,
     parametrization: Parametrization,
+    adamw: AdamW,
     *,
-    learning_rate: float,
     steps: int,
     seeds: Sequence[int],
 ) -> tuple[Coordinates, ...]:
-    """Sizes at the start, then after every step the sizes of the change since; mean of seeds."""
-    runs = [_moves(shape, parametrization, learning_rate, steps, seed) for seed in seeds]
+    """Sizes at the start, then after every step the sizes of the change since; mean of seeds.
+
+    The text is made up: what moves with the size of a model does so on any.
+    """
+    runs = [_moves(shape, parametrization, adamw, steps, seed) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 
 
@@ -63,12 +76,14 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def _moves(
-    shape: Shape, parametrization: Parametrization, learning_rate: float, steps: int, seed: int
+    shape: Shape, parametrization: Parametrization, adamw: AdamW, steps: int, seed: int
 ) -> list[Coordinates]:
     model = Transformer(shape, parametrization)
     model.initialise(torch.Generator().manual_seed(seed))
-    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
-    set_learning_rate(optimizer, learning_rate)
+    optimizer = build_optimizer(
+        model, weight_decay=adamw.weight_decay, betas=adamw.betas, eps=adamw.eps
+    )
+    set_learning_rate(optimizer, adamw.learning_rate)
     tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
     start = _activations(model, tokens)
     moves = [_sizes(start)]

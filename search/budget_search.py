@@ -1,0 +1,56 @@
+"""How far the search of one budget has come: what the conductor keeps between two events."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from models.shape import Shape
+from search.budget import Budget
+from search.confirm import Choice
+from search.records import Stage, TrialRecord, TrialSpec
+from search.sampler import ShapeSampler
+from search.scheduler import FairHalving
+
+
+@dataclass(slots=True)
+class BudgetSearch:
+    """One budget on its way from exploring to confirmed."""
+
+    budget: Budget
+    shapes: tuple[Shape, ...]
+    planned: tuple[int, int]
+    """Exploring and confirming trials."""
+    sampler: ShapeSampler
+    halving: FairHalving
+    ended: list[TrialRecord] = field(default_factory=list)
+    adopted: deque[TrialSpec] = field(default_factory=deque)
+    """Trials that a killed run had under way, to go on first."""
+    running: set[str] = field(default_factory=set)
+    explored: int = 0
+    """Exploring trials begun."""
+    wave: deque[Choice] = field(default_factory=deque)
+    """Confirming trials to come before the next look at the records."""
+    confirmed: int = 0
+    """Confirming trials begun."""
+    settled: bool = False
+    """No further wave of confirming trials is wanted."""
+    first_rung: int = 0
+    """Tokens before which nothing is stopped, where an extension says so; else 0."""
+
+    @property
+    def done(self) -> bool:
+        """Nothing runs and nothing is to come."""
+        return self.settled and not (self.running or self.adopted or self.wave)
+
+    @property
+    def share_begun(self) -> float:
+        """Trials begun, as a share of those planned."""
+        return (self.explored + self.confirmed) / sum(self.planned)
+
+    def recount(self, wave: tuple[Choice, ...] | None) -> None:
+        """Count what has begun; of the last wave, what had not is still to come."""
+        begun = [record.spec for record in self.ended] + list(self.adopted)
+        self.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
+        self.confirmed = len(begun) - self.explored
+        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
+        self.wave = deque(choice for choice in wave or () if choice not in taken)
+        self.settled = wave == ()

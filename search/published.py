@@ -1,0 +1,78 @@
+"""Depths by others, to compare with: one law, one rule and one range."""
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from search.law import Prediction, check_params, checked_depth
+from search.law_line import LOGARITHMIC, depth_and_slopes
+
+LEVINE = "levine2020"
+LEVINE_A, LEVINE_B = 5.039, 0.0555
+LEVINE_DEPTHS = (6, 48)
+"""Constants of arXiv 2006.12467 and the depths that they were fitted on."""
+TRILLION_NOTE = "At 1T the published constants give depth 95; the authors' own blog says 92."
+
+ASPECT_RATIO = 64
+"""Width per layer of nanochat at every size."""
+COMPLETEP_WIDTHS = (11.8, 63.9)
+"""Widths per layer within 1 % of the best loss, trained with CompleteP (arXiv 2505.01618). At
+second hand: the paper itself was not at hand when this was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """A model of Brown et al. 2020 (GPT-3) as it was trained."""
+
+    name: str
+    depth: int | None
+    """None where nothing of that size was trained."""
+    d_model: int | None
+    params: float
+    """Without embeddings: `12 * depth * d_model**2` to three digits, as sizes are quoted."""
+
+
+def _gpt3(name: str, depth: int, d_model: int) -> Trained:
+    size = float(f"{12 * depth * d_model**2:.3g}")
+    return Trained(name=name, depth=depth, d_model=d_model, params=size)
+
+
+GPT3 = (
+    _gpt3("125M", 12, 768),
+    _gpt3("350M", 24, 1024),
+    _gpt3("760M", 24, 1536),
+    _gpt3("1.3B", 24, 2048),
+    _gpt3("2.7B", 32, 2560),
+    _gpt3("6.7B", 32, 4096),
+    _gpt3("13B", 40, 5140),
+    _gpt3("175B", 96, 12288),
+    Trained(name="1T", depth=None, d_model=None, params=1e12),
+)
+"""The sizes of GPT-3 by their usual names, and one beyond."""
+
+
+def levine2020(params: float) -> Prediction:
+    """The published logarithmic law; `params` without embeddings.
+
+    Raises:
+        ValueError: below about 0.32M parameters, where it has no depth of at least 1.
+    """
+    check_params(params)
+    line = np.array([LEVINE_A, LEVINE_B])
+    depth = float(depth_and_slopes(LOGARITHMIC, line, np.array([params]))[0][0])
+    found = checked_depth(depth, params, "the law of Levine et al. 2020")
+    low, high = LEVINE_DEPTHS
+    return Prediction(
+        params=params,
+        law=LEVINE,
+        depth=found,
+        d_model=exp(LEVINE_A + LEVINE_B * found),
+        interval=None,
+        extrapolated=not low <= found <= high,
+    )
+
+
+def depth_at_width_per_layer(params: float, width_per_layer: float) -> float:
+    """Depth of a model of `12 * depth * d_model**2` parameters with so much width a layer."""
+    return float((params / (12 * width_per_layer**2)) ** (1 / 3))

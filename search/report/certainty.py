@@ -1,0 +1,61 @@
+"""How far the best depth of a budget is to be believed, as heads and facts."""
+
+from search.optimum import Optimum
+from search.report.words import plateau
+from search.verdict import PLATEAU_WIDTH, Verdict
+
+
+def certainty(optimum: Optimum) -> dict[str, str]:
+    """Heading to fact; those that take three depths are left out with fewer."""
+    if not optimum.depths:
+        return {}
+    facts = {
+        "Lowest point of the curve": _lowest(optimum),
+        "Cheapest to serve": _cheapest(optimum),
+        "Other family of curves": _other_family(optimum),
+        "Draws without a lowest point": _dropped(optimum),
+        "Noise between seeds": f"{optimum.noise:.4f} nats, standard deviation",
+        "Correction to the exact size": (
+            f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
+        ),
+        "Best feed-forward ratio": (
+            f"{optimum.best_ratio:.2g}, among those that finished" if optimum.best_ratio else ""
+        ),
+    }
+    return {head: fact for head, fact in facts.items() if fact}
+
+
+def _lowest(optimum: Optimum) -> str:
+    if optimum.vertex is None or optimum.vertex_interval is None:
+        return ""
+    if optimum.verdict is Verdict.EDGE:
+        return f"{optimum.vertex:.2f} layers, as far as was tested; it may lie beyond"
+    low, high = optimum.vertex_interval
+    return f"{optimum.vertex:.2f} layers, 95 % interval {low:.2f} to {high:.2f}, before rounding"
+
+
+def _cheapest(optimum: Optimum) -> str:
+    if optimum.shallowest is None:
+        return ""
+    return (
+        f"depth {optimum.shallowest}, the shallowest of the plateau {plateau(optimum)}, which may"
+        f" lie within {PLATEAU_WIDTH} nats of the best"
+    )
+
+
+def _other_family(optimum: Optimum) -> str:
+    if optimum.disagreement is None:
+        return ""
+    return (
+        f"a parabola puts the best depth a factor of {optimum.disagreement:.2f} away, which is the"
+        " doubt about the model"
+    )
+
+
+def _dropped(optimum: Optimum) -> str:
+    if optimum.dropped is None:
+        return ""
+    return (
+        f"{100 * optimum.dropped:.1f} % of the bootstrap have none inside the tested depths; they"
+        " count for the end that is lower"
+    )
