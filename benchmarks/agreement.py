@@ -12,10 +12,10 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
+from search.analysis.optimum import Optimum, find_optima
 from search.budget import format_count
 from search.config import load
 from search.folder import RunFolder
-from search.optimum import Optimum, find_optima
 from search.records import TrialRecord, read_lines, read_records
 
 

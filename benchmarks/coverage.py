@@ -23,9 +23,9 @@ from benchmarks.planted import (
     symmetric,
 )
 from benchmarks.simulation import search
+from search.analysis.optimum import Optimum
+from search.analysis.verdict import Verdict
 from search.config import StudyConfig, parse
-from search.optimum import Optimum
-from search.verdict import Verdict
 
 STUDY = """
 study: planted

@@ -14,10 +14,10 @@ import numpy as np
 
 from benchmarks.tables import Run, read_runs
 from models.shape import Shape
+from search.analysis.curve import draw, fit
+from search.analysis.evidence import KNOWN_NOISE, NOISE_FLOOR, ShapeLoss, weigh
+from search.analysis.optimum import points_of
 from search.budget import format_count
-from search.curve import draw, fit
-from search.evidence import KNOWN_NOISE, NOISE_FLOOR, ShapeLoss, weigh
-from search.optimum import points_of
 from search.records import Stage
 
 HORIZONS = (4e9, 10e9, 20e9, 50e9, 100e9, 200e9, 330e9)

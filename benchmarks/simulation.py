@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.planted import World
+from search.analysis.optimum import Optimum, find_optimum
 from search.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from search.conductor import Conductor
 from search.config import StudyConfig
 from search.folder import RunFolder
-from search.optimum import Optimum, find_optimum
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.seeds import derive_seed
 from search.space import feasible_shapes

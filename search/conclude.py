@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from search.audit import RungAudit, audit_stopping
+from search.analysis.audit import RungAudit, audit_stopping
+from search.analysis.law import Law, fit_laws
+from search.analysis.optimum import Optimum, find_optima
 from search.budget import expand_budgets
 from search.config import StudyConfig, TrackingConfig, dump
 from search.export import best_yaml
 from search.folder import RunFolder, write_atomically
-from search.law import Law, fit_laws
-from search.optimum import Optimum, find_optima
 from search.records import TrialRecord
 from search.report.words import summary_table
 from search.report.writer import write_report

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.shape import Shape
+from search.analysis.evidence import gather
+from search.analysis.optimum import Optimum, find_optimum
+from search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from search.config import ConfirmConfig
-from search.evidence import gather
-from search.optimum import Optimum, find_optimum
 from search.records import Outcome, Stage, TrialRecord
 from search.space import nearest_shape
-from search.verdict import PLATEAU_WIDTH, Verdict
 
 FIRST_DEPTHS = 3
 """The fewest that can show an optimum between them."""

@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from models.shape import Positions, Shape
+from search.analysis.optimum import Optimum
 from search.budget import format_count
 from search.config import ConfigError, StudyConfig, parse, parse_count
-from search.optimum import Optimum
 
 
 @dataclass(frozen=True, slots=True)

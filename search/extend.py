@@ -7,7 +7,7 @@ takes up the stopped trials again. It is decided by the audit of what has ended 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from search.audit import RungAudit, later_first_rung
+from search.analysis.audit import RungAudit, later_first_rung
 from search.budget import Budget, format_count
 from search.folder import RunFolder
 from search.records import Outcome, TrialRecord, append_line, read_lines, repair

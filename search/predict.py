@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from search.analysis.law import Law, Prediction, fit_laws, usable
+from search.analysis.optimum import Optimum, find_optima
+from search.analysis.published import GPT3, LEVINE, Trained, levine2020
 from search.config import ConfigError, load, parse_count
 from search.folder import RunFolder
-from search.law import Law, Prediction, fit_laws, usable
-from search.optimum import Optimum, find_optima
-from search.published import GPT3, LEVINE, Trained, levine2020
 from search.records import read_records
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from search.analysis.law import Prediction
+from search.analysis.published import TRILLION_NOTE
 from search.budget import format_count
-from search.law import Prediction
 from search.predict import Foretold, Reshaped
-from search.published import TRILLION_NOTE
 from search.tables import empty_table
 
 

@@ -6,15 +6,15 @@ from rich.console import Console
 from rich.table import Table
 
 from models.shape import Shape
+from search.analysis.law import Law
+from search.analysis.law_line import LOGARITHMIC
+from search.analysis.optimum import Optimum
+from search.analysis.verdict import Verdict
 from search.budget import format_count
 from search.config import StudyConfig
-from search.law import Law
-from search.law_line import LOGARITHMIC
-from search.optimum import Optimum
 from search.plan import BudgetPlan, Machine
 from search.report.words import interval, ranges
 from search.terminal import format_seconds
-from search.verdict import Verdict
 
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",

@@ -18,8 +18,8 @@ STANDARD_LIBRARY = sys.stdlib_module_names
 
 CHAINS = (
     ("config", "budget", "space", "trial", "tuner"),
-    ("records", "evidence", "optimum", "law", "report.writer"),
-    ("records", "optimum", "law", "export"),
+    ("records", "analysis.evidence", "analysis.optimum", "analysis.law", "report.writer"),
+    ("records", "analysis.optimum", "analysis.law", "export"),
 )
 """In `search`: a module may use those before it, never one after it, not even by way of a third."""
 
@@ -28,8 +28,8 @@ HEAVY = {"torch", "ray", "mlflow"}
 
 LIGHT = (
     *("config", "budget", "space", "plan", "records", "folder", "seeds"),
-    *("evidence", "audit", "verdict", "optimum", "law", "predict"),
-    *("report.writer", "tables", "export", "cli"),
+    *("analysis.evidence", "analysis.audit", "analysis.optimum", "analysis.law", "predict"),
+    *("stopping", "confirm", "recover", "extend", "report.writer", "tables", "export", "cli"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
 
@@ -51,7 +51,7 @@ QUICK_VERBS = {"plan", "predict", "export"}
 
 
 def name_of(path: Path) -> str:
-    """`search/law.py` -> `search.law`; a package goes by its folder's name."""
+    """`search/plan.py` -> `search.plan`; a package goes by its folder's name."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from search.optimum import Optimum
+from search.analysis.optimum import Optimum
 from search.records import Outcome, TrialRecord
 from search.report.chart import MUTED, Axis, Chart, Line, Mark, Marker, Points, depth_hue, log_ticks
 from search.report.chart_trials import describe, last_loss, legend_depths, legend_title, loss_axis

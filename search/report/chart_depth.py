@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from search.optimum import Optimum
+from search.analysis.optimum import Optimum
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.chart import (
     ACCENT,

@@ -6,15 +6,16 @@ from contextlib import suppress
 import numpy as np
 
 from models.shape import Count
-from search.budget import format_count
-from search.law import Law, Prediction
-from search.optimum import Optimum
-from search.published import (
+from search.analysis.law import Law, Prediction
+from search.analysis.optimum import Optimum
+from search.analysis.published import (
     ASPECT_RATIO,
     COMPLETEP_WIDTHS,
     depth_at_width_per_layer,
     levine2020,
 )
+from search.analysis.verdict import Verdict
+from search.budget import format_count
 from search.report.chart import (
     ACCENT,
     GREEN,
@@ -34,7 +35,6 @@ from search.report.chart import (
     log_ticks,
 )
 from search.report.words import count_words
-from search.verdict import Verdict
 
 MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from statistics import quantiles
 
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.optimum import Optimum
 from search.records import Outcome, TrialRecord
 from search.report.chart import (
     INK,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from models.shape import Shape
-from search.audit import RungAudit
-from search.law import Law
-from search.optimum import Optimum
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.records import TrialRecord
 from search.report.chart_cost import train_flops
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from html import escape
 
+from search.analysis.law import Law, Prediction
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.law import Law, Prediction
-from search.optimum import Optimum
 from search.report.markup import MISSING, html_table
 from search.report.words import interval, law_words
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from math import exp
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
+from search.analysis.evidence import KNOWN_NOISE, seed_noise
+from search.analysis.law import FEWEST_BUDGETS, Law, usable
+from search.analysis.optimum import Optimum
+from search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from search.budget import format_count
-from search.evidence import KNOWN_NOISE, seed_noise
-from search.law import FEWEST_BUDGETS, Law, usable
-from search.optimum import Optimum
 from search.records import Outcome, TrialRecord
 from search.report.words import counted, ranges
-from search.verdict import PLATEAU_WIDTH, Verdict
 
 FACTOR_WORTH_A_WARNING = 1.25
 """In depth: families of curves further apart are said to disagree, and a law that misses left-out

@@ -8,10 +8,10 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.law import Law
-from search.optimum import Optimum
 from search.records import TrialRecord
 from search.report.certainty import certainty
 from search.report.chart import Chart

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.optimum import Optimum
 from search.records import Stage, TrialRecord
 from search.report.words import count_words, counted
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from math import exp
 
+from search.analysis.law import Law
+from search.analysis.law_line import LOGARITHMIC
+from search.analysis.optimum import Optimum
+from search.analysis.verdict import Verdict
 from search.budget import format_count
-from search.law import Law
-from search.law_line import LOGARITHMIC
-from search.optimum import Optimum
-from search.verdict import Verdict
 
 
 def answer(optimum: Optimum) -> str:

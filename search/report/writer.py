@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from search.audit import RungAudit
-from search.law import Law
-from search.optimum import Optimum
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.records import Outcome, TrialRecord
 from search.report.chart import Chart
 from search.report.chart_cost import loss_against_flops, loss_against_step_time

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.law import Law
-from search.optimum import Optimum
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.certainty import certainty
 from search.report.words import interval, plateau

@@ -17,10 +17,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.law import Law
-from search.optimum import Optimum
 from search.records import CurvePoint, TrialRecord
 from search.tracking import pages
 

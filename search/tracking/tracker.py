@@ -13,10 +13,10 @@ from pathlib import Path
 
 from mlflow.exceptions import MlflowException
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
 from search.folder import RunFolder, write_atomically
-from search.law import Law
-from search.optimum import Optimum
 from search.records import TrialRecord
 from search.tracking import store
 from search.tracking.runs import Conclusion, StudyRuns

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.agreement import read_ladder, row_of, standard_error
-from search.optimum import find_optima
+from search.analysis.optimum import find_optima
 from tests.search.simulated import simulated_study
 
 KEPT = Path(__file__).parents[2] / "benchmarks" / "data" / "quickstart_ladder.jsonl"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import CASES, covers_exactly, nearly_best, row, studies
-from search.verdict import Verdict
+from search.analysis.verdict import Verdict
 
 ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Verdict.IDENTIFIED]
 NO_OPTIMUM = [name for name in CASES if name not in ONE_HUMP]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 
-from search.audit import audit_stopping
-from search.law import fit_laws
-from search.optimum import find_optima
+from search.analysis.audit import audit_stopping
+from search.analysis.law import fit_laws
+from search.analysis.optimum import find_optima
 from search.records import TrialRecord
 from search.report.page import Report
 from search.report.page import page as page_of

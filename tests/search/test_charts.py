@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from search.law import fit_laws
-from search.optimum import Optimum, find_optima
+from search.analysis.law import fit_laws
+from search.analysis.optimum import Optimum, find_optima
 from search.records import TrialRecord
 from search.report.chart import Band, Line, Points, linear_ticks, log_ticks
 from search.report.chart_depth import loss_against_depth

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from search.analysis.optimum import Optimum, find_optima
 from search.config import ConfigError, StudyConfig, TrackingConfig
 from search.export import best_yaml, read_best, select
-from search.optimum import Optimum, find_optima
 from tests.search.dry_run import Simulation, conductor, study
 
 

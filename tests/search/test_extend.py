@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from search.audit import RungAudit
+from search.analysis.audit import RungAudit
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.conclude import audit_budgets
 from search.conductor import Conductor

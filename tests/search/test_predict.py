@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from search.analysis.law import fit_laws
+from search.analysis.optimum import find_optima
 from search.config import ConfigError
-from search.law import fit_laws
-from search.optimum import find_optima
 from search.predict import Foretold, predict, predict_table
 from search.predict_tables import print_table, table_json
 from search.records import TrialRecord, append_line, to_json

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import search.report.writer
-from search.law import fit_laws
-from search.optimum import Optimum, find_optima
+from search.analysis.law import fit_laws
+from search.analysis.optimum import Optimum, find_optima
 from search.records import Outcome, TrialRecord
 from search.report.words import answer, summary_table
 from search.report.writer import report_json

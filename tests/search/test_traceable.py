@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from search.optimum import Optimum, find_optima
+from search.analysis.optimum import Optimum, find_optima
 from search.records import Outcome, TrialRecord
 from tests.search.reporting import BUDGETS, of_budget, publish, rows, visible
 from tests.search.simulated import simulated_study

@@ -20,16 +20,16 @@ from mlflow.entities import Run
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from models.shape import Count, Shape
-from search.audit import RungAudit
-from search.law import Law
-from search.law_line import POWER
-from search.optimum import DepthLoss, Optimum
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.law_line import POWER
+from search.analysis.optimum import DepthLoss, Optimum
+from search.analysis.verdict import Verdict
 from search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from search.tracking import pages, store
 from search.tracking.runs import WRITTEN_TAG, StudyRuns
 from search.tracking.tracker import Tracker, study_key
 from search.tracking.ui import open_ui
-from search.verdict import Verdict
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 and Starlette call deprecated.

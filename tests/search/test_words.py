@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from search.law import fit_laws
-from search.optimum import Optimum, find_optima
+from search.analysis.law import fit_laws
+from search.analysis.optimum import Optimum, find_optima
+from search.analysis.verdict import Verdict
 from search.records import Outcome, Stage, TrialRecord
 from search.report.certainty import certainty
 from search.report.law_part import law_part
 from search.report.limits import unsupported
 from search.report.words import answer, law_words, plateau, ranges
-from search.verdict import Verdict
 from tests.search.reporting import BUDGETS, of_budget, visible
 from tests.search.simulated import simulated_study
 

@@ -14,7 +14,7 @@ from math import exp, isqrt, sqrt
 import numpy as np
 from numpy.random import Generator
 
-from search.families import Array, Parabola, Points, PowerCurve, PowerFit
+from search.analysis.families import Array, Parabola, Points, PowerCurve, PowerFit
 
 EXPONENTS = tuple(product((0.25, 0.5, 1.0, 2.0, 4.0), repeat=2))
 """(p, q) tried; beyond, a side is either a parabola's or a wall."""

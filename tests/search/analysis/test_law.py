@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from models.shape import Count
-from search.law import FEWEST_BUDGETS, Law, fit_laws, usable
-from search.optimum import Optimum, find_optima
-from search.published import levine2020
-from search.verdict import Verdict
+from search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
+from search.analysis.optimum import Optimum, find_optima
+from search.analysis.published import levine2020
+from search.analysis.verdict import Verdict
 from tests.search.simulated import planted_depth, simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
@@ -216,7 +216,7 @@ def test_a_fitted_law_says_when_it_has_no_depth() -> None:
 
 def test_predicting_imports_no_heavy_framework() -> None:
     code = (
-        "import sys, search.law; "
+        "import sys, search.analysis.law; "
         "print([m for m in ('torch', 'ray', 'mlflow', 'optuna', 'pandas', 'scipy.optimize', "
         "'scipy.stats') if m in sys.modules])"
     )

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from search.audit import RungAudit, audit_stopping, later_first_rung
+from search.analysis.audit import RungAudit, audit_stopping, later_first_rung
+from search.analysis.ranks import kendall_tau, places, spearman_rho
 from search.config import StoppingConfig
-from search.ranks import kendall_tau, places, spearman_rho
 from search.records import Stage, TrialRecord
 from tests.search.simulated import World, confirm, cut, explore, symmetric
 

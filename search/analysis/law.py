@@ -15,7 +15,7 @@ from math import exp, isfinite, log, sqrt
 
 import numpy as np
 
-from search.law_line import (
+from search.analysis.law_line import (
     LOGARITHMIC,
     POWER,
     SizedDepths,
@@ -23,8 +23,8 @@ from search.law_line import (
     least_squares,
     scatter_variance,
 )
-from search.optimum import Optimum
-from search.verdict import Verdict
+from search.analysis.optimum import Optimum
+from search.analysis.verdict import Verdict
 
 FEWEST_BUDGETS = 3
 """Two parameters pass through any two budgets; the third is the first that can disagree."""

@@ -5,10 +5,10 @@ from math import log
 import numpy as np
 import pytest
 
-from search.evidence import NOISE_FLOOR
-from search.optimum import Optimum, find_optima, find_optimum
+from search.analysis.evidence import NOISE_FLOOR
+from search.analysis.optimum import Optimum, find_optima, find_optimum
+from search.analysis.verdict import Verdict
 from search.records import Outcome
-from search.verdict import Verdict
 from tests.search.simulated import (
     Curve,
     World,

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from models.shape import Count, Shape
-from search.curve import CLEAR, Draws, Fit, draw, fit, whole_depth
-from search.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
-from search.families import Parabola, Points, PowerCurve
+from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, whole_depth
+from search.analysis.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
+from search.analysis.families import Parabola, Points, PowerCurve
+from search.analysis.verdict import PLATEAU_WIDTH, Location, Verdict, judge
 from search.records import Outcome, TrialRecord
-from search.verdict import PLATEAU_WIDTH, Location, Verdict, judge
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planted import World, finished, flat, symmetric
-from search.evidence import NOISE_FLOOR, best_rate_weights, gather, seed_noise
+from search.analysis.evidence import NOISE_FLOOR, best_rate_weights, gather, seed_noise
 from search.records import Stage, TrialRecord
 from tests.search.simulated import confirm
 

@@ -11,13 +11,13 @@ from math import log, sqrt
 
 import numpy as np
 
+from search.analysis.evidence import seed_noise
+from search.analysis.ranks import kendall_tau, places, spearman_rho
+from search.analysis.verdict import PLATEAU_WIDTH
 from search.config import StoppingConfig
-from search.evidence import seed_noise
-from search.ranks import kendall_tau, places, spearman_rho
 from search.records import Outcome, Stage, TrialRecord
 from search.scheduler import FairHalving
 from search.stopping import keeps
-from search.verdict import PLATEAU_WIDTH
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.planted import Curve, asymmetric, flat, symmetric
-from search.curve import Draws, draw, fit, whole_depth
-from search.families import Parabola, Points
-from search.optimum import decide
+from search.analysis.curve import Draws, draw, fit, whole_depth
+from search.analysis.families import Parabola, Points
+from search.analysis.optimum import decide
 
 DEPTHS = (1, 2, 3, 4, 6, 8, 12)
 

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from scipy.special import fdtrc
 
-from search.evidence import KNOWN_NOISE, Evidence
+from search.analysis.evidence import KNOWN_NOISE, Evidence
 from search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005

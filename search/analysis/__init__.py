@@ -1,0 +1,1 @@
+"""From records to answers; numpy and scipy only, so that any machine can conclude again."""
