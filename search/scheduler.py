@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from search.config import StoppingConfig
-from search.records import TrialRecord
 
 LOOK_BACK = 4
 """The fall of a loss is measured since a quarter of the tokens: shorter spans drown in noise."""
@@ -63,17 +62,6 @@ class FairHalving:
             return 0
         share = math.log(depth / low) / math.log(high / low)
         return min(int(share * self.config.bands), self.config.bands - 1)
-
-    def judge_record(self, record: TrialRecord, tokens: int) -> bool:
-        """Judge a trial at a rung that it has reached, by its value and its curve up to there."""
-        value = record.rungs[tokens]
-        foreseen = foresee(
-            [(point.tokens, point.loss) for point in record.curve],
-            tokens=tokens,
-            horizon=record.spec.horizon_tokens,
-            median_of=self.config.median_of,
-        )
-        return self.judge(record.spec.trial, record.spec.shape.depth, tokens, value, foreseen)
 
     def judge(
         self, trial: str, depth: int, tokens: int, value: float, foreseen: float | None = None

@@ -8,6 +8,7 @@ import pytest
 
 from search.config import ConfigError, StoppingConfig, parse
 from search.scheduler import Curve, FairHalving, foresee
+from search.stopping import keeps
 from tests.search.simulated import simulated_study
 
 HORIZON = 1600
@@ -160,7 +161,7 @@ def test_a_record_is_judged_by_its_value_and_its_curve_up_to_the_rung() -> None:
     ]
     record = replace(record, curve=tuple(points), rungs={tokens // 2: 3.5})
     rungs = halving()
-    assert rungs.judge_record(record, tokens // 2)
+    assert keeps(rungs, record, tokens // 2)
     (entry,) = rungs.rungs[tokens // 2]
     assert entry.trial == record.spec.trial
     assert entry.wary == 3.5
