@@ -1,7 +1,8 @@
 """Does the best rate carry over depth and width: the three schemes side by side.
 
 python -m benchmarks.carrying configs/quickstart.yaml
-python -m benchmarks.carrying configs/quickstart.yaml --deep 32 --seeds 1 --scheme mup
+python -m benchmarks.carrying configs/quickstart.yaml --deep 32 --scheme mup
+python -m benchmarks.carrying configs/quickstart.yaml --warmup 0.02 --scheme completep
 python -m benchmarks.carrying configs/quickstart.yaml --moves
 """
 
@@ -45,6 +46,7 @@ def transfer_rows(result: CheckResult) -> list[str]:
     return [
         f"| {result.scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
         f"x{2**axis.base.best_octave:.2f} to x{2**axis.far.best_octave:.2f} | "
+        f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f} | "
         f"{axis.octaves_per_doubling:+.2f} ± {axis.error:.2f} | {axis.moves.largest[1]:+.2f} | "
         f"{'carries over' if axis.carries_over else 'does not'} |"
         for axis in result.axes
@@ -68,8 +70,9 @@ def print_moves(config: StudyConfig, schemes: list[Scheme]) -> None:
 
 def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> None:
     """The whole check."""
-    print("| scheme | axis | best rate | octaves a doubling | largest exponent | verdict |")
-    print("|---|---|---|---|---|---|")
+    headings = ("scheme", "axis", "best rate", "loss there", "octaves a doubling")
+    print(f"| {' | '.join(headings)} | largest exponent | verdict |")
+    print("|---" * 7 + "|")
     for scheme in schemes:
         result = check_study(varied(config, scheme, "as it is"), lambda *_: None, probe)
         print("\n".join(transfer_rows(result)), flush=True)
@@ -82,14 +85,14 @@ def main() -> None:
     parser.add_argument("--moves", action="store_true", help="first moves over kinds of models")
     parser.add_argument("--scheme", type=Scheme, action="append", help="which; all by default")
     parser.add_argument("--deep", type=int, default=PROBE.depths[1], help="the deep shape's depth")
-    parser.add_argument("--seeds", type=int, default=PROBE.seeds, help="trainings a rate")
+    parser.add_argument("--warmup", type=float, default=PROBE.warmup, help="share of the steps")
     asked = parser.parse_args()
     config, schemes = load(asked.study), asked.scheme or list(Scheme)
     if asked.moves:
         print_moves(config, schemes)
     else:
         depths = (PROBE.depths[0], asked.deep)
-        print_transfer(config, schemes, replace(PROBE, depths=depths, seeds=asked.seeds))
+        print_transfer(config, schemes, replace(PROBE, depths=depths, warmup=asked.warmup))
 
 
 if __name__ == "__main__":

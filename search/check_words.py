@@ -81,7 +81,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
             f"the {_factor(RATE_LIMIT)} allowed either way"
         )
     if not axis.moves.flat:
-        faults.append(f"{_moves(axis)}, so that sizes far apart want rates apart")
+        faults.append(f"{_moves(axis)}, so training treats sizes far apart unlike")
     return f"{', and '.join(faults)}; {_remedy(scheme)}"
 
 

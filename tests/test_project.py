@@ -129,21 +129,22 @@ def paths_in(tree: str) -> list[str]:
     """The paths of an annotated tree.
 
     A line that starts at the margin names files or a folder of the root; an indented one names
-    files in the folder above it. Names end where two spaces, or a `#`, begin the annotation:
+    files, or a folder, in the folder that is one step (two blanks) less indented above it:
 
     search/             the pipeline
       config.py         every setting
       budget.py  space.py   sizes
+      analysis/         records to answers
+        law.py          depth against size
     """
     paths = []
-    folder = ""
+    folders: list[str] = []
     for line in tree.splitlines():
-        bare = re.sub(r"[│├└─]", " ", line)
         names = re.findall(
-            r"(?:^|\s)((?:\.?[\w-]+(?:\.\w+|/)+)|Makefile|LICENSE)(?=\s|,|$)", bare.split("#")[0]
+            r"(?:^|\s)((?:\.?[\w-]+(?:\.\w+|/)+)|Makefile|LICENSE)(?=\s|,|$)", line.split("#")[0]
         )
-        indented = bare.startswith(" ")
-        if not indented:
-            folder = next((name for name in names if name.endswith("/")), "")
-        paths += [(folder if indented else "") + name for name in names]
+        level = (len(line) - len(line.lstrip())) // 2
+        folders = folders[:level]
+        paths += ["".join(folders) + name for name in names]
+        folders += [name for name in names if name.endswith("/")][:1]
     return paths
