@@ -18,10 +18,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from search.budget import LOOK_BACK
 from search.config import StoppingConfig
 
-LOOK_BACK = 4
-"""The fall of a loss is measured since a quarter of the tokens: shorter spans drown in noise."""
 SHORTEST_LOOK_BACK = 1.5
 """A curve that begins less than this factor before the rung foretells nothing."""
 RECENT = 0.75
