@@ -23,8 +23,8 @@ from search.records import Stage
 HORIZONS = (4e9, 10e9, 20e9, 50e9, 100e9, 200e9, 330e9)
 CASES = (("total", 103e6, 0.08), ("non_embedding", 80e6, 0.2), ("total", 508e6, 0.08))
 """Counting rule, size, and how far in ln(size) a model may be from it; its loss is corrected."""
-NEAR = 5
-"""Evaluations up to a horizon whose median is the loss there, so that no spike is."""
+NEAR = 2
+"""Evaluations to either side of a horizon whose median is the loss there, so that no spike is."""
 
 
 def main() -> None:
@@ -59,12 +59,14 @@ def row(runs: list[Run], count: str, size: float, tokens: float) -> str:
 
 def shape_loss(run: Run, count: str, size: float, tokens: float) -> ShapeLoss:
     """A model's loss at a horizon, as if it were a trial of a budget of this size."""
-    reached = run.losses[run.tokens <= tokens * 1.001][-NEAR:]
+    at = int(np.abs(run.tokens - tokens).argmin())
+    near = min(NEAR, at)  # as many before as after, or a falling curve would be read too early
+    around = run.losses[at - near : at + near + 1]
     return ShapeLoss(
         stage=Stage.EXPLORE,
         shape=_shape(run),
         log_params=log(run.params(count) / size),
-        loss=float(np.median(reached)),
+        loss=float(np.median(around)),
         variance=NOISE_FLOOR**2,
         trials=1,
     )

@@ -183,8 +183,8 @@ def _row(axis: AxisCheck, learning_rate: float) -> list[str]:
 
 
 def _step(axis: AxisCheck) -> str:
-    error = f" (standard error {_factor(axis.error)})" if axis.error else ""
-    return f"{_factor(axis.octaves_per_doubling)}{error}"
+    error = f" (standard error x{2**axis.error:.2f})" if axis.error else ""
+    return f"x{2**axis.octaves_per_doubling:.2f}{error}"
 
 
 def _moves(axis: AxisCheck) -> str:

@@ -38,9 +38,8 @@ class Probe:
     """At most; the study's own where they are fewer."""
     seeds: int = 2
     warmup: float = 0.25
-    """Share of the steps, or the study's where it is longer. At 0.02, which is 5 steps, the first
-    ones harm shallow shapes at high rates: their best rate came out a factor of 2 lower, and one
-    rate's two seeds 0.17 nats apart."""
+    """Share of the steps, or the study's where it is longer: a usual 0.02 would be 5 steps. The
+    quickstart's verdicts are the same at either, see benchmarks/RESULTS.md."""
     depths: tuple[int, int] = (2, 8)
     """Of the base shape and of the deep one."""
     width: int = 32

@@ -215,7 +215,7 @@ def test_one_that_moves_does_not_and_the_reason_has_factor_limit_and_remedy(
     assert not one.carries_over
     words = reason(one, Scheme.STANDARD)
     for part in (
-        f"x{2 ** (far / 2):.2g} a doubling",
+        f"x{2 ** (far / 2):.2f} a doubling",
         axis.value,
         "x1.4 allowed",
         "scheme: completep",
