@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from models.shape import Shape
 from search.analysis.evidence import gather
-from search.analysis.optimum import Optimum, find_optimum
+from search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from search.config import ConfirmConfig
 from search.records import Outcome, Stage, TrialRecord
@@ -23,6 +23,8 @@ FIRST_SEEDS = 2
 """The fewest that show the noise."""
 WORSE = 3
 """Standard errors of a difference from which on a depth gets no more seeds."""
+NEAR = 2
+"""A depth encloses the optimum when it is worse and no more than this factor away."""
 SPACING = 1.2
 """Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
 fit through them would say nothing of the curve."""
@@ -120,7 +122,8 @@ def _beyond(
 ) -> int | None:
     """A depth without which the confirmed ones do not enclose the optimum; None when they do.
 
-    Not beyond an end at which no trial finished: deeper than what diverges, all diverges.
+    Not beyond an end at which no trial finished: deeper than what diverges, all diverges. Nor where
+    an explored depth near the end is certainly worse, which encloses it as well.
     """
     depth = optimum.optimal_depth
     if depth is None or tried[0].depth < depth < tried[-1].depth:
@@ -128,25 +131,37 @@ def _beyond(
     end = tried[0] if depth <= tried[0].depth else tried[-1]
     if end not in finished:
         return None
-    feasible = [d for d in {shape.depth for shape in shapes} if _apart(d, end.depth)]
-    outside = [d for d in feasible if (d < end.depth if end is tried[0] else d > end.depth)]
+
+    def outside(other: int) -> bool:
+        return other < end.depth if end is tried[0] else other > end.depth
+
+    worse = {own.depth for own in optimum.depths} - _possible(optimum.depths)
+    near = {other for other in worse if max(other, depth) <= NEAR * min(other, depth)}
+    if depth == end.depth and any(map(outside, near)):
+        return None
+    feasible = {shape.depth for shape in shapes}
+    beyond = [other for other in feasible if outside(other) and _apart(other, end.depth)]
     # The optimum itself where it lies beyond, else the next depth.
-    return min(outside, key=lambda d: abs(math.log(d / depth)), default=None)
+    return min(beyond, key=lambda other: abs(math.log(other / depth)), default=None)
 
 
 def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
     """The confirmed shapes whose depth may still be the best, by depth."""
-    known = {own.depth: own for own in optimum.depths}
-    confirmed = [known[shape.depth] for shape in finished]
-    best = min(confirmed, key=lambda own: own.loss, default=None)
-    possible = {
+    confirmed = {shape.depth for shape in finished}
+    possible = _possible([own for own in optimum.depths if own.depth in confirmed])
+    own = [shape for shape in finished if shape.depth in possible]
+    return sorted(own, key=lambda shape: shape.depth)
+
+
+def _possible(depths: Sequence[DepthLoss]) -> set[int]:
+    """Those of the depths that are not certainly worse than the best of them."""
+    best = min(depths, key=lambda own: own.loss, default=None)
+    return {
         own.depth
-        for own in confirmed
+        for own in depths
         if best
         and own.loss - best.loss <= WORSE * math.hypot(own.standard_error, best.standard_error)
     }
-    own = [shape for shape in finished if shape.depth in possible]
-    return sorted(own, key=lambda shape: shape.depth)
 
 
 def _settled(optimum: Optimum) -> bool:

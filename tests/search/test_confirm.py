@@ -2,7 +2,8 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
+
+import pytest
 
 from models.shape import Count, Shape
 from search.config import ConfirmConfig
@@ -20,23 +21,34 @@ from search.space import nearest_shape
 from tests.search.dry_run import Simulation, conductor, study
 from tests.search.simulated import World, finished, flat
 
-
-def explored(tmp_path: Path) -> tuple[tuple[Shape, ...], list[TrialRecord]]:
-    search = conductor(study(trials=16), tmp_path / "run")
-    Simulation(search).run()
-    chosen = search.budgets[20_000]
-    return chosen.shapes, [r for r in chosen.ended if r.spec.stage == "explore"]
+Explored = tuple[tuple[Shape, ...], list[TrialRecord]]
 
 
-def test_the_planted_depth_is_confirmed_with_a_neighbour_on_either_side(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Explored:
+    """Shapes and exploring trials of a budget that is best at depth 4."""
+    simulated = conductor(study(trials=16), tmp_path_factory.mktemp("run"))
+    Simulation(simulated).run()
+    chosen = simulated.budgets[20_000]
+    return chosen.shapes, [r for r in chosen.ended if r.spec.stage is Stage.EXPLORE]
+
+
+@pytest.fixture
+def explored(search: Explored) -> Explored:
+    """The same, to be changed freely."""
+    shapes, records = search
+    return shapes, list(records)
+
+
+def test_the_planted_depth_is_confirmed_with_a_neighbour_on_either_side(explored: Explored) -> None:
+    shapes, records = explored
     depths = [shape.depth for shape in leading_shapes(3, shapes, records)]
     assert len(depths) == 3
     assert depths[0] < 4 < depths[2]
 
 
-def test_one_lucky_trial_does_not_draw_the_confirmation_away(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
+def test_one_lucky_trial_does_not_draw_the_confirmation_away(explored: Explored) -> None:
+    shapes, records = explored
     best = min(record.loss for record in records if record.loss is not None)
     shallow = min((r for r in records if r.loss is not None), key=lambda r: r.spec.shape.depth)
     lucky = replace(shallow.curve[-1], loss=best - 0.002)
@@ -46,16 +58,16 @@ def test_one_lucky_trial_does_not_draw_the_confirmation_away(tmp_path: Path) -> 
     assert depths[0] < 4 <= depths[2]
 
 
-def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
+def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(explored: Explored) -> None:
+    shapes, records = explored
     depths = [shape.depth for shape in leading_shapes(6, shapes, records)]
     assert all(b / a >= 1.2 for a, b in itertools.pairwise(depths))
 
 
 def test_the_first_wave_shares_fresh_seeds_and_brackets_the_rate_on_the_first(
-    tmp_path: Path,
+    explored: Explored,
 ) -> None:
-    shapes, records = explored(tmp_path)
+    shapes, records = explored
     wave = next_wave(ConfirmConfig(), shapes, records)
     assert not {record.spec.seed for record in records} & {what.seed for what in wave}
     by_shape = {
@@ -93,8 +105,8 @@ ONE_RATE = ConfirmConfig(depths=6, seeds=4, rates=(1.0,))
 BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 
 
-def test_depths_go_on_outwards_until_they_enclose_the_optimum(tmp_path: Path) -> None:
-    shapes, _ = explored(tmp_path)
+def test_depths_go_on_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
+    shapes, _ = explored
     falling = {2: 1.70, 3: 1.66, 4: 1.62}
     (one, two) = next_wave(ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001))
     assert one.shape == two.shape
@@ -104,8 +116,19 @@ def test_depths_go_on_outwards_until_they_enclose_the_optimum(tmp_path: Path) ->
     assert next_wave(ONE_RATE, shapes, risen) == ()
 
 
-def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(tmp_path: Path) -> None:
-    shapes, _ = explored(tmp_path)
+def test_an_explored_depth_that_is_certainly_worse_encloses_the_optimum_as_well(
+    explored: Explored,
+) -> None:
+    shapes, _ = explored
+    rising = confirmed(shapes, {2: 1.60, 4: 1.62, 8: 1.70}, seeds=2, noise=0.001)
+    (one,) = confirmed(shapes, {1: 1.8}, seeds=1, noise=0)
+    single = replace(one, spec=replace(one.spec, stage=Stage.EXPLORE, seed=0))
+    assert {what.shape.depth for what in next_wave(ONE_RATE, shapes, rising)} == {1}
+    assert next_wave(ONE_RATE, shapes, [*rising, single]) == ()
+
+
+def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(explored: Explored) -> None:
+    shapes, _ = explored
     end = max(shape.depth for shape in shapes)
     falling = confirmed(shapes, {2: 1.70, 3: 1.66, 4: 1.62}, seeds=2, noise=0.001)
     lost = confirmed(shapes, {5: 1.6}, seeds=2, noise=0, outcome=Outcome.DIVERGED)
@@ -114,14 +137,14 @@ def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(tmp_path
     assert next_wave(ONE_RATE, shapes, to_the_end) == ()
 
 
-def test_no_more_depths_than_allowed(tmp_path: Path) -> None:
-    shapes, _ = explored(tmp_path)
+def test_no_more_depths_than_allowed(explored: Explored) -> None:
+    shapes, _ = explored
     falling = confirmed(shapes, {2: 1.70, 3: 1.66, 4: 1.62}, seeds=2, noise=0.001)
     assert next_wave(ConfirmConfig(depths=3, seeds=2), shapes, falling) == ()
 
 
-def test_the_noise_decides_how_many_seeds(tmp_path: Path) -> None:
-    shapes, _ = explored(tmp_path)
+def test_the_noise_decides_how_many_seeds(explored: Explored) -> None:
+    shapes, _ = explored
     quiet = confirmed(shapes, BOWL, seeds=2, noise=0.001)
     assert next_wave(ONE_RATE, shapes, quiet) == ()
     loud = confirmed(shapes, {2: 1.62, 4: 1.60, 8: 1.62}, seeds=2, noise=0.02)
@@ -131,8 +154,8 @@ def test_the_noise_decides_how_many_seeds(tmp_path: Path) -> None:
     assert next_wave(ONE_RATE, shapes, enough) == (), "no more seeds than allowed"
 
 
-def test_depths_that_are_certainly_worse_get_no_more_seeds(tmp_path: Path) -> None:
-    shapes, _ = explored(tmp_path)
+def test_depths_that_are_certainly_worse_get_no_more_seeds(explored: Explored) -> None:
+    shapes, _ = explored
     records = confirmed(shapes, {1: 1.9, 3: 1.60, 4: 1.602, 6: 1.62}, seeds=2, noise=0.012)
     wave = next_wave(ONE_RATE, shapes, records)
     assert {what.shape.depth for what in wave} == {3, 4, 6}
@@ -146,8 +169,8 @@ def test_seeds_needed_make_two_errors_as_wide_as_a_plateau() -> None:
     assert enough_seeds(0.01, ConfirmConfig(seeds=3)) == 3
 
 
-def test_a_stopped_trial_that_came_far_leads_one_that_did_not(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
+def test_a_stopped_trial_that_came_far_leads_one_that_did_not(explored: Explored) -> None:
+    shapes, records = explored
     stopped = [r for r in records if r.outcome is Outcome.STOPPED]
     near = replace(stopped[0], rungs={100: 2.0, 200: 1.9})
     far = replace(stopped[0], rungs={100: 1.5}, spec=replace(near.spec, shape=shapes[0]))
@@ -155,14 +178,14 @@ def test_a_stopped_trial_that_came_far_leads_one_that_did_not(tmp_path: Path) ->
     assert leading_shapes(1, shapes, [far, near]) == (near.spec.shape,)
 
 
-def test_nothing_is_confirmed_when_every_trial_was_lost(tmp_path: Path) -> None:
-    shapes, records = explored(tmp_path)
+def test_nothing_is_confirmed_when_every_trial_was_lost(explored: Explored) -> None:
+    shapes, records = explored
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in records]
     assert next_wave(ConfirmConfig(), shapes, lost) == ()
 
 
-def test_a_ladder_confirms_all_its_depths_at_once(tmp_path: Path) -> None:
-    _, records = explored(tmp_path)
+def test_a_ladder_confirms_all_its_depths_at_once(explored: Explored) -> None:
+    _, records = explored
     depths = {record.spec.shape.depth for record in records if record.loss is not None}
     wave = whole_ladder(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
     assert depths <= {what.shape.depth for what in wave}
