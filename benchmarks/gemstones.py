@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.tables import Run, read_runs
 from models.shape import Shape
 from search.analysis.curve import draw, fit
-from search.analysis.evidence import KNOWN_NOISE, NOISE_FLOOR, ShapeLoss, weigh
+from search.analysis.evidence import KNOWN_NOISE, ShapeLoss, weigh
 from search.analysis.optimum import points_of
 from search.budget import format_count
 from search.records import Stage
@@ -23,6 +23,8 @@ from search.records import Stage
 HORIZONS = (4e9, 10e9, 20e9, 50e9, 100e9, 200e9, 330e9)
 CASES = (("total", 103e6, 0.08), ("non_embedding", 80e6, 0.2), ("total", 508e6, 0.08))
 """Counting rule, size, and how far in ln(size) a model may be from it; its loss is corrected."""
+NOISE = 0.004
+"""Nats between seeds, assumed: single evaluations scatter by 0.001 to 0.005 about their trend."""
 NEAR = 2
 """Evaluations to either side of a horizon whose median is the loss there, so that no spike is."""
 
@@ -44,7 +46,7 @@ def row(runs: list[Run], count: str, size: float, tokens: float) -> str:
     """One line of the table."""
     evidence = weigh(
         [shape_loss(run, count, size, tokens) for run in sorted(runs, key=lambda run: run.depth)],
-        noise=NOISE_FLOOR,
+        noise=NOISE,
         degrees_of_freedom=0,
     )
     curves = fit(points_of(evidence))
@@ -67,7 +69,7 @@ def shape_loss(run: Run, count: str, size: float, tokens: float) -> ShapeLoss:
         shape=_shape(run),
         log_params=log(run.params(count) / size),
         loss=float(np.median(around)),
-        variance=NOISE_FLOOR**2,
+        variance=NOISE**2,
         trials=1,
     )
 

@@ -6,11 +6,11 @@ optimum with as many seeds as the noise asks for, or when more could not change 
 """
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from models.shape import Shape
-from search.analysis.evidence import gather
 from search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from search.config import ConfirmConfig
@@ -59,8 +59,7 @@ def next_wave(
     seeds = 1 + max(r.spec.seed for r in confirming) - FRESH_SEEDS_FROM
     beyond = _beyond(optimum, shapes, tried, finished) if len(tried) < config.depths else None
     if beyond:
-        ratio = gather(records).best_ratio
-        new = nearest_shape(shapes, depth=beyond, ff_ratio=ratio)
+        new = nearest_shape(shapes, depth=beyond, ff_ratio=_typical_ratio(tried))
         return _choices(config, [new], range(seeds))
     contenders = _contenders(optimum, finished)
     if len(contenders) < 2 or _settled(optimum) or seeds >= enough_seeds(optimum.noise, config):
@@ -83,11 +82,13 @@ def enough_seeds(noise: float, config: ConfirmConfig) -> int:
 def leading_shapes(
     depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Shape, ...]:
-    """One shape of each leading depth, by depth, all as near as can be to the best ratio.
+    """One shape of each leading depth, by depth, all as near as can be to one ratio.
 
     First the optimum of all explored depths, then its neighbours on both sides, without which no
     optimum can be located, then the best of the rest. Empty when no trial was good for anything.
-    One ratio for all, since a depth that is compared at a poor ratio looks poor itself.
+    One ratio for all, since a depth that is compared at a poor ratio looks poor itself; and the
+    typical one of the trials that finished, not the best: a few trials with unknown noise put the
+    best at one end or the other (seen at 20k and 40k parameters, with eight trials each).
     """
     ranked = sorted((r for r in records if _usable(r)), key=_rank)
     if not ranked:
@@ -100,9 +101,13 @@ def leading_shapes(
     for depth in [centre, *_neighbours(centre, feasible), *known, *feasible]:
         if len(chosen) < depths and all(_apart(depth, other) for other in chosen):
             chosen.append(depth)
-    trained = any(record.loss is not None for record in ranked)
-    ratio = gather(records).best_ratio if trained else best.ff_ratio
+    trained = [record.spec.shape for record in ranked if record.loss is not None]
+    ratio = _typical_ratio(trained or [best])
     return tuple(nearest_shape(shapes, depth=depth, ff_ratio=ratio) for depth in sorted(chosen))
+
+
+def _typical_ratio(shapes: Sequence[Shape]) -> float:
+    return math.exp(statistics.fmean(math.log(shape.ff_ratio) for shape in shapes))
 
 
 def _choices(
@@ -125,24 +130,34 @@ def _beyond(
     Not beyond an end at which no trial finished: deeper than what diverges, all diverges. Nor where
     an explored depth near the end is certainly worse, which encloses it as well.
     """
-    depth = optimum.optimal_depth
-    if depth is None or tried[0].depth < depth < tried[-1].depth:
-        return None
-    end = tried[0] if depth <= tried[0].depth else tried[-1]
-    if end not in finished:
+    depth, end = optimum.optimal_depth, _open_end(optimum, tried)
+    if depth is None or end not in finished:
         return None
 
     def outside(other: int) -> bool:
-        return other < end.depth if end is tried[0] else other > end.depth
+        return other < end.depth if end == tried[0] else other > end.depth
 
     worse = {own.depth for own in optimum.depths} - _possible(optimum.depths)
-    near = {other for other in worse if max(other, depth) <= NEAR * min(other, depth)}
-    if depth == end.depth and any(map(outside, near)):
+    near = {other for other in worse if max(other, end.depth) <= NEAR * min(other, end.depth)}
+    if not outside(depth) and any(map(outside, near)):
         return None
     feasible = {shape.depth for shape in shapes}
     beyond = [other for other in feasible if outside(other) and _apart(other, end.depth)]
     # The optimum itself where it lies beyond, else the next depth.
-    return min(beyond, key=lambda other: abs(math.log(other / depth)), default=None)
+    aim = depth if outside(depth) else end.depth
+    return min(beyond, key=lambda other: abs(math.log(other / aim)), default=None)
+
+
+def _open_end(optimum: Optimum, tried: Sequence[Shape]) -> Shape | None:
+    """The end of the confirmed depths at or beyond which the best may lie; None when enclosed."""
+    if optimum.optimal_depth is None:
+        return None
+    low = high = optimum.optimal_depth
+    if optimum.interval and optimum.verdict is Verdict.EDGE:
+        low, high = optimum.interval
+    if high >= tried[-1].depth:
+        return tried[-1]
+    return tried[0] if low <= tried[0].depth else None
 
 
 def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:

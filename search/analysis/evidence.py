@@ -26,8 +26,9 @@ RATIO_SLOPE = (0.0, 0.03)
 RATIO_CURVATURE = (0.01, 0.02)
 """Nats for each squared unit of ln(ff_ratio). Prior: there is a best ratio, and it matters little
 (Kaplan et al. 2020: within a factor of 2 of the best the loss changes by well under 1 %)."""
-NOISE_FLOOR = 0.004
-"""Nats between seeds, at least, while fewer than `KNOWN_NOISE` degrees of freedom measure them."""
+NOISE_FLOOR = 0.01
+"""Nats between seeds, at least, while fewer than `KNOWN_NOISE` degrees of freedom measure them.
+Models of 20k to 80k parameters showed 0.010 to 0.016 (`python -m benchmarks.pairing`)."""
 KNOWN_NOISE = 3
 SMALLEST_NOISE = 1e-6
 """Keeps weights finite when replicates agree to the last bit."""
@@ -60,7 +61,8 @@ class Evidence:
     params_slope: float
     """Nats for each unit of ln(parameters), as the losses were corrected by it."""
     best_ratio: float
-    """Feed-forward ratio with the lowest loss, among those that finished."""
+    """Feed-forward ratio with the lowest loss that the trials vouch for, among those that finished;
+    the typical one where none is better by two standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +219,13 @@ class _Regression:
         )
 
     def best_ratio(self) -> float:
-        """Where the parabola in ln ratio is lowest, inside the ratios that finished."""
-        slope, curvature = self.solution[-2:]
+        """Lowest upper bound of the parabola in ln ratio, inside the ratios that finished."""
         ratios = self._design[:, -2]
         tried = np.linspace(ratios.min(), ratios.max(), 101)
-        return float(np.exp(self._centre + tried[(slope * tried + curvature * tried**2).argmin()]))
+        powers = np.stack([tried, tried**2])
+        doubt = np.sqrt(np.einsum("kn,kl,ln->n", powers, self.covariance[-2:, -2:], powers))
+        bound = self.solution[-2:] @ powers + 2 * doubt
+        return float(np.exp(self._centre + tried[bound.argmin()]))
 
     def _believed(self, shape: ShapeLoss) -> float:
         """The shape's loss without the share of its surprise that is noise."""

@@ -86,9 +86,9 @@ def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
 
 def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
     world = World(curve=flat)
-    runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.75, (1.5, 2, 1.0): 1.72}, Stage.EXPLORE)
+    runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.63, (1.5, 2, 1.0): 1.64}, Stage.EXPLORE)
     (own,) = gather(runs).depths
-    assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.69"
+    assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.623"
     assert own.shape == world.shape(3, 4)
 
 
