@@ -62,19 +62,22 @@ class FairHalving:
         share = math.log(depth / low) / math.log(high / low)
         return min(int(share * self.config.bands), self.config.bands - 1)
 
+    def entry(self, trial: str, depth: int, value: float, foreseen: float | None) -> RungEntry:
+        """A trial as it is compared; where no loss is foreseen, the present one stands for it."""
+        gain = value - foreseen if foreseen is not None else 0.0
+        wary, hopeful = (value - believed * gain for believed in self.config.foresight)
+        return RungEntry(trial, self.band(depth), wary, hopeful)
+
     def judge(
         self, trial: str, depth: int, tokens: int, value: float, foreseen: float | None = None
     ) -> bool:
         """Record a trial at a rung; True when it goes on.
 
         A trial that comes by again after a restart is not recorded twice. It goes on when fewer
-        than one in `eta` of those here beat it, or when none of its band does. Where no loss is
-        foreseen, the present one stands for it.
+        than one in `eta` of those here beat it, or when none of its band does.
         """
         assert math.isfinite(value), "a diverged trial ends itself before it comes to a rung"
-        gain = value - foreseen if foreseen is not None else 0.0
-        wary, hopeful = (value - believed * gain for believed in self.config.foresight)
-        entry = RungEntry(trial, self.band(depth), wary, hopeful)
+        entry = self.entry(trial, depth, value, foreseen)
         entries = self.rungs.setdefault(tokens, [])
         if all(known.trial != trial for known in entries):
             entries.append(entry)

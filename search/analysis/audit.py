@@ -5,7 +5,7 @@ can show it. The exempt ones, drawn at random and never stopped (`may_stop` fals
 the rule is asked about them again, and those that it would have stopped tell what it cost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
@@ -17,7 +17,7 @@ from search.analysis.verdict import PLATEAU_WIDTH
 from search.config import StoppingConfig
 from search.records import Outcome, Stage, TrialRecord
 from search.scheduler import FairHalving
-from search.stopping import keeps
+from search.stopping import keeps, views
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
@@ -39,7 +39,11 @@ class RungAudit:
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
     agreement: float | None
-    """Kendall's tau-b between values at the rung and final losses; None with too few trials."""
+    """Kendall's tau-b between the order at the rung and the final one; None with too few trials.
+
+    The rule stops a trial that is behind by its loss there and by the loss foreseen from it, so
+    this and the lean are of whichever of the two orders is nearer to the end.
+    """
     depth_lean: float | None
     """Rank correlation of depth with the places gained from here to the end.
 
@@ -152,7 +156,7 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
 def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
-    here = np.array([record.rungs[rung] for record in done])
+    orders = np.array([views(rule, record, rung) for record in done]).reshape(-1, 2).T
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
@@ -165,9 +169,11 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> Rung
         rung=rung,
         horizon=records[0].spec.horizon_tokens,
         finished=len(done),
-        agreement=kendall_tau(here, end) if enough else None,
-        depth_lean=spearman_rho(depths, places(here) - places(end)) if enough else None,
-        place_of_best=int(places(here)[end.argmin()]) if done else None,
+        agreement=_best(kendall_tau(here, end) for here in orders) if enough else None,
+        depth_lean=_least(spearman_rho(depths, places(here) - places(end)) for here in orders)
+        if enough
+        else None,
+        place_of_best=int(min(places(here)[end.argmin()] for here in orders)) if done else None,
         exempt=len(exempt),
         spared=len(spared),
         spread=float(end.std(ddof=1)) if len(done) > 1 else 0.0,
@@ -177,6 +183,14 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> Rung
         stopped_depths=tuple(sorted(set(stopped))),
         cut_depths=_cut_depths(rung, records),
     )
+
+
+def _best(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _least(leans: Iterable[float | None]) -> float:
+    return min((lean or 0.0 for lean in leans), key=abs)  # None where no trial gained a place
 
 
 def _turned_away(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> set[str]:

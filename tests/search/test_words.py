@@ -105,7 +105,7 @@ def test_noise_from_few_repeats_is_said_to_be_assumed(study: list[TrialRecord]) 
 
     [optimum] = find_optima(once, seed=0)
 
-    said = "how far seeds differ; no repeated trial measured it, and 0.0040 nats are assumed."
+    said = "how far seeds differ; no repeated trial measured it, and 0.0100 nats are assumed."
     assert any(said in limit for limit in limits_of(optimum, once))
     assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
 

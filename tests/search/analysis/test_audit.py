@@ -12,6 +12,8 @@ from search.config import StoppingConfig
 from search.records import Stage, TrialRecord
 from tests.search.simulated import World, confirm, cut, explore, symmetric
 
+PLAIN = StoppingConfig(foresight=(0.0, 0.0))
+"""Judges by the loss at the rung alone."""
 DEPTHS = (1, 2, 3, 4, 6, 8)
 ONE_BAND = StoppingConfig(bands=1)
 
@@ -67,7 +69,7 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
     for own in audit_stopping(finished_trials(slow_start=0.0)):
         assert own.trusted
         assert own.agreement == pytest.approx(1)
-        assert own.depth_lean is None
+        assert own.depth_lean == 0
         assert own.place_of_best == 1
         assert not own.failed
         assert "agreed with the end" in own.sentence
@@ -75,7 +77,7 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
 
 
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
-    early, late = audit_stopping(with_one_stopped(finished_trials(slow_start=0.2)))
+    early, late = audit_stopping(with_one_stopped(finished_trials(slow_start=0.2)), PLAIN)
     assert early.rung < late.rung
     assert early.failed
     assert early.depth_lean is not None
@@ -90,8 +92,16 @@ def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
     assert late.agreement > early.agreement
 
 
+def test_a_rung_that_foresees_how_slow_models_end_does_not_lean() -> None:
+    records = with_one_stopped(finished_trials(slow_start=0.2))
+    assert audit_stopping(records, PLAIN)[0].failed
+    early = audit_stopping(records)[0]
+    assert early.trusted
+    assert early.place_of_best == 1
+
+
 def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
-    early, late = audit_stopping(finished_trials(slow_start=0.2))
+    early, late = audit_stopping(finished_trials(slow_start=0.2), PLAIN)
     assert early.trusted is False
     assert not early.failed
     assert not late.failed
@@ -101,7 +111,7 @@ def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
 
 def test_fast_deep_models_lean_the_other_way() -> None:
     world = World(curve=symmetric(2, 0.1), noise=0.001, slow_start=-0.12)
-    early, _ = audit_stopping(confirm(world, DEPTHS, np.random.default_rng(0)))
+    early, _ = audit_stopping(confirm(world, DEPTHS, np.random.default_rng(0)), PLAIN)
     assert early.trusted is False
     assert "shallow trials stood worse than they ended" in early.sentence
 
@@ -114,7 +124,7 @@ def shuffled(noise: float) -> RungAudit:
         replace(run, rungs={5_000_000: float(generator.normal())})
         for run in confirm(world, (2, 3, 4, 6), generator, seeds=3, rates=(1.0,))
     ]
-    (own,) = audit_stopping(records)
+    (own,) = audit_stopping(records, PLAIN)
     return own
 
 
@@ -149,7 +159,7 @@ def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
     records = with_one_stopped(at_the_rate)
-    own = audit_stopping([*records[:number], records[-1]])[0]
+    own = audit_stopping([*records[:number], records[-1]], PLAIN)[0]
     assert own.finished == number
     assert own.trusted is own.agreement is own.depth_lean is None
     assert not own.failed
@@ -262,7 +272,7 @@ def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
 
 def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
     def rungs(*failed: bool) -> list[RungAudit]:
-        (own, *_) = audit_stopping(with_one_stopped(finished_trials(slow_start=0.2)))
+        (own, *_) = audit_stopping(with_one_stopped(finished_trials(slow_start=0.2)), PLAIN)
         tokens = range(100, 100 * len(failed) + 100, 100)
         last = max(t for t, f in zip(tokens, failed, strict=True) if f)
         later = min((t for t in tokens if t > last), default=None)
