@@ -12,7 +12,7 @@ from math import log, sqrt
 import numpy as np
 
 from search.analysis.evidence import seed_noise
-from search.analysis.ranks import kendall_tau, places, spearman_rho
+from search.analysis.ranks import order_kept, places, spearman_rho
 from search.analysis.verdict import PLATEAU_WIDTH
 from search.config import StoppingConfig
 from search.records import Outcome, Stage, TrialRecord
@@ -21,8 +21,10 @@ from search.stopping import keeps, views
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
+FEWEST_PAIRS = 15
+"""As many as six trials make."""
 WEAK_AGREEMENT = 0.4
-"""Kendall's tau below which at least 3 pairs in 10 are in the wrong order at the rung."""
+"""Agreement below which at least 3 pairs in 10 are in the wrong order at the rung."""
 CHANCE = 1.96
 """Standard errors up to which a lean, or a regret, is put down to chance."""
 DEFAULT_RULE = StoppingConfig()
@@ -39,11 +41,14 @@ class RungAudit:
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
     agreement: float | None
-    """Kendall's tau-b between the order at the rung and the final one; None with too few trials.
+    """Kendall's tau between the order at the rung and the final one; None with too few pairs.
 
-    The rule stops a trial that is behind by its loss there and by the loss foreseen from it, so
-    this and the lean are of whichever of the two orders is nearer to the end.
+    Over the pairs that end further apart than seeds explain (Bohdal et al. 2023 call such ranks
+    soft). The rule stops a trial that is behind by its loss there and by the loss foreseen from it,
+    so this and the lean are of whichever of the two orders is nearer to the end.
     """
+    pairs: int
+    """How many pairs these are."""
     depth_lean: float | None
     """Rank correlation of depth with the places gained from here to the end.
 
@@ -60,10 +65,8 @@ class RungAudit:
 
     0 when it ended behind; None when there is nothing to compare.
     """
-    spread: float
-    """Standard deviation of the final losses, nats."""
     noise: float
-    """The same between seeds of a shape."""
+    """Standard deviation between seeds of a shape, nats."""
     stopped: int
     """Trials stopped here."""
     stopped_depths: tuple[int, ...]
@@ -81,23 +84,14 @@ class RungAudit:
     @property
     def regrets(self) -> bool:
         """A stopped trial would have won, by more than seeds and a plateau explain."""
-        chance = CHANCE * sqrt(2) * self.noise  # between two single losses
-        return self.regret is not None and self.regret > max(PLATEAU_WIDTH, chance)
-
-    @property
-    def blurred(self) -> bool:
-        """Seeds explain half of how the final losses differ, so that their order is mostly luck."""
-        return self.spread**2 < 2 * self.noise**2
+        return self.regret is not None and self.regret > max(PLATEAU_WIDTH, _apart(self.noise))
 
     @property
     def trusted(self) -> bool | None:
         """None when that can't be told."""
-        if self.regrets:
+        if self.regrets or self.leans:
             return False
-        if self.agreement is None:
-            return None
-        weak = self.agreement < WEAK_AGREEMENT
-        return None if weak and self.blurred and not self.leans else not (weak or self.leans)
+        return None if self.agreement is None else self.agreement >= WEAK_AGREEMENT
 
     @property
     def failed(self) -> bool:
@@ -160,6 +154,9 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> Rung
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
+    noise = seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0]
+    kept = [order_kept(here, end, apart=_apart(noise)) for here in orders]
+    pairs = kept[0][1]
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     exempt = [record for record in explored if not record.spec.may_stop]
     turned_away = _turned_away(rung, records, rule)
@@ -169,20 +166,25 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> Rung
         rung=rung,
         horizon=records[0].spec.horizon_tokens,
         finished=len(done),
-        agreement=_best(kendall_tau(here, end) for here in orders) if enough else None,
+        agreement=_best(agreed for agreed, _ in kept) if enough and pairs >= FEWEST_PAIRS else None,
+        pairs=pairs,
         depth_lean=_least(spearman_rho(depths, places(here) - places(end)) for here in orders)
         if enough
         else None,
         place_of_best=int(min(places(here)[end.argmin()] for here in orders)) if done else None,
         exempt=len(exempt),
         spared=len(spared),
-        spread=float(end.std(ddof=1)) if len(done) > 1 else 0.0,
         regret=_regret(spared, [record for record in explored if record not in spared]),
-        noise=seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0],
+        noise=noise,
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
         cut_depths=_cut_depths(rung, records),
     )
+
+
+def _apart(noise: float) -> float:
+    """Nats by which two single losses may differ by chance."""
+    return CHANCE * sqrt(2) * noise
 
 
 def _best(values: Iterable[float | None]) -> float | None:
@@ -217,20 +219,24 @@ def _cut_depths(rung: int, records: Sequence[TrialRecord]) -> tuple[int, ...]:
 
 
 def _order_words(audit: RungAudit) -> str:
-    if audit.agreement is None:
-        few = {0: "no trial that finished", 1: "1 trial that finished"}
-        number = few.get(audit.finished, f"{audit.finished} trials that finished")
-        return f"{number} can be compared with the end, too few to tell whether stopping is fair"
-    rounded = round(audit.agreement, 2) + 0.0  # so that there is no -0.00
-    tau = f"(tau {rounded:.2f} over {audit.finished} trials)"
     if audit.leans and audit.depth_lean is not None:
         slow = "deep" if audit.depth_lean > 0 else "shallow"
         return (
             f"{slow} trials stood worse than they ended (rank correlation {audit.depth_lean:+.2f})"
         )
+    if audit.finished < FEWEST_TRIALS:
+        few = {0: "no trial that finished", 1: "1 trial that finished"}
+        number = few.get(audit.finished, f"{audit.finished} trials that finished")
+        return f"{number} can be compared with the end, too few to tell whether stopping is fair"
+    if audit.agreement is None:
+        return (
+            f"only {audit.pairs} pairs of trials end further apart than seeds explain, too few to "
+            "tell whether stopping is fair"
+        )
+    rounded = round(audit.agreement, 2) + 0.0  # so that there is no -0.00
+    tau = f"(tau {rounded:.2f} over {audit.pairs} pairs of trials)"
     if audit.agreement < WEAK_AGREEMENT:
-        luck = f", which is mostly luck: seeds alone differ by {audit.noise:.4f} nats"
-        return f"the order agreed little with the end {tau}{luck if audit.blurred else ''}"
+        return f"the order agreed little with the end {tau}"
     return f"the order agreed with the end {tau} and did not lean on depth"
 
 
@@ -254,10 +260,9 @@ def _regret_words(audit: RungAudit) -> str:
 
 def _so(audit: RungAudit) -> str:
     """What follows for the reader."""
-    if audit.agreement is None and not audit.regrets:
-        return "raise `stopping.always_finish`" if audit.stopped else ""
     if audit.trusted is not False:
-        return ""
+        few = audit.finished < FEWEST_TRIALS and audit.stopped
+        return "raise `stopping.always_finish`" if few else ""
     if not audit.stopped:
         return "no trial was stopped here"
     remedy = f"set {audit.remedy}, or go on with `fathom run --extend`"

@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def kendall_tau(x: Array, y: Array) -> float | None:
-    """Kendall's tau-b; None when one side is all ties."""
+def order_kept(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
+    """Of the pairs whose `y` are further apart than that: how much better than chance `x` orders
+    them, from -1 to 1, and how many they are. With all pairs and no ties it is Kendall's tau.
+    """
     upper = np.triu_indices(len(x), 1)
-    in_x = np.sign(x[:, None] - x)[upper]
-    in_y = np.sign(y[:, None] - y)[upper]
-    norm = sqrt(float((in_x @ in_x) * (in_y @ in_y)))
-    return float(in_x @ in_y) / norm if norm else None
+    in_x, in_y = (x[:, None] - x)[upper], (y[:, None] - y)[upper]
+    told = np.abs(in_y) > apart
+    agreed = np.sign(in_x[told]) * np.sign(in_y[told])
+    return (float(agreed.mean()) if len(agreed) else None), len(agreed)
 
 
 def spearman_rho(x: Array, y: Array) -> float | None:

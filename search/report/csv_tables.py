@@ -148,10 +148,14 @@ def _fits(optimum: Optimum) -> list[Row]:
 
 
 def _rung(budget: int, audit: RungAudit) -> Row:
-    names = ("rung", "finished", "agreement", "depth_lean", "place_of_best", "stopped")
+    names = ("finished", "pairs", "agreement", "depth_lean", "place_of_best", "stopped")
     return {
         "budget": budget,
-        **{name: getattr(audit, name) for name in names},
+        "rung": audit.rung,
+        **{name: getattr(audit, name) for name in (*names, "exempt", "spared")},
+        "regret_nats": audit.regret,
+        "noise_nats": audit.noise,
+        "trusted": audit.trusted,
         "stopped_depths": " ".join(map(str, audit.stopped_depths)),
         "cut_depths": " ".join(map(str, audit.cut_depths)),
         "sentence": audit.sentence,

@@ -115,7 +115,9 @@ def _unaudited(records: Sequence[TrialRecord], audits: Sequence[RungAudit]) -> s
     stopped = any(record.outcome is Outcome.STOPPED for record in records)
     if not stopped or any(audit.agreement is not None for audit in audits):
         return ""
-    return "that stopping early was fair; too few trials finished to compare a rung with the end."
+    return (
+        "that stopping early was fair; too few trials end far enough apart to compare a rung with."
+    )
 
 
 def _law_limits(optima: Sequence[Optimum], laws: Sequence[Law]) -> list[str]:

@@ -169,18 +169,20 @@ def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
 def _audit(rungs: Sequence[RungAudit]) -> str:
     if not rungs:
         return "<p>No trial reached a rung, so there is nothing to audit.</p>"
-    heads = ["rung (tokens)", "finished", "agreement", "lean", "place of the best", "stopped"]
-    heads += ["never stopped", "of these spared", "regret (nats)", "depths cut off"]
+    heads = ["rung (tokens)", "finished", "pairs", "agreement", "lean", "place of the best"]
+    heads += ["stopped", "never stopped", "of these spared", "regret (nats)", "depths cut off"]
     sentences = "".join(f"<li>{prose(rung.sentence)}</li>" for rung in rungs)
     table = html_table(heads, [_audit_row(rung) for rung in rungs])
     return (
         f"<ul>{sentences}</ul><details><summary>Figures of the audit</summary>{table}"
         '<p class="note">'
-        "Agreement is Kendall's tau between the order at the rung and the order at the end; lean is"
-        " the rank correlation of depth with the places that a trial gains from rung to end, so"
-        " above 0 deep trials are judged too harshly. Spared are those of the trials that are never"
-        " stopped that the rule would have stopped; regret is by how much the best of them ended"
-        " ahead of the best explored trial that went on.</p></details>"
+        "Agreement is Kendall's tau between the order at the rung and the order at the end,"
+        " over the pairs of trials that end further apart than seeds explain; lean is the rank"
+        " correlation of depth with the places that a trial gains from rung to end, so above 0"
+        " deep trials are judged too harshly. Both are of the order by the loss at the rung or"
+        " by the one foreseen there, whichever is nearer to the end. Spared are those of the"
+        " trials that are never stopped that the rule would have stopped; regret is by how"
+        " much the best of them ended ahead of the best explored trial that went on.</p></details>"
     )
 
 
@@ -188,6 +190,7 @@ def _audit_row(rung: RungAudit) -> list[str]:
     return [
         format_count(rung.rung),
         str(rung.finished),
+        str(rung.pairs),
         MISSING if rung.agreement is None else f"{rung.agreement:.2f}",
         MISSING if rung.depth_lean is None else f"{rung.depth_lean:+.2f}",
         MISSING if rung.place_of_best is None else str(rung.place_of_best),

@@ -380,7 +380,7 @@ def test_a_stopped_trial_that_is_taken_up_again_goes_on_in_its_run(place: Place)
 def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
     fair = RungAudit(
         rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_lean=0.1, place_of_best=1,
-        exempt=2, spared=1, regret=0.0, spread=0.1, noise=0.004, stopped=3, stopped_depths=(2,),
+        pairs=20, exempt=2, spared=1, regret=0.0, noise=0.004, stopped=3, stopped_depths=(2,),
         cut_depths=(), later=5000,
     )  # fmt: skip
     failed = replace(fair, agreement=0.1, regret=None, later=None)
