@@ -21,6 +21,8 @@ from search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
+PLATEAU_ERRORS = 1.28
+"""The same as measured: so many standard errors are exceeded with that probability."""
 CERTAIN = 0.998
 """Probability of being worse from which on the interval leaves a depth out. More than for the
 optimum itself, since a wrong exclusion costs coverage."""
@@ -111,10 +113,11 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     depth = decide(points, curves)
-    certain = float(stdtrit(freedom, CERTAIN))
-    location = _locate(curves, depth, drawn, certain) if curves and drawn and depth else None
     best = _nearest(evidence, depth) if depth else None
     plateau = _plateau(points, drawn, depth) if depth else ()
+    location = None
+    if curves and drawn and depth:
+        location = _locate(curves, depth, drawn, plateau, float(stdtrit(freedom, CERTAIN)))
     verdict, reason = judge(records, evidence, location, plateau)
     return Optimum(
         budget=spec.budget,
@@ -178,7 +181,9 @@ def _possible(points: Points, errors: float) -> tuple[int, int]:
     return below, above
 
 
-def _locate(curves: Fit, depth: int, drawn: Draws, certain: float) -> Location:
+def _locate(
+    curves: Fit, depth: int, drawn: Draws, plateau: Sequence[int], certain: float
+) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
     points = curves.points
     shallowest, deepest = _possible(points, certain)
@@ -191,6 +196,7 @@ def _locate(curves: Fit, depth: int, drawn: Draws, certain: float) -> Location:
         min(max(quantile, inner[0]), inner[1])
         for quantile in np.quantile(drawn.optima, [0.025, 0.975]).tolist()
     )
+    within = np.array(plateau) - points.depths[0]
     shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
     return Location(
         depth=depth,
@@ -199,7 +205,7 @@ def _locate(curves: Fit, depth: int, drawn: Draws, certain: float) -> Location:
         vertex_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
-        difference=float(np.quantile(drawn.heights.max(axis=1), 0.95)),
+        difference=float(np.quantile(drawn.heights[:, within].max(axis=1), 0.95)),
     )
 
 
@@ -214,7 +220,7 @@ def _plateau(points: Points, drawn: Draws | None, depth: int) -> tuple[int, ...]
         return (depth,)
     close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
     whole = range(int(points.depths[0]), int(points.depths[-1]) + 1)
-    shallowest, deepest = _possible(_lowered(points), CLEAR)
+    shallowest, deepest = _possible(_lowered(points), PLATEAU_ERRORS)
     first = last = depth
     while first - 1 in whole and close[first - 1 - whole[0]] and first - 1 >= shallowest:
         first -= 1

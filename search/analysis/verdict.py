@@ -48,7 +48,7 @@ class Location:
     """Share of the draws that are lowest at the shallow end of the tested range."""
     deep_share: float
     difference: float
-    """Nats by which the worst depth of the range may be worse than the best (95 %)."""
+    """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
 
 
 def judge(
@@ -99,8 +99,8 @@ def _flat_or_noisy(
     if location.difference > HIDDEN:
         return Verdict.INSUFFICIENT, _more_seeds(evidence)
     return Verdict.PLATEAU, (
-        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and no "
-        f"tested depth is worse than the best by more than {location.difference:.3f} (95 %); "
+        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and "
+        f"none of them is worse than the best by more than {location.difference:.3f} (95 %); "
         f"the shallowest, {plateau[0]}, is the cheapest to serve"
     )
 
