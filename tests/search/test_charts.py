@@ -157,7 +157,7 @@ def test_best_depths_stand_where_the_curves_are_lowest_beside_what_others_found(
     sure = marks[f"95 % of the {laws[0].name} law"]
     assert isinstance(sure, Band)
     middle = min(range(len(sure.x)), key=lambda i: abs(sure.x[i] - BUDGETS[1]))
-    assert sure.high[middle] / sure.low[middle] < 1.3, "three budgets make a band of use"
+    assert sure.high[middle] / sure.low[middle] < 1.5, "three budgets make a band of use"
     ends = {mark.dash for mark in chart.marks if isinstance(mark, Line) and "power" in mark.name}
     assert ends == {True, False}, "dashed where it is extrapolated"
 
