@@ -21,8 +21,6 @@ from search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
-PLATEAU_ERRORS = 1.28
-"""The same as measured: so many standard errors are exceeded with that probability."""
 CERTAIN = 0.998
 """Probability of being worse from which on the interval leaves a depth out. More than for the
 optimum itself, since a wrong exclusion costs coverage."""
@@ -112,12 +110,13 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     if curves:
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
-    depth = decide(points, curves)
+    certain = float(stdtrit(freedom, CERTAIN))
+    depth = decide(points, curves, certain)
     best = _nearest(evidence, depth) if depth else None
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
     if curves and drawn and depth:
-        location = _locate(curves, depth, drawn, plateau, float(stdtrit(freedom, CERTAIN)))
+        location = _locate(curves, depth, drawn, plateau, certain)
     verdict, reason = judge(records, evidence, location, plateau)
     return Optimum(
         budget=spec.budget,
@@ -152,11 +151,11 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     )
 
 
-def decide(points: Points, curves: Fit | None) -> int | None:
+def decide(points: Points, curves: Fit | None, certain: float) -> int | None:
     """The depth where the curves are lowest, unless the losses contradict it; None without any.
 
-    It may not lie at or beyond a tested depth that is clearly worse than the best tested one; then,
-    and where there is no curve, the best tested depth stands.
+    It may not lie at or beyond a tested depth that is worse than the best tested one by so many
+    standard errors; then, and where there is no curve, the best tested depth stands.
     """
     if not len(points.depths):
         return None
@@ -164,7 +163,7 @@ def decide(points: Points, curves: Fit | None) -> int | None:
     if curves is None:
         return best
     turn = whole_depth(curves.optimum)
-    shallowest, deepest = _possible(points, CLEAR)
+    shallowest, deepest = _possible(points, certain)
     return turn if shallowest <= turn <= deepest else best
 
 
@@ -220,7 +219,7 @@ def _plateau(points: Points, drawn: Draws | None, depth: int) -> tuple[int, ...]
         return (depth,)
     close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
     whole = range(int(points.depths[0]), int(points.depths[-1]) + 1)
-    shallowest, deepest = _possible(_lowered(points), PLATEAU_ERRORS)
+    shallowest, deepest = _possible(_lowered(points), CLEAR)
     first = last = depth
     while first - 1 in whole and close[first - 1 - whole[0]] and first - 1 >= shallowest:
         first -= 1
