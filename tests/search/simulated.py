@@ -10,28 +10,8 @@ from math import exp, log
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.planted import (
-    Curve,
-    World,
-    asymmetric,
-    deeper_is_better,
-    finished,
-    flat,
-    shallower_is_better,
-    symmetric,
-)
+from benchmarks.planted import World, asymmetric
 from search.records import Outcome, Stage, TrialRecord
-
-__all__ = [
-    "Curve",
-    "World",
-    "asymmetric",
-    "deeper_is_better",
-    "finished",
-    "flat",
-    "shallower_is_better",
-    "symmetric",
-]
 
 
 def cut(record: TrialRecord, rung: int, outcome: Outcome = Outcome.STOPPED) -> TrialRecord:

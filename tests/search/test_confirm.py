@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.planted import World, finished, flat
 from models.shape import Count, Shape
 from search.config import ConfirmConfig
 from search.confirm import (
@@ -19,7 +20,6 @@ from search.confirm import (
 from search.records import Outcome, Stage, TrialRecord
 from search.space import nearest_shape
 from tests.search.dry_run import Simulation, conductor, study
-from tests.search.simulated import World, finished, flat
 
 Explored = tuple[tuple[Shape, ...], list[TrialRecord]]
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.planted import World, symmetric
 from search.analysis.audit import RungAudit, audit_stopping, later_first_rung
 from search.analysis.ranks import order_kept, places, spearman_rho
 from search.config import StoppingConfig
 from search.records import Stage, TrialRecord
-from tests.search.simulated import World, confirm, cut, explore, symmetric
+from tests.search.simulated import confirm, cut, explore
 
 PLAIN = StoppingConfig(foresight=(0.0, 0.0))
 """Judges by the loss at the rung alone."""

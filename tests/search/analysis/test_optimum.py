@@ -5,23 +5,20 @@ from math import log
 import numpy as np
 import pytest
 
+from benchmarks.planted import (
+    Curve,
+    World,
+    asymmetric,
+    deeper_is_better,
+    flat,
+    shallower_is_better,
+    symmetric,
+)
 from search.analysis.evidence import NOISE_FLOOR
 from search.analysis.optimum import Optimum, find_optima, find_optimum
 from search.analysis.verdict import Verdict
 from search.records import Outcome
-from tests.search.simulated import (
-    Curve,
-    World,
-    asymmetric,
-    confirm,
-    cut,
-    deeper_is_better,
-    flat,
-    planted_depth,
-    shallower_is_better,
-    simulated_study,
-    symmetric,
-)
+from tests.search.simulated import confirm, cut, planted_depth, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
 
