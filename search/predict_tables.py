@@ -71,8 +71,8 @@ def _reshaped_table(rows: Sequence[Reshaped]) -> Table:
 
 def _foretold_table(rows: Sequence[Reshaped | Foretold]) -> Table:
     law = next((row.prediction.law for row in rows if row.prediction), "")
-    heads = ("budget", "measured", "95 %", "verdict", f"by {law} law", "95 % of it", "d_model")
-    table = empty_table("Budgets of the run", heads)
+    heads = ("budget", "measured", "95 %", "verdict", "by law", "95 %", "d_model")
+    table = empty_table(f"Budgets of the run, and its {law} law", heads)
     for row in rows:
         if isinstance(row, Foretold):
             table.add_row(*_foretold_cells(row))

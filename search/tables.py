@@ -160,7 +160,8 @@ def _optimum_row(optimum: Optimum) -> list[str]:
         format_count(optimum.budget),
         _rounded(optimum.tokens),
         str(optimum.optimal_depth or "-"),
-        interval(optimum) or "-",
+        # Shorter than in the report, to leave room for the plateau in 80 columns.
+        interval(optimum).replace(" or deeper", "+") or "-",
         ranges(optimum.plateau) or "-",
         str(shape.d_model) if shape else "-",
         f"{shape.ff_ratio:.2f}" if shape else "-",
