@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from models.shape import Shape
 from search.analysis.optimum import DepthLoss, Optimum, find_optimum
-from search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from search.analysis.verdict import Verdict, telling_seeds
 from search.config import ConfirmConfig
 from search.records import Outcome, Stage, TrialRecord
 from search.space import nearest_shape
@@ -75,8 +75,8 @@ def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple
 
 
 def enough_seeds(noise: float, config: ConfirmConfig) -> int:
-    """Seeds after which two standard errors of a depth are as wide as a plateau."""
-    return min(config.seeds, max(FIRST_SEEDS, math.ceil((2 * noise / PLATEAU_WIDTH) ** 2)))
+    """As many as tell depths apart by the width of a plateau, within what the study allows."""
+    return min(config.seeds, max(FIRST_SEEDS, telling_seeds(noise)))
 
 
 def leading_shapes(

@@ -105,9 +105,13 @@ def _flat_or_noisy(
     )
 
 
+def telling_seeds(noise: float) -> int:
+    """Seeds after which two standard errors of a depth are as wide as a plateau."""
+    return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
+
+
 def _more_seeds(evidence: Evidence) -> str:
-    """Enough seeds that two standard errors of a depth are as wide as a plateau."""
-    seeds = max(3, ceil((2 * evidence.noise / PLATEAU_WIDTH) ** 2))
+    seeds = max(3, telling_seeds(evidence.noise))
     remedy = (
         f"set `confirm.seeds: {seeds}`"
         if seeds <= MOST_SEEDS
