@@ -14,9 +14,8 @@ import numpy as np
 
 from benchmarks.tables import Run, read_runs
 from models.shape import Shape
-from search.analysis.curve import draw, fit
+from search.analysis.curve import draw, fit, points_of
 from search.analysis.evidence import KNOWN_NOISE, ShapeLoss, weigh
-from search.analysis.optimum import points_of
 from search.budget import format_count
 from search.records import Stage
 

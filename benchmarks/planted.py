@@ -71,6 +71,8 @@ class World:
     """Multiple of the study's rate that suits a depth best."""
     slow_start: float = 0.02
     """How much longer deep models lag behind, for each unit of ln depth: curves cross."""
+    fall: float = 0.5
+    """Losses fall like tokens to this power, with a minus."""
     horizon: int = 20_000_000
     spikes: float = 0.0
     """Chance of an evaluation before the end to come out 0.1 nats too high."""
@@ -113,7 +115,7 @@ class World:
         )
 
     def lag(self, depth: int) -> float:
-        """How far a curve is above its end, in units of (tokens / horizon)^-0.5 - 1."""
+        """How far a curve is above its end, in units of (tokens / horizon)^-fall - 1."""
         return 0.3 + self.slow_start * log(depth)
 
     def losses(
@@ -122,7 +124,7 @@ class World:
         """A trial's losses at these shares of the horizon; NaN from where it diverges."""
         final = self.expected_loss(shape, rate_scale) + self.noise * generator.normal()
         lag = self.lag(shape.depth)
-        found = [final + lag * (share**-0.5 - 1) for share in shares]
+        found = [final + lag * (share**-self.fall - 1) for share in shares]
         for index, share in enumerate(shares):
             if share < 1 and generator.random() < self.spikes:
                 found[index] += 0.1

@@ -1,199 +1,240 @@
-"""A class of learning curves as a study: trials arrive, come to rungs, are stopped or go on.
+"""Tokens to the answer: whole searches through known learning curves, ours and others'.
 
-The arrival model, in full: every run of the class is a trial; they start in a random order, `slots`
-at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
-(seconds_per_step), so trials reach rungs at different times and in another order than they started
-in. A rung judges a trial when it gets there, on what has been reported by then. A stopped trial is
-gone for good.
+python -m benchmarks.replay --table TABLE.csv
+python -m benchmarks.replay --table TABLE.csv --count non_embedding --rivals ladder,ray
+python -m benchmarks.replay --synthetic --repetitions 200 --figure replay.png
+
+TABLE.csv has a row for each evaluation; benchmarks/tables.py names its columns. Each class of its
+sizes is a budget. Rivals are matched by any part of their names; `--rivals none` runs ours alone.
 """
 
-import heapq
+import argparse
+import logging
 import math
-import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol
+import multiprocessing
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.tables import SizeClass
-from search.config import StoppingConfig
-from search.scheduler import FairHalving, foresee
+from benchmarks.cluster import Moment, Searcher, run, tokens_until_right
+from benchmarks.coverage import one_hump
+from benchmarks.known import WIDTH, Known, known_budgets, planted_budget
+from benchmarks.ours import Ours
+from benchmarks.planted import Curve, asymmetric, symmetric
+from benchmarks.replay_report import Entry, Repetition, draw, markdown, points
+from benchmarks.searchers.field import contender, contenders
+from benchmarks.searchers.rival import Rival
+from benchmarks.tables import TableError, read_runs
+from models.shape import Count
+from search.config import ConfigError
 
-LAST_RUNG = 0.8
-"""Share of the horizon where a study's cool-down begins, after which it has no rung."""
-
-
-class Rule(Protocol):
-    """Judges a trial, by its row in the class, at a rung, by its evaluation."""
-
-    rungs: Sequence[int]
-
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """Whether the trial trains beyond the rung."""
-
-
-MakeRule = Callable[[], Rule]
-"""A fresh rule, which has seen nothing yet."""
+OURS = {"ours": ""}
+"""Names of our searches, and what their study files say besides the budget."""
+DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+RATIOS = (2.0, 4.0, 8.0)
+SEEDS = 2
+"""Of a planted table."""
+PLANTED = "planted worlds, another for each repetition"
 
 
 @dataclass(frozen=True, slots=True)
-class Survival:
-    """What a rule does to a class, over many orders of arrival."""
+class Job:
+    """One search."""
 
-    kept: float
-    """How often the best shape is trained to the end."""
-    tokens: float
-    """Share of the tokens of training everything."""
-    regret: float
-    """Final loss of the best shape that is kept, above the best there is; nats, mean."""
+    title: str
+    name: str
+    seed: int
 
 
-@dataclass(slots=True)
-class StockAsha:
-    """Ray's AsyncHyperBandScheduler with one bracket, on one evaluation's loss.
-
-    A trial goes on unless its loss is above the 1/eta quantile of those that came before it, which
-    `numpy.percentile` interpolates between neighbours.
-    """
-
-    some: SizeClass
-    eta: float
-    rungs: Sequence[int]
-    seen: dict[int, list[float]] = field(default_factory=dict)
-
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """Judge by those who came before, then record."""
-        loss = float(self.some.losses[trial, rung])
-        before = self.seen.setdefault(rung, [])
-        goes_on = not before or loss <= _quantile(before, 1 / self.eta)
-        before.append(loss)
-        return goes_on
-
-
-@dataclass(slots=True)
-class Ours:
-    """The rule of a real run, told what a real trial would tell it."""
-
-    stage: "Stage"
-    config: StoppingConfig
-    rungs: Sequence[int]
-    halving: FairHalving
-
-    def goes_on(self, trial: int, rung: int) -> bool:
-        """Ask the scheduler."""
-        value, foreseen = self.stage.report(trial, rung, self.config.median_of)
-        depth = self.stage.some.runs[trial].depth
-        tokens = int(self.stage.some.tokens[rung])
-        return self.halving.judge(str(trial), depth, tokens, value, foreseen)
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """A class of curves, and what its trials report at rungs, worked out once."""
+    """What is searched, and on how many workers; no budgets mean planted worlds."""
 
-    some: SizeClass
-    _reports: dict[tuple[int, int, int], tuple[float, float | None]] = field(default_factory=dict)
+    budgets: dict[str, Known]
+    workers: int
 
-    @cached_property
-    def paces(self) -> list[float]:
-        """Seconds that a trial takes for a token, up to a factor common to all."""
-        return [run.seconds_per_step for run in self.some.runs]
-
-    def report(self, trial: int, rung: int, median_of: int) -> tuple[float, float | None]:
-        """A trial's value at a rung, and the loss foreseen there."""
-        key = (trial, rung, median_of)
-        if key not in self._reports:
-            losses = self.some.losses[trial, : rung + 1]
-            curve = list(zip(self.some.tokens.tolist(), losses.tolist(), strict=False))
-            tokens, horizon = int(self.some.tokens[rung]), int(self.some.horizon)
-            foreseen = foresee(curve, tokens=tokens, horizon=horizon, median_of=median_of)
-            self._reports[key] = (float(np.median(losses[-median_of:])), foreseen)
-        return self._reports[key]
-
-    def ours(self, config: StoppingConfig) -> Rule:
-        """The rule of a real run on this class."""
-        depths = [run.depth for run in self.some.runs]
-        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
-        halving = FairHalving(config, (min(depths), max(depths)))
-        return Ours(self, config, rungs, halving)
-
-    def stock(self, grace: float, eta: float) -> Rule:
-        """Ray's rule on this class."""
-        return StockAsha(self.some, eta, rungs_of(self.some, grace, eta))
+    def known(self, job: Job) -> Known:
+        """The budget of a job."""
+        return self.budgets[job.title] if self.budgets else planted(job.seed)
 
 
-def rungs_of(some: SizeClass, first: float, factor: float, last: float = 1.0) -> tuple[int, ...]:
-    """Evaluations nearest to the rungs: `first` of the horizon, then each `factor` times later.
+def main() -> None:
+    """Print a table for each budget; a mistake is one line and exit status 2."""
+    arguments = _arguments()
+    _quietly()
+    try:
+        stage = Stage(_budgets(arguments), arguments.workers)
+        names, missing = _names(arguments.rivals)
+    except (TableError, ConfigError, OSError, UnicodeDecodeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    print("".join(f"{line}\n" for line in missing), end="", file=sys.stderr)
+    entries: dict[str, list[Entry]] = {}
+    for title in stage.budgets or [PLANTED]:
+        jobs = list(_jobs(title, names, arguments))
+        entries[title] = _entries(jobs, search_all(stage, jobs, arguments.processes))
+        words = describe(stage.budgets[title]) if stage.budgets else ""
+        print("\n".join(markdown(title, words, entries[title])), flush=True)
+    if arguments.figure:
+        draw(entries, arguments.figure)
 
-    None comes after the share `last`, nor at the end; the first is there all the same.
+
+def search_all(stage: Stage, jobs: Sequence[Job], processes: int) -> list[Repetition]:
+    """Every job, in several processes, with a line of progress."""
+    found = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, _quietly) as pool:
+        for one in pool.map(partial(search, stage), jobs, chunksize=4):
+            found.append(one)
+            if len(found) % max(1, len(jobs) // 100) == 0:
+                words = f"\r{len(found)} of {len(jobs)} searches"
+                print(words, end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return found
+
+
+def search(stage: Stage, job: Job) -> Repetition:
+    """One search and what it would have answered along the way."""
+    known = stage.known(job)
+    return play(known, searcher(known, job), stage.workers)
+
+
+def searcher(known: Known, job: Job) -> Searcher:
+    """Ours or a rival."""
+    if job.name in OURS:
+        return Ours(known, OURS[job.name], job.seed)
+    return Rival(known, contender(job.name), job.seed)
+
+
+def play(known: Known, player: Searcher, workers: int) -> Repetition:
+    """Run a search until it ends or has spent what the ladder costs."""
+    whole = known.ladder_tokens
+    moments = list(run(known, player, workers=workers, limit=whole))
+    worst = max(known.regret(depth) for depth in known.depths)
+    answers = [_answer_at(moments, point * whole) for point in points()]
+    return Repetition(
+        until=tokens_until_right(moments, known.plateau) / whole,
+        spent=moments[-1].tokens / whole if moments else 0.0,
+        right=tuple(answer in known.plateau for answer in answers),
+        regret=tuple(worst if depth is None else known.regret(depth) for depth in answers),
+    )
+
+
+def planted(seed: int) -> Known:
+    """A one-humped world: symmetric or steeper to one side; it falls fast or slowly, with noise,
+    crossings, spikes and divergence.
     """
-    shares = some.tokens / some.horizon
-    start = float(shares[np.abs(np.log(shares / first)).argmin()])
-    count = max(1, math.ceil(math.log(last / start) / math.log(factor)))
-    wanted = [start * factor**k for k in range(count)]
-    nearest = {int(np.abs(np.log(shares / share)).argmin()) for share in wanted}
-    return tuple(sorted(nearest - {len(shares) - 1}))
+    generator = np.random.default_rng([seed, 4])
+    sides = [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)][seed % 3]
+
+    def tilted(depth: float, curvature: float) -> Curve:
+        if sides == (1.0, 1.0):
+            return symmetric(depth, curvature)
+        return asymmetric(depth, *sides, 2 * curvature)
+
+    found = one_hump(tilted)(generator)
+    falling = replace(found.world, fall=generator.uniform(0.3, 0.8))
+    return planted_budget(falling, generator, depths=DEPTHS, ratios=RATIOS, seeds=SEEDS)
 
 
-def survival(stage: Stage, make: MakeRule, *, slots: int, orders: int, seed: int) -> Survival:
-    """Replay a rule over random orders of arrival."""
-    some, luck = stage.some, random.Random(seed)
-    final = some.final.tolist()
-    trials = list(range(len(some.runs)))
-    kept, tokens, regret = 0, 0.0, 0.0
-    for _ in range(orders):
-        luck.shuffle(trials)
-        finished, spent = replay(stage, make(), trials, slots)
-        best = min((final[trial] for trial in finished), default=math.inf)
-        kept += best == min(final)
-        tokens += spent
-        regret += best - min(final)
-    everything = orders * len(trials) * some.horizon
-    return Survival(kept / orders, tokens / everything, regret / orders)
+def describe(known: Known) -> str:
+    """What a table says of a budget."""
+    plateau, depths = (", ".join(map(str, some)) for some in (known.plateau, known.depths))
+    tokens = f"{known.seeds} seeds, {known.ladder_tokens:.3g} tokens in all"
+    return f"{tokens}; plateau: {plateau} of {depths}"
 
 
-def replay(
-    stage: Stage, rule: Rule, order: Sequence[int], slots: int
-) -> tuple[tuple[int, ...], float]:
-    """The trials that finish, and the tokens that all of them train."""
-    tokens, paces = stage.some.tokens, stage.paces
-    stations = [*rule.rungs, len(tokens) - 1]
-    waiting, finished, spent = iter(order), [], 0.0
-    due: list[tuple[float, int, int]] = []
-    for _ in range(slots):
-        _start(due, waiting, paces, float(tokens[stations[0]]), now=0.0)
-    while due:
-        now, trial, station = heapq.heappop(due)
-        at = float(tokens[stations[station]])
-        last = station == len(stations) - 1
-        if not last and rule.goes_on(trial, stations[station]):
-            later = now + (float(tokens[stations[station + 1]]) - at) * paces[trial]
-            heapq.heappush(due, (later, trial, station + 1))
-            continue
-        spent += at
-        finished += [trial] if last else []
-        _start(due, waiting, paces, float(tokens[stations[0]]), now)
-    return tuple(finished), spent
+def _answer_at(moments: Sequence[Moment], tokens: float) -> int | None:
+    """The last answer by then; a search that has ended keeps its own."""
+    return next((m.answer for m in reversed(moments) if m.tokens <= tokens * (1 + 1e-9)), None)
 
 
-def _start(
-    due: list[tuple[float, int, int]],
-    waiting: Iterator[int],
-    paces: Sequence[float],
-    first: float,
-    now: float,
-) -> None:
-    for trial in waiting:
-        heapq.heappush(due, (now + first * paces[trial], trial, 0))
-        return
+def _budgets(arguments: argparse.Namespace) -> dict[str, Known]:
+    if arguments.synthetic:
+        return {}
+    runs = read_runs(arguments.table)
+    found = known_budgets(runs, Count(arguments.count), arguments.width)
+    budgets = {known.title: known for known in found if len(known.depths) > 1}
+    if not budgets:
+        raise TableError(
+            f"{arguments.table} must have at least 3 shapes of 2 depths within "
+            f"{arguments.width:g} of a size, found none in {len(runs)} runs; raise --width"
+        )
+    return budgets
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    """As `numpy.percentile` does, in a fiftieth of the time on lists this short."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+def _names(asked: str) -> tuple[dict[str, float], list[str]]:
+    """Ours and the rivals asked for, each with its share of the repetitions; who is missing."""
+    ours = dict.fromkeys(OURS, 1.0)
+    if asked == "none":
+        return ours, []
+    found, missing = contenders()
+    parts = [part.strip().lower() for part in asked.split(",") if part.strip()]
+    for part in parts:
+        if not any(part in line.lower() for line in [*missing, *(one.name for one in found)]):
+            known = "; ".join(one.name for one in found)
+            raise ConfigError(f"--rivals must name some of these, got {part!r}: {known}")
+    some = {
+        one.name: one.share
+        for one in found
+        if not parts or any(part in one.name.lower() for part in parts)
+    }
+    return ours | some, missing
+
+
+def _jobs(title: str, names: dict[str, float], arguments: argparse.Namespace) -> Iterator[Job]:
+    """A round of all searchers for each repetition; the slow ones sit out the later ones."""
+    for repetition in range(arguments.repetitions):
+        for name, share in names.items():
+            if repetition < math.ceil(share * arguments.repetitions):
+                yield Job(title, name, arguments.seed + repetition)
+
+
+def _entries(jobs: Sequence[Job], found: Sequence[Repetition]) -> list[Entry]:
+    """Repetitions by searcher."""
+    grouped: dict[str, list[Repetition]] = {}
+    for job, one in zip(jobs, found, strict=True):
+        grouped.setdefault(job.name, []).append(one)
+    return [Entry(name, name in OURS, tuple(some)) for name, some in grouped.items()]
+
+
+def _quietly() -> None:
+    """What packages say while they search is not about the search."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.ERROR)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--table", type=Path, help="CSV of learning curves, or a run folder")
+    what.add_argument("--synthetic", action="store_true", help="planted worlds instead")
+    add("--count", choices=list(Count), default=Count.TOTAL, help="what a size counts")
+    add("--width", type=float, default=WIDTH, help="of a class of sizes, to either side")
+    add("--workers", type=_positive, default=4, help="trials at a time")
+    add("--repetitions", type=_positive, default=100, help="searches of each kind")
+    add("--rivals", default="", help="parts of names, with commas; all if not given, or none")
+    add("--processes", type=_positive, default=2)
+    add("--seed", type=int, default=0)
+    add("--figure", type=Path, help="draw right answers against tokens here, PNG or SVG")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

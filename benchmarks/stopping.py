@@ -6,7 +6,7 @@ python -m benchmarks.stopping TABLE.csv --class 100M --width 0.1 --figure stoppi
 TABLE.csv has a row for each evaluation; benchmarks/tables.py names its columns, and reads the run
 folder of a study as well. Every class of
 sizes is replayed with the losses as they are and, where sizes differ, as if all had the median
-size. benchmarks/replay.py says in what order trials arrive.
+size. benchmarks/arrivals.py says in what order trials arrive.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks.replay import MakeRule, Stage, Survival, survival
+from benchmarks.arrivals import MakeRule, Races, Survival, survival
 from benchmarks.tables import (
     Run,
     SizeClass,
@@ -40,15 +40,13 @@ GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""
 STOCK_ETAS = (2.0, 3.0, 4.0)
 FIRST_RUNGS = (0.006, 0.008, 0.011, 0.015, 0.02, 0.03, 0.045, 0.0625, 0.09, 0.125, 0.18, 0.25)
-OUR_ETAS = (2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
+OUR_ETAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 FIXED = {
     "default": StoppingConfig(),
-    "thrifty": StoppingConfig(first_rung=0.0625, eta=4.0, foresight=(0.5, 1.0), bands=1),
+    "careful": StoppingConfig(first_rung=0.0625, eta=2.0),
 }
 """Settings for every class alike: that of a study that says nothing of stopping, but for the trials
-that are never stopped; and one of the best at half of the tokens on Gemstones' curves cut off at
-100B and 200B."""
-FORESIGHTS = ((0.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.5, 1.0), (1.0, 1.0))
+that are never stopped, and one that lets every second trial go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ def compare(arguments: argparse.Namespace) -> Iterator[Comparison]:
 
 def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed: int) -> Comparison:
     """All settings of both rules, each on the same orders of arrival."""
-    stage = Stage(some)
+    stage = Races(some)
 
     def replayed(name: str, make: MakeRule) -> Setting:
         return Setting(name, survival(stage, make, slots=slots, orders=orders, seed=seed))
@@ -119,8 +117,8 @@ def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed:
 
 def settings() -> Iterator[StoppingConfig]:
     """The settings of our rule that are tried."""
-    for eta, first, foresight in itertools.product(OUR_ETAS, FIRST_RUNGS, FORESIGHTS):
-        yield StoppingConfig(first_rung=first, eta=eta, foresight=foresight, bands=1)
+    for eta, first in itertools.product(OUR_ETAS, FIRST_RUNGS):
+        yield StoppingConfig(first_rung=first, eta=eta)
 
 
 def at_no_more_tokens(ours: Iterable[Setting], tokens: float) -> Setting | None:
@@ -134,7 +132,7 @@ def markdown(comparison: Comparison) -> Iterator[str]:
     yield f"\n### {comparison.title}\n"
     yield (
         "| stock ASHA: eta, grace | tokens | kept | regret "
-        "| ours at no more tokens: eta, first rung, foresight | tokens | kept | regret |"
+        "| ours at no more tokens: eta, first rung | tokens | kept | regret |"
     )
     yield "|---|---|---|---|---|---|---|---|"
     for stock in sorted(comparison.stock, key=lambda one: one.result.tokens):
@@ -217,9 +215,7 @@ def _title(some: SizeClass, count: str, words: str) -> str:
 
 
 def _name(config: StoppingConfig) -> str:
-    least, most = config.foresight
-    bands = f", {config.bands} bands" if config.bands > 1 else ""
-    return f"{config.eta:g}, {config.first_rung:.1%}, [{least:g}, {most:g}]{bands}"
+    return f"{config.eta:g}, {config.first_rung:.1%}"
 
 
 def _cells(one: Setting) -> str:

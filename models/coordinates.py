@@ -120,7 +120,7 @@ def _activations(model: Transformer, tokens: Tensor) -> Activations:
     for handle in handles:
         handle.remove()
     stream, features = seen
-    return stream, features, logits
+    return stream * model.scales.residual, features / model.scales.logits, logits
 
 
 def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:

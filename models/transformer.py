@@ -1,27 +1,35 @@
 """One decoder-only transformer, whole: pre-norm, causal, every size taken from a `Shape`.
 
-Shapes: B batch, T time, D d_model, H heads, K head dimension, F d_ff, V vocabulary.
+Between the blocks a sequence lies in units of the residual scale: instead of every branch, its
+beginning is scaled. A norm, which comes first in every branch, sees no units but through its
+epsilon. That saves a pass over activations for each branch.
+
+Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, F d_ff, V vocabulary.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.attention import attend
 from models.parametrization import ForwardScales, Parametrization, Role, forward_scales, rules
 from models.shape import Positions, Shape
 
 ROTARY_BASE = 10_000.0
+NORM_EPS = 1e-5
 
 
 class Norm(nn.Module):
-    """Layer norm with a gain and no bias."""
+    """Layer norm with a gain and no bias, of what is given in units of `scale`."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, scale: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
+        self.eps = NORM_EPS / scale**2
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        return F.layer_norm(x_BTD, x_BTD.shape[-1:], self.weight)
+    def forward(self, x_ND: Tensor, times: float = 1.0) -> Tensor:
+        gain_D = self.weight if times == 1.0 else self.weight * times
+        return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, eps=self.eps)
 
 
 class Attention(nn.Module):
@@ -33,21 +41,10 @@ class Attention(nn.Module):
         self.into = nn.Linear(shape.d_model, 3 * shape.d_attention, bias=False)
         self.out = nn.Linear(shape.d_attention, shape.d_model, bias=False)
 
-    def forward(self, x_BTD: Tensor, rotary_2TK: Tensor | None) -> Tensor:
-        B, T, _ = x_BTD.shape
-        qkv_BTNK = self.into(x_BTD).view(B, T, 3 * self.n_heads, self.head_dim)
-        qk_BTNK, v_BTHK = qkv_BTNK.split((2 * self.n_heads, self.n_heads), dim=2)
-        if rotary_2TK is not None:
-            qk_BTNK = rotate(qk_BTNK, rotary_2TK)
-        q_BTHK, k_BTHK = qk_BTNK.chunk(2, dim=2)
-        y_BHTK = F.scaled_dot_product_attention(
-            q_BTHK.transpose(1, 2),
-            k_BTHK.transpose(1, 2),
-            v_BTHK.transpose(1, 2),
-            is_causal=True,
-            scale=self.scale,
-        )
-        out: Tensor = self.out(y_BHTK.transpose(1, 2).reshape(B, T, -1))
+    def forward(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
+        qkv_BT3HK = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
+        y_BTHK = attend(qkv_BT3HK, turns_2T2HP2, self.scale)
+        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
 
 
@@ -60,11 +57,11 @@ class FeedForward(nn.Module):
         self.into = nn.Linear(shape.d_model, shape.d_ff * (2 if shape.gated else 1), bias=False)
         self.out = nn.Linear(shape.d_ff, shape.d_model, bias=False)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        hidden = self.into(x_BTD)
+    def forward(self, x_ND: Tensor) -> Tensor:
+        hidden = self.into(x_ND)
         if self.gated:
-            gate_BTF, value_BTF = hidden.chunk(2, dim=-1)
-            hidden = F.silu(gate_BTF) * value_BTF
+            gate_NF, value_NF = hidden.chunk(2, dim=-1)
+            hidden = F.silu(gate_NF) * value_NF
         else:
             hidden = F.gelu(hidden)
         out: Tensor = self.out(hidden)
@@ -72,23 +69,20 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward unless `d_ff` is 0; each branch is scaled before it is added."""
+    """Attention, then feed-forward unless `d_ff` is 0; units of the residual scale."""
 
     def __init__(self, shape: Shape, scales: ForwardScales) -> None:
         super().__init__()
-        self.residual_scale = scales.residual
-        self.attention_norm = Norm(shape.d_model)
+        self.attention_norm = Norm(shape.d_model, scales.residual)
         self.attention = Attention(shape, scales.attention)
-        self.feed_forward_norm = Norm(shape.d_model) if shape.d_ff else None
+        self.feed_forward_norm = Norm(shape.d_model, scales.residual) if shape.d_ff else None
         self.feed_forward = FeedForward(shape) if shape.d_ff else None
 
-    def forward(self, x_BTD: Tensor, rotary_2TK: Tensor | None) -> Tensor:
-        branch_BTD = self.attention(self.attention_norm(x_BTD), rotary_2TK)
-        x_BTD = torch.add(x_BTD, branch_BTD, alpha=self.residual_scale)
+    def forward(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
+        x_ND = x_ND.add(self.attention(self.attention_norm(x_ND), T, turns_2T2HP2))
         if self.feed_forward is None or self.feed_forward_norm is None:
-            return x_BTD
-        branch_BTD = self.feed_forward(self.feed_forward_norm(x_BTD))
-        return torch.add(x_BTD, branch_BTD, alpha=self.residual_scale)
+            return x_ND
+        return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
 
 
 class Transformer(nn.Module):
@@ -96,8 +90,8 @@ class Transformer(nn.Module):
 
     def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
         super().__init__()
-        scales = forward_scales(parametrization, shape)
-        self.shape, self.parametrization, self.logit_scale = shape, parametrization, scales.logits
+        self.shape, self.parametrization = shape, parametrization
+        self.scales = scales = forward_scales(parametrization, shape)
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model)
         self.positions = None
         if shape.positions is Positions.LEARNED:
@@ -106,23 +100,30 @@ class Transformer(nn.Module):
         self.register_buffer("rotary", None, persistent=False)
         self.reset_tables()
         self.blocks = nn.ModuleList(Block(shape, scales) for _ in range(shape.depth))
-        self.final_norm = Norm(shape.d_model)
+        self.final_norm = Norm(shape.d_model, scales.residual)
         self.unembedding = None
         if not shape.tied:
             self.unembedding = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         T = tokens_BT.shape[1]
-        x_BTD = self.embedding(tokens_BT)
-        if self.positions is not None:
-            x_BTD = x_BTD + self.positions[:T]
-        rotary_2TK = None if self.rotary is None else self.rotary[:, :T]
+        turns_2T2HP2 = None if self.rotary is None else self.rotary[:, :T]
+        x_ND = self._embed(tokens_BT)
         for block in self.blocks:
-            x_BTD = block(x_BTD, rotary_2TK)
-        x_BTD = self.final_norm(x_BTD) * self.logit_scale
+            x_ND = block(x_ND, T, turns_2T2HP2)
+        x_ND = self.final_norm(x_ND, self.scales.logits)
         head = self.embedding.weight if self.unembedding is None else self.unembedding.weight
-        logits_BTV: Tensor = F.linear(x_BTD, head)
-        return logits_BTV
+        logits_NV: Tensor = F.linear(x_ND, head)
+        return logits_NV.view(*tokens_BT.shape, -1)
+
+    def _embed(self, tokens_BT: Tensor) -> Tensor:
+        """What the first block reads, in units of the residual scale."""
+        x_BTD: Tensor = self.embedding(tokens_BT)
+        if self.positions is not None:
+            x_BTD = x_BTD + self.positions[: tokens_BT.shape[1]]
+        if self.scales.residual != 1.0:
+            x_BTD = x_BTD / self.scales.residual
+        return x_BTD.flatten(0, 1)
 
     def reset_tables(self) -> None:
         """Fill what is computed, not trained, on the device of the weights."""
@@ -163,18 +164,14 @@ def role_of(name: str) -> Role:
 
 
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
-    """Cosine and signed sine for every position and feature, (2, T, K) (Su et al. 2021)."""
-    half = shape.head_dim // 2
-    frequency_k = ROTARY_BASE ** (-torch.arange(half, device=device) / half)
-    angle_Tk = torch.outer(torch.arange(shape.context, device=device), frequency_k)
-    sin_Tk = angle_Tk.sin()
-    cos_TK = torch.cat((angle_Tk.cos(), angle_Tk.cos()), dim=-1)
-    return torch.stack((cos_TK, torch.cat((-sin_Tk, sin_Tk), dim=-1)))
+    """Turns of every position and pair of features, there and back (Su et al. 2021).
 
-
-def rotate(x_BTNK: Tensor, rotary_2TK: Tensor) -> Tensor:
-    """Turn each pair (i, i + K/2) by its position's angle."""
-    cos_T1K, sin_T1K = rotary_2TK.to(x_BTNK.dtype)[:, :, None]
-    swapped_BTNK = x_BTNK.roll(x_BTNK.shape[-1] // 2, dims=-1)
-    turned_BTNK: Tensor = x_BTNK * cos_T1K + swapped_BTNK * sin_T1K
-    return turned_BTNK
+    Each is a cosine and a sine. They are written out for queries, keys and every head, so that one
+    product runs over whole positions: (2, T, 2, H, P, 2).
+    """
+    pairs = shape.head_dim // 2
+    frequency_P = ROTARY_BASE ** (-torch.arange(pairs, device=device) / pairs)
+    angle_TP = torch.outer(torch.arange(shape.context, device=device), frequency_P)
+    angle_2TP = torch.stack((angle_TP, -angle_TP))
+    turns_2TP2 = torch.stack((angle_2TP.cos(), angle_2TP.sin()), dim=-1)
+    return turns_2TP2[:, :, None, None].repeat(1, 1, 2, shape.n_heads, 1, 1)

@@ -3,13 +3,15 @@
 import dataclasses
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from objectives.corpus import read_corpus
 from objectives.encoding import Encoding, Ids, encode
@@ -79,35 +81,55 @@ class Language:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Windows that begin anywhere in the training split, drawn where it lies."""
+        return self.batches(seeds=(seed,), step=step, batch_size=batch_size)
+
+    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
+        """The windows of each seed, one seed after another, all read at once."""
+        tokens = _tokens(self.train)
+        starts = {seed: self._starts(seed, step, batch_size) for seed in seeds}
+        return _windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats per token."""
+        return _token_losses(model, batch).mean()
+
+    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
+        """Mean nats per token of each replica."""
+        return _token_losses(model, batch).view(replicas, -1).mean(1)
+
+    @torch.no_grad()
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Exact mean over the same windows every time, spread evenly over the validation split."""
+        (only,) = self.evaluations(model, replicas=1)
+        return only
+
+    @torch.no_grad()
+    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
+        """The same for each replica; all of them read a window at once."""
+        tokens = _tokens(self.validation)
+        starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
+        chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
+        sums_R = []
+        for at in range(0, self.eval_windows, chunk):
+            batch = _windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
+            sums_R.append(_token_losses(model, batch).view(replicas, -1).sum(1))
+        # The one synchronisation with the device; summed in double precision.
+        return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
+
+    def _metrics(self, nats: float) -> dict[str, float]:
+        loss = nats / (self.eval_windows * self.context)
+        return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
+
+    def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
+        """First tokens of a training batch's windows."""
         tokens = _tokens(self.train)
         generator = torch.Generator(tokens.device).manual_seed(_mixed(seed, step))
-        starts = torch.randint(
+        return torch.randint(
             len(tokens) - self.context,
             (batch_size,),
             generator=generator,
             device=tokens.device,
         )
-        return _windows(tokens, starts, self.context)
-
-    def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats per token."""
-        return _cross_entropy(model, batch, reduction="mean")
-
-    @torch.no_grad()
-    def evaluate(self, model: Model) -> dict[str, float]:
-        """Exact mean over the same windows every time, spread evenly over the validation split."""
-        tokens = _tokens(self.validation)
-        starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
-        chunk = max(1, EVAL_CHUNK_TOKENS // self.context)
-        sums = [
-            _cross_entropy(
-                model, _windows(tokens, starts[at : at + chunk], self.context), reduction="sum"
-            )
-            for at in range(0, self.eval_windows, chunk)
-        ]
-        # The one synchronisation with the device; summed in double precision.
-        loss = math.fsum(torch.stack(sums).tolist()) / (self.eval_windows * self.context)
-        return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
 
     def _eval_starts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """First tokens of the windows: from the first to the last place, none overlapping."""
@@ -152,7 +174,30 @@ def _windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
     return Batch(inputs=windows[:, :-1], targets=windows[:, 1:])
 
 
-def _cross_entropy(model: Model, batch: Batch, *, reduction: str) -> Tensor:
-    # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
-    logits = model(batch.inputs).flatten(0, 1).float()
-    return F.cross_entropy(logits, batch.targets.flatten(), reduction=reduction)
+def _token_losses(model: Model, batch: Batch) -> Tensor:
+    """Nats of each token, (N,)."""
+    logits_NV, targets_N = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
+    if torch.compiler.is_compiling():
+        return F.cross_entropy(logits_NV.float(), targets_N, reduction="none")
+    losses_N: Tensor = _CrossEntropy.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
+    return losses_N
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """PyTorch's, whose gradient takes five passes over the vocabulary; here three, in place."""
+
+    @staticmethod
+    def forward(ctx: Any, logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+        # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
+        log_p_NV = F.log_softmax(logits_NV, dim=-1, dtype=torch.float32)
+        ctx.save_for_backward(log_p_NV, targets_N[:, None])
+        ctx.dtype = logits_NV.dtype
+        return -log_p_NV.gather(1, targets_N[:, None])[:, 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor, None]:
+        log_p_NV, targets_N1 = ctx.saved_tensors
+        p_NV = log_p_NV.exp_()
+        p_NV.scatter_add_(1, targets_N1, p_NV.new_full(targets_N1.shape, -1.0))
+        return p_NV.mul_(grad_N[:, None]).to(ctx.dtype), None

@@ -5,7 +5,7 @@ as numpy arrays (read without copying from a node's object store) and is placed 
 the trial trains.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, Self
 
 import torch
@@ -52,3 +52,20 @@ class Objective(Protocol):
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Fixed held-out measurement; has the key `loss`, other keys are further metrics."""
+
+
+class ReplicatedObjective(Objective, Protocol):
+    """An objective that can also judge several models at once, each on data of its own.
+
+    The model is then called with the sequences of all, replica by replica, and answers in the same
+    order; each replica meets what it would meet alone.
+    """
+
+    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
+        """One after another, what `batch` returns for each seed."""
+
+    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
+        """Mean training loss of each replica, (replicas,) with a gradient."""
+
+    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
+        """What `evaluate` would return for each replica."""

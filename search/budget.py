@@ -82,8 +82,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     """Steps of the rungs, ascending, all before the cool-down; empty when nothing is stopped.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
-    at the same constant rate, so losses compare. Deep models start slowly, hence the late
-    first rung: on Gemstones' real curves the best of seven shapes is last at 0.6 % of the tokens.
+    at the same constant rate, so losses compare.
     """
     stopping = config.stopping
     if not stopping.enabled or config.sampler is Sampler.LADDER:

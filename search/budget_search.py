@@ -1,6 +1,6 @@
 """How far the search of one budget has come: what the conductor keeps between two events."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from models.shape import Shape
@@ -8,7 +8,6 @@ from search.budget import Budget
 from search.confirm import Choice
 from search.records import Stage, TrialRecord, TrialSpec
 from search.sampler import ShapeSampler
-from search.scheduler import FairHalving
 
 
 @dataclass(slots=True)
@@ -20,11 +19,15 @@ class BudgetSearch:
     planned: tuple[int, int]
     """Exploring and confirming trials."""
     sampler: ShapeSampler
-    halving: FairHalving
     ended: list[TrialRecord] = field(default_factory=list)
     adopted: deque[TrialSpec] = field(default_factory=deque)
     """Trials that a killed run had under way, to go on first."""
     running: set[str] = field(default_factory=set)
+    under_way: dict[str, None] = field(default_factory=dict)
+    """Running and adopted trials in the order in which they began, so that none of another budget
+    has to be looked at; a set's order would change from run to run."""
+    begun: Counter[Shape] = field(default_factory=Counter)
+    """How often each shape was begun."""
     explored: int = 0
     """Exploring trials begun."""
     wave: deque[Choice] = field(default_factory=deque)
@@ -33,6 +36,8 @@ class BudgetSearch:
     """Confirming trials begun."""
     settled: bool = False
     """No further wave of confirming trials is wanted."""
+    news: bool = True
+    """A trial came to a rung since it was last asked who is to be taken up again."""
     first_rung: int = 0
     """Tokens before which nothing is stopped, where an extension says so; else 0."""
 
@@ -51,6 +56,7 @@ class BudgetSearch:
         begun = [record.spec for record in self.ended] + list(self.adopted)
         self.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
         self.confirmed = len(begun) - self.explored
+        self.begun = Counter(spec.shape for spec in begun)
         taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
         self.wave = deque(choice for choice in wave or () if choice not in taken)
         self.settled = wave == ()

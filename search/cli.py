@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from objectives.objective import Objective
     from search.conclude import Conclusion
+    from search.config import StudyConfig
 
 OUR_PACKAGES = {"models", "objectives", "search"}
 
@@ -114,16 +116,23 @@ def run(
     from search.config import load
 
     config = load(study)
+    from search.folder import RunFolder
+    from search.readiness import refuse_unready
+
+    refuse_unready(config, runs)
     from rich.console import Console
 
     console = Console(stderr=as_json)
-    console.print(f"Study {config.study}: reading the text, starting MLflow and Ray", style="dim")
+    console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
     try:
+        # A study with a report has been through, and most likely nothing is left to train.
+        over = RunFolder(runs / config.study).report.exists() and not extend
+        objective = _prepare(config) if over else _prepare_and_start_ray(config)
         from search.extend import warnings
         from search.run import run_study
         from search.tables import print_laws, print_optima
 
-        result = run_study(config, runs, console, extended=extend)
+        result = run_study(config, objective, runs, console, extended=extend)
     except KeyboardInterrupt:
         print(
             f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
@@ -247,6 +256,24 @@ def ui(
 
     uri = load(study).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
+    """Both at a time: Ray's start is mostly waiting, and torch takes seconds to import."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from search.cluster import start_ray
+
+    with ThreadPoolExecutor(1) as aside:
+        prepared = aside.submit(_prepare, config)
+        start_ray(config.resources)
+    return prepared.result()
+
+
+def _prepare(config: "StudyConfig") -> "Objective":
+    from search.run import prepare
+
+    return prepare(config)
 
 
 def _report_json(study: str, conclusion: "Conclusion") -> dict[str, Any]:

@@ -15,7 +15,6 @@ from search.folder import RunFolder, write_atomically
 from search.records import TrialRecord
 from search.report.words import summary_table
 from search.report.writer import write_report
-from search.space import feasible_shapes
 from search.tracking.tracker import Tracker
 
 DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
@@ -46,10 +45,7 @@ def audit_budgets(
     for budget in expand_budgets(config):
         own = [record for record in records if record.spec.budget == budget.params]
         if own:
-            shapes = feasible_shapes(config, budget, own[0].spec.shape.vocab_size)
-            depths = [shape.depth for shape in shapes]
-            span = min(depths), max(depths)
-            audits[budget.params] = audit_stopping(own, config.stopping, span)
+            audits[budget.params] = audit_stopping(own, config.stopping)
     return audits
 
 
@@ -61,6 +57,8 @@ def publish(
     tracker: Tracker,
 ) -> None:
     """Write best.yaml and the report, and hand both to MLflow with every trial."""
+    for record in records:  # first, so that MLflow is busy with them while figures are drawn
+        tracker.trial(record)
     write_atomically(folder.best, best_yaml(config, conclusion.optima))
     write_report(
         folder.path,
@@ -72,8 +70,6 @@ def publish(
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),
     )
-    for record in records:
-        tracker.trial(record)
     artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
     tracker.conclude(
         conclusion.optima,

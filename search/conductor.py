@@ -23,14 +23,16 @@ from search.records import (
     Stage,
     TrialRecord,
     TrialSpec,
+    advanced,
     append_line,
+    news,
+    report_to_json,
     to_json,
 )
 from search.recover import read_past
 from search.sampler import ShapeSampler, ladder_shapes
-from search.scheduler import FairHalving
+from search.scheduler import leaders
 from search.seeds import derive_seed
-from search.stopping import keeps
 
 Listener = Callable[[TrialRecord], None]
 """Told of every change of a trial; must return at once."""
@@ -76,23 +78,23 @@ class Conductor:
         return None
 
     def report(self, trial: str, report: Report) -> bool:
-        """Take in a report; True when the trial shall go on."""
-        record = self.live[trial]
-        known = record.curve[-1].step if record.curve else 0
-        fresh = tuple(point for point in report.points if point.step > known)
-        rungs = record.rungs | ({report.rung[0]: report.rung[1]} if report.rung else {})
-        record = replace(
-            record,
-            curve=record.curve + fresh,
-            rungs=rungs,
-            setup_seconds=report.setup_seconds,
-            peak_memory_bytes=report.peak_memory_bytes,
-        )
-        self.live[trial] = record
+        """Take in a report; True when the trial shall go on.
+
+        At a rung that it has come to before, it was judged before: it is there again because it
+        was taken up from its checkpoint.
+        """
+        judged = self.live[trial].rungs
+        report = news(self.live[trial], report)
+        record = self.live[trial] = advanced(self.live[trial], report)
         goes_on = report.outcome is None
-        if goes_on and report.rung:
+        if goes_on and report.rung and report.rung[0] not in judged:
             goes_on = self._judge(record, report.rung[0])
-        self._journal("report", record)
+        # The rung at which a trial pauses is not noted before its end is: should a kill come in
+        # between, the trial comes by again and is judged again. Nor is the line waited for: what a
+        # power cut takes, the trial reports again from its checkpoint.
+        noted = report if goes_on else replace(report, rung=None)
+        line = {"event": "report", "trial": trial, **report_to_json(noted)}
+        append_line(self.folder.journal, line, wait=False)
         self._notify(record)
         return goes_on
 
@@ -101,6 +103,7 @@ class Conductor:
         record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
         search = self.budgets[record.spec.budget]
         search.running.discard(trial)
+        search.under_way.pop(trial)
         if trial in self._numbers:
             search.sampler.tell(self._numbers.pop(trial), record)
         append_line(self.folder.records, to_json(record))
@@ -110,11 +113,10 @@ class Conductor:
         self._notify(record)
 
     def _open(self, budget: Budget, shapes: tuple[Shape, ...]) -> BudgetSearch:
-        depths = [shape.depth for shape in shapes]
         return BudgetSearch(
             budget=budget,
             shapes=shapes,
-            planned=stage_trials(self.config, len(set(depths))),
+            planned=stage_trials(self.config, shapes),
             sampler=ShapeSampler(
                 self.config,
                 budget.label,
@@ -122,16 +124,15 @@ class Conductor:
                 self.folder.optuna,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
             ),
-            halving=FairHalving(self.config.stopping, (min(depths), max(depths))),
         )
 
     def _next_of(self, search: BudgetSearch) -> TrialSpec | None:
-        if search.adopted:
+        if search.adopted or self._take_up(search):
             return search.adopted.popleft()
         if search.explored < search.planned[0]:
             return self._explore(search)
         if not (search.wave or search.running or search.settled):
-            if self._revive(search):
+            if self._take_up(search, complete=True):
                 return search.adopted.popleft()
             self._plan_wave(search)
         if search.wave:
@@ -145,15 +146,11 @@ class Conductor:
             shape = ladder_shapes(search.shapes)[index]
             self._numbers[name] = search.sampler.adopt(shape)
         else:
-            drawn = search.sampler.draw(index)
+            drawn = search.sampler.draw(index, self._exploring(search))
             shape, self._numbers[name] = drawn.shape, drawn.number
         search.explored += 1
-        begun = [record.spec for record in (*search.ended, *self.live.values())]
         return self._spec(
-            search,
-            name,
-            Stage.EXPLORE,
-            Choice(shape, seed=sum(spec.shape == shape for spec in begun), rate_scale=1.0),
+            search, name, Stage.EXPLORE, Choice(shape, seed=search.begun[shape], rate_scale=1.0)
         )
 
     def _confirm(self, search: BudgetSearch, confirmation: Choice) -> TrialSpec:
@@ -199,6 +196,8 @@ class Conductor:
         search.running.add(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
             return
+        search.begun[spec.shape] += 1
+        search.under_way[spec.trial] = None
         self.live[spec.trial] = TrialRecord(
             spec=spec,
             outcome=None,
@@ -214,32 +213,54 @@ class Conductor:
         self._notify(self.live[spec.trial])
 
     def _judge(self, record: TrialRecord, rung: int) -> bool:
-        """Whether a trial goes on from a rung, among the exploring ones that came there.
+        """Whether a trial goes on from a rung; otherwise it pauses there."""
+        search, spec = self.budgets[record.spec.budget], record.spec
+        search.news = True
+        if spec.stage is Stage.CONFIRM or not spec.may_stop:
+            return True
+        return spec.trial in self._leaders(search, rung, complete=False)
+
+    def _leaders(self, search: BudgetSearch, rung: int, *, complete: bool) -> tuple[str, ...]:
+        """Exploring trials that may train beyond a rung, best first.
 
         Confirming trials repeat the leaders: counted here, they would raise the bar for a trial
         that is taken up again after them.
         """
-        search = self.budgets[record.spec.budget]
-        if record.spec.stage is Stage.CONFIRM or rung < search.first_rung:
-            return True
-        return keeps(search.halving, record, rung) or not record.spec.may_stop
+        came = [record for record in self._exploring(search) if rung in record.rungs]
+        if rung < search.first_rung:
+            return tuple(record.spec.trial for record in came)
+        return leaders(came, rung, eta=self.config.stopping.eta, complete=complete)
 
-    def _revive(self, search: BudgetSearch) -> bool:
-        """Take up again whoever was stopped and would now be kept; only in an extended budget.
+    def _exploring(self, search: BudgetSearch) -> list[TrialRecord]:
+        """All exploring trials of a budget that have begun."""
+        live = (self.live[trial] for trial in search.under_way)
+        return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
-        First those whose rung no longer counts; once these have come to the new first rung, also
-        those who were stopped among fewer and now turn out to be ahead of the later ones.
+    def _take_up(self, search: BudgetSearch, *, complete: bool = False) -> bool:
+        """Take up again whoever paused and is now among the best of those that came so far.
+
+        The furthest first; but the other way round when no more will come, since what starts again
+        at an early rung may come to the later ones.
         """
-        if not search.first_rung:
+        if not (search.news or complete):
             return False
-        stopped = [record for record in search.ended if record.outcome is Outcome.STOPPED]
-        for record in stopped:
-            if self._judge(record, max(record.rungs)):
-                search.ended.remove(record)
-                self._adopt(search, replace(record, outcome=None, reason="", ended=None))
-                self._journal("revived", self.live[record.spec.trial])
-                self._notify(self.live[record.spec.trial])
-        return bool(search.adopted)
+        search.news = False
+        paused = {r.spec.trial: r for r in search.ended if r.outcome is Outcome.STOPPED}
+        for rung in sorted({max(r.rungs) for r in paused.values()}, reverse=not complete):
+            here = {trial for trial, record in paused.items() if max(record.rungs) == rung}
+            for trial in self._leaders(search, rung, complete=complete):
+                if trial in here:
+                    self._revive(search, paused[trial])
+            if search.adopted:
+                return True
+        return False
+
+    def _revive(self, search: BudgetSearch, record: TrialRecord) -> None:
+        search.ended.remove(record)
+        record = replace(record, outcome=None, reason="", ended=None)
+        self._adopt(search, record)
+        self._journal("revived", record)
+        self._notify(record)
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self._listeners:
@@ -253,18 +274,15 @@ class Conductor:
         past = read_past(self.folder)
         for params, search in self.budgets.items():
             search.first_rung = past.first_rungs.get(params, 0)
-            search.ended = [record for record in past.ended if record.spec.budget == params]
-            under_way = [record for record in past.under_way if record.spec.budget == params]
-            for record in (*search.ended, *under_way):
-                for rung in record.rungs:
-                    self._judge(record, rung)
-            for record in under_way:
+            search.ended = past.ended[params]
+            for record in past.under_way[params]:
                 self._adopt(search, record)
             search.recount(past.waves.get(params))
 
     def _adopt(self, search: BudgetSearch, record: TrialRecord) -> None:
         spec = record.spec
         self.live[spec.trial] = record
+        search.under_way[spec.trial] = None
         search.adopted.append(spec)
         if spec.stage is Stage.EXPLORE:
             self._numbers[spec.trial] = search.sampler.adopt(spec.shape)

@@ -63,7 +63,6 @@ Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
 Positive = Annotated[Whole, Field(ge=1)]
 Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
-Portion = Annotated[Real, Field(ge=0.0, le=1.0)]
 PositiveReal = Annotated[Real, Field(gt=0.0)]
 
 
@@ -128,6 +127,8 @@ class SpaceConfig(Group):
 class Sampler(StrEnum):
     """How shapes are drawn."""
 
+    CURVE = "curve"
+    """Where the curve over depth, as it looks so far, may be lowest."""
     TPE = "tpe"
     GP = "gp"
     RANDOM = "random"
@@ -136,31 +137,17 @@ class Sampler(StrEnum):
 
 
 class StoppingConfig(Group):
-    """When a poor trial ends early: successive halving that is fair to depth."""
+    """When a poor trial pauses: successive halving that is fair to depth."""
 
     enabled: bool = True
-    first_rung: Real = Field(0.25, gt=0.0, lt=1.0)
-    """Share of the horizon before which nothing is stopped; later rungs follow by `eta`."""
-    eta: Real = Field(2.0, ge=1.2)
+    first_rung: Real = Field(0.0625, gt=0.0, lt=1.0)
+    """Share of the horizon before which nothing pauses; later rungs follow by `eta`."""
+    eta: Real = Field(4.0, ge=1.2)
     """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
-    bands: Positive = 3
-    """Bands of depth; the best trial of a band always goes on. It costs tokens, and keeps trials to
-    both sides of the best depth, without which the curve can't be told from an edge."""
-    foresight: tuple[Portion, Portion] = (0.0, 1.0)
-    """Least and most of the gain foreseen from a rung to the horizon that is believed: a trial is
-    beaten only where it is behind by both. [0, 0] judges by the loss at the rung alone."""
     median_of: Positive = 3
     """Evaluations just before a rung whose median judges a trial, so that no spike does."""
-    always_finish: Share = 0.125
-    """Share of trials, drawn at random, that are never stopped: they audit the stopping."""
-
-    @model_validator(mode="after")
-    def _ascending(self) -> Self:
-        if self.foresight[0] > self.foresight[1]:
-            raise ValueError(
-                f"`foresight` must be [least, most], got {list(self.foresight)}; swap them"
-            )
-        return self
+    always_finish: Share = 0.0625
+    """Share of trials, drawn at random, that never pause: they audit the stopping."""
 
 
 class ConfirmConfig(Group):
@@ -233,6 +220,11 @@ class TrainConfig(Group):
     evaluations: Positive = 16
     """Evenly spaced evaluations a trial; rungs add their own."""
     precision: Precision = Precision.AUTO
+    compile: bool | Literal["auto"] = "auto"
+    """Compile training steps with torch.compile, which needs a C compiler on every worker.
+
+    `auto` does it where a trial on a GPU is long enough to win back the time of compiling.
+    """
 
 
 class ResourcesConfig(Group):
@@ -291,9 +283,9 @@ class StudyConfig(Group):
     tokens_per_parameter: PositiveReal | None = None
     """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
-    trials: Positive = 24
-    """Exploring trials a budget; `ladder` takes every depth instead."""
-    sampler: Sampler = Sampler.TPE
+    trials: Positive = 12
+    """Exploring trials a budget, most of them short; `ladder` takes every depth instead."""
+    sampler: Sampler = Sampler.CURVE
     stopping: StoppingConfig = StoppingConfig()
     confirm: ConfirmConfig = ConfirmConfig()
     model: ModelConfig = ModelConfig()

@@ -7,15 +7,16 @@ optimum with as many seeds as the noise asks for, or when more could not change 
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from models.shape import Shape
+from search.analysis.evidence import KNOWN_NOISE, seed_noise, weigh
+from search.analysis.forecast import best_so_far, outlook
 from search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from search.analysis.verdict import Verdict, telling_seeds
 from search.config import ConfirmConfig
 from search.records import Outcome, Stage, TrialRecord
-from search.space import nearest_shape
 
 FIRST_DEPTHS = 3
 """The fewest that can show an optimum between them."""
@@ -23,8 +24,11 @@ FIRST_SEEDS = 2
 """The fewest that show the noise."""
 WORSE = 3
 """Standard errors of a difference from which on a depth gets no more seeds."""
-NEAR = 2
-"""A depth encloses the optimum when it is worse and no more than this factor away."""
+STEP = 2
+"""Confirmed depths lie about this factor apart. By a lesser one their losses differ by less than
+seeds do, by a larger one no curve holds between them: `python -m benchmarks.coverage`."""
+DEPTH_COUNTS = 3
+"""A shape is as far off by a depth of 10 % as by a ratio of 30 %."""
 SPACING = 1.2
 """Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
 fit through them would say nothing of the curve."""
@@ -46,32 +50,38 @@ def next_wave(
 ) -> tuple[Choice, ...]:
     """The confirming trials that the records of a budget ask for; none when it is settled.
 
-    All depths share seeds, hence data in the same order. The bracket of rates is run on the first
-    seed only: the gain it finds belongs to the shape, and rates cost as much as seeds.
+    First depths that enclose the optimum, then the bracket of rates where it matters, then seeds of
+    what can't be told apart. All depths share seeds, hence data in the same order.
     """
     confirming = [r for r in records if r.spec.stage is Stage.CONFIRM]
     tried = sorted({r.spec.shape for r in confirming}, key=lambda shape: shape.depth)
     if not tried:
         first = leading_shapes(min(FIRST_DEPTHS, config.depths), shapes, records)
-        return _choices(config, first, range(min(FIRST_SEEDS, config.seeds)))
+        return _choices(first, range(min(FIRST_SEEDS, config.seeds)))
     finished = {r.spec.shape for r in confirming if r.outcome is Outcome.FINISHED}
     optimum = find_optimum(records, seed=0)
     seeds = 1 + max(r.spec.seed for r in confirming) - FRESH_SEEDS_FROM
     beyond = _beyond(optimum, shapes, tried, finished) if len(tried) < config.depths else None
     if beyond:
-        new = nearest_shape(shapes, depth=beyond, ff_ratio=_typical_ratio(tried))
-        return _choices(config, [new], range(seeds))
+        return _choices([beyond], range(seeds))
     contenders = _contenders(optimum, finished)
+    bracket = _bracket(config, contenders, tried, confirming)
+    if bracket:
+        return bracket
+    known = seed_noise([r for r in confirming if r.outcome is Outcome.FINISHED])[1] >= KNOWN_NOISE
+    if not known and seeds < config.seeds:
+        return _choices(sorted(finished, key=lambda shape: shape.depth), [seeds])
     if len(contenders) < 2 or _settled(optimum) or seeds >= enough_seeds(optimum.noise, config):
         return ()
-    return _choices(config, contenders, [seeds])
+    return _choices(contenders, [seeds])
 
 
 def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     """Every seed and rate of the best explored shapes, all at once."""
-    ranked = sorted((r for r in records if _usable(r)), key=_rank)
-    best = list(dict.fromkeys(record.spec.shape for record in ranked))[: config.depths]
-    return _choices(config, sorted(best, key=lambda shape: shape.depth), range(config.seeds))
+    ranked = sorted(outlook(records), key=lambda own: own.loss)
+    best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
+    best.sort(key=lambda shape: shape.depth)
+    return _choices(best, range(config.seeds)) + tuple(_other_rates(config, best))
 
 
 def enough_seeds(noise: float, config: ConfirmConfig) -> int:
@@ -82,82 +92,107 @@ def enough_seeds(noise: float, config: ConfirmConfig) -> int:
 def leading_shapes(
     depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Shape, ...]:
-    """One shape of each leading depth, by depth, all as near as can be to one ratio.
+    """The best depth as it looks so far and others a step away, by depth, all at one ratio.
 
-    First the optimum of all explored depths, then its neighbours on both sides, without which no
-    optimum can be located, then the best of the rest. Empty when no trial was good for anything.
-    One ratio for all, since a depth that is compared at a poor ratio looks poor itself; and the
-    typical one of the trials that finished, not the best: a few trials with unknown noise put the
-    best at one end or the other (seen at 20k and 40k parameters, with eight trials each).
+    Empty when no trial was good for anything. One ratio for all, since a depth that is compared at
+    a poor ratio looks poor itself: the best that the trials vouch for.
     """
-    ranked = sorted((r for r in records if _usable(r)), key=_rank)
-    if not ranked:
+    centre = best_so_far(records)
+    if centre is None:
         return ()
-    best = ranked[0].spec.shape
-    feasible = sorted({shape.depth for shape in shapes})
-    centre = _lowest(records, feasible) or best.depth
-    known = (record.spec.shape.depth for record in ranked)
-    chosen: list[int] = []
-    for depth in [centre, *_neighbours(centre, feasible), *known, *feasible]:
-        if len(chosen) < depths and all(_apart(depth, other) for other in chosen):
-            chosen.append(depth)
-    trained = [record.spec.shape for record in ranked if record.loss is not None]
-    ratio = _typical_ratio(trained or [best])
-    return tuple(nearest_shape(shapes, depth=depth, ff_ratio=ratio) for depth in sorted(chosen))
+    ratio = weigh(outlook(records), noise=0.0, degrees_of_freedom=0).best_ratio
+    around = [shape for shape in shapes if not _apart(shape.depth, _nearest(shapes, centre))]
+    middle = min(around, key=lambda shape: _off(shape, centre, ratio) + _alone(shape, shapes))
+    chosen = [middle]
+    for shape in _steps(middle, shapes):
+        if len(chosen) < depths and all(_apart(shape.depth, other.depth) for other in chosen):
+            chosen.append(shape)
+    return tuple(sorted(chosen, key=lambda shape: shape.depth))
+
+
+def _steps(middle: Shape, shapes: tuple[Shape, ...]) -> list[Shape]:
+    """Shapes ever more steps away from one, on either side, each of nearly its ratio."""
+    low, high = (f(shape.depth for shape in shapes) / middle.depth for f in (min, max))
+    sides = range(math.floor(math.log(low, STEP)), math.ceil(math.log(high, STEP)) + 1)
+    ordered = sorted((step for step in sides if step), key=lambda step: (abs(step), step))
+    return [_comparable(shapes, middle.depth * STEP**step, middle.ff_ratio) for step in ordered]
+
+
+def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
+    """How far the ratios of other depths are from a shape's, in ln: the mean over the steps."""
+    others = _steps(middle, shapes) or [middle]
+    return statistics.fmean(_off(other, other.depth, middle.ff_ratio) for other in others)
+
+
+def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
+    """A shape of about this depth whose ratio is near: how deep exactly matters less.
+
+    What another ratio does is known too little to compare depths across it.
+    """
+    return min(shapes, key=lambda shape: _off(shape, depth, ratio))
+
+
+def _off(shape: Shape, depth: float, ratio: float) -> float:
+    off = abs(math.log(shape.depth / depth)), abs(math.log(shape.ff_ratio / ratio))
+    return DEPTH_COUNTS * off[0] + off[1]
+
+
+def _nearest(shapes: tuple[Shape, ...], depth: float) -> int:
+    return min((shape.depth for shape in shapes), key=lambda other: abs(math.log(other / depth)))
 
 
 def _typical_ratio(shapes: Sequence[Shape]) -> float:
     return math.exp(statistics.fmean(math.log(shape.ff_ratio) for shape in shapes))
 
 
-def _choices(
-    config: ConfirmConfig, shapes: Sequence[Shape], seeds: Iterable[int]
+def _choices(shapes: Sequence[Shape], seeds: Iterable[int]) -> tuple[Choice, ...]:
+    return tuple(Choice(shape, FRESH_SEEDS_FROM + n, 1.0) for n in seeds for shape in shapes)
+
+
+def _bracket(
+    config: ConfirmConfig,
+    contenders: Sequence[Shape],
+    tried: Sequence[Shape],
+    confirming: Sequence[TrialRecord],
 ) -> tuple[Choice, ...]:
-    bracket = sorted(config.rates, key=lambda rate: rate != 1.0)
-    return tuple(
-        Choice(shape, FRESH_SEEDS_FROM + seed, rate)
-        for seed in seeds
-        for rate in (bracket if seed == 0 else (1.0,))
-        for shape in shapes
-    )
+    """The other rates of the depths that may be the best and of their neighbours, not yet run.
+
+    On the first seed only: the gain it finds belongs to the shape, and rates cost as much as seeds.
+    """
+    near = {at + k for at in map(tried.index, contenders) for k in (-1, 0, 1)}
+    shapes = [shape for index, shape in enumerate(tried) if index in near]
+    begun = {(record.spec.shape, record.spec.rate_scale) for record in confirming}
+    others = _other_rates(config, shapes)
+    return tuple(choice for choice in others if (choice.shape, choice.rate_scale) not in begun)
+
+
+def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> Iterator[Choice]:
+    for rate in config.rates:
+        if rate != 1.0:
+            yield from (Choice(shape, FRESH_SEEDS_FROM, rate) for shape in shapes)
 
 
 def _beyond(
     optimum: Optimum, shapes: tuple[Shape, ...], tried: Sequence[Shape], finished: set[Shape]
-) -> int | None:
-    """A depth without which the confirmed ones do not enclose the optimum; None when they do.
+) -> Shape | None:
+    """A shape without which the confirmed ones do not enclose the optimum; None when they do.
 
-    Not beyond an end at which no trial finished: deeper than what diverges, all diverges. Nor where
-    an explored depth near the end is certainly worse, which encloses it as well.
+    An end of theirs encloses it when it is certainly worse, or a depth not far beyond it is that
+    was trained as well, or when it is the end of all shapes. Nor is anything beyond an end at which
+    no trial finished: deeper than what diverges, all diverges.
     """
-    depth, end = optimum.optimal_depth, _open_end(optimum, tried)
-    if depth is None or end not in finished:
-        return None
-
-    def outside(other: int) -> bool:
-        return other < end.depth if end == tried[0] else other > end.depth
-
-    worse = {own.depth for own in optimum.depths} - _possible(optimum.depths)
-    near = {other for other in worse if max(other, end.depth) <= NEAR * min(other, end.depth)}
-    if not outside(depth) and any(map(outside, near)):
-        return None
-    feasible = {shape.depth for shape in shapes}
-    beyond = [other for other in feasible if outside(other) and _apart(other, end.depth)]
-    # The optimum itself where it lies beyond, else the next depth.
-    aim = depth if outside(depth) else end.depth
-    return min(beyond, key=lambda other: abs(math.log(other / aim)), default=None)
-
-
-def _open_end(optimum: Optimum, tried: Sequence[Shape]) -> Shape | None:
-    """The end of the confirmed depths at or beyond which the best may lie; None when enclosed."""
-    if optimum.optimal_depth is None:
-        return None
-    low = high = optimum.optimal_depth
-    if optimum.interval and optimum.verdict is Verdict.EDGE:
-        low, high = optimum.interval
-    if high >= tried[-1].depth:
-        return tried[-1]
-    return tried[0] if low <= tried[0].depth else None
+    losses = {own.depth: own.loss for own in optimum.depths}
+    possible = _possible(optimum.depths)
+    worse = set(losses) - possible
+    for end in sorted({tried[0], tried[-1]} & finished, key=lambda shape: losses[shape.depth]):
+        shallow = end == tried[0]
+        low, high = sorted((end.depth, end.depth / STEP if shallow else end.depth * STEP))
+        beyond = _comparable(shapes, low if shallow else high, _typical_ratio(tried))
+        outside = beyond.depth < end.depth if shallow else beyond.depth > end.depth
+        enclosed = end.depth not in possible or any(low <= depth <= high for depth in worse)
+        if not enclosed and outside and _apart(beyond.depth, end.depth):
+            return beyond
+    return None
 
 
 def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
@@ -187,30 +222,5 @@ def _settled(optimum: Optimum) -> bool:
     )
 
 
-def _usable(record: TrialRecord) -> bool:
-    return record.outcome in (Outcome.FINISHED, Outcome.STOPPED) and bool(record.curve)
-
-
-def _rank(record: TrialRecord) -> tuple[float, float]:
-    """Finished trials by loss, then stopped ones by how far they came and how well they stood."""
-    if record.loss is not None:
-        return -math.inf, record.loss
-    reached = max(record.rungs, default=0)
-    return -reached, record.rungs.get(reached, math.inf)
-
-
 def _apart(depth: int, other: int) -> bool:
     return max(depth, other) / min(depth, other) >= SPACING
-
-
-def _lowest(records: Sequence[TrialRecord], feasible: Sequence[int]) -> int | None:
-    """The feasible depth nearest to the optimum so far; None before any trial has finished."""
-    depth = find_optimum(records, seed=0).optimal_depth
-    return depth and min(feasible, key=lambda other: abs(math.log(other / depth)))
-
-
-def _neighbours(depth: int, feasible: Sequence[int]) -> list[int]:
-    """The nearest depth on either side that is far enough away, where there is one."""
-    below = [other for other in feasible if other < depth and _apart(depth, other)]
-    above = [other for other in feasible if other > depth and _apart(depth, other)]
-    return below[-1:] + above[:1]

@@ -7,7 +7,7 @@ MLflow, the report and every statistic are derived from it.
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -129,6 +129,24 @@ class TrialRecord:
         return self.tokens / self.curve[-1].train_seconds if self.tokens else None
 
 
+def news(record: TrialRecord, report: Report) -> Report:
+    """The report with the evaluations that the record lacks."""
+    known = record.curve[-1].step if record.curve else 0
+    fresh = tuple(point for point in report.points if point.step > known)
+    return dataclasses.replace(report, points=fresh)
+
+
+def advanced(record: TrialRecord, report: Report) -> TrialRecord:
+    """The record of a trial under way after such news of it."""
+    return dataclasses.replace(
+        record,
+        curve=record.curve + report.points,
+        rungs=record.rungs | dict([report.rung] if report.rung else []),
+        setup_seconds=report.setup_seconds,
+        peak_memory_bytes=report.peak_memory_bytes,
+    )
+
+
 def to_json(record: TrialRecord) -> dict[str, Any]:
     """One line of `records.jsonl`, flat where a reader would look first."""
     spec = record.spec
@@ -152,7 +170,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
         "tokens": record.tokens,
         "loss": record.loss,
         "rungs": {str(tokens): value for tokens, value in record.rungs.items()},
-        "curve": [dataclasses.asdict(point) for point in record.curve],
+        "curve": [_point_to_json(point) for point in record.curve],
         "started": record.started,
         "ended": record.ended,
         "setup_seconds": record.setup_seconds,
@@ -160,6 +178,39 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
         "tokens_per_second": record.tokens_per_second,
         "peak_memory_bytes": record.peak_memory_bytes,
     }
+
+
+def _point_to_json(point: CurvePoint) -> dict[str, Any]:
+    # By hand: `asdict` copies deeply, which takes ten times as long, at every evaluation.
+    return {
+        "step": point.step,
+        "tokens": point.tokens,
+        "loss": point.loss,
+        "train_loss": point.train_loss,
+        "train_seconds": point.train_seconds,
+        "time": point.time,
+        "metrics": point.metrics,
+    }
+
+
+def report_to_json(report: Report) -> dict[str, Any]:
+    """What a report adds to a record that is under way."""
+    return {
+        "curve": [_point_to_json(point) for point in report.points],
+        "rung": report.rung,
+        "setup_seconds": report.setup_seconds,
+        "peak_memory_bytes": report.peak_memory_bytes,
+    }
+
+
+def report_from_json(line: dict[str, Any]) -> Report:
+    """The report of a line."""
+    return Report(
+        points=tuple(CurvePoint(**point) for point in line["curve"]),
+        rung=tuple(line["rung"]) if line["rung"] else None,
+        setup_seconds=line["setup_seconds"],
+        peak_memory_bytes=line["peak_memory_bytes"],
+    )
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
@@ -194,20 +245,27 @@ def shape_from_json(values: dict[str, Any]) -> Shape:
     return Shape(**values | {"positions": Positions(values["positions"])})
 
 
-def append_line(path: Path, line: dict[str, Any]) -> None:
-    """Append one JSON line and see it to the disk before going on."""
+def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
+    """Append one JSON line and see it to the disk before going on.
+
+    Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
+    machine that loses power loses the last seconds, up to the next line that is waited for.
+    """
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, allow_nan=True) + "\n")
         file.flush()
-        os.fsync(file.fileno())
+        if wait:
+            os.fsync(file.fileno())
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-        yield json.loads(line)
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)
 
 
 def repair(path: Path) -> None:
@@ -224,8 +282,13 @@ def read_records(path: Path) -> list[TrialRecord]:
 
     A trial that was stopped and taken up again has a line for each end; the last one holds.
     """
-    ended: dict[str, TrialRecord] = {}
-    for line in read_lines(path):
-        ended.pop(line["trial"], None)
-        ended[line["trial"]] = from_json(line)
-    return list(ended.values())
+    return last_lives(from_json(line) for line in read_lines(path))
+
+
+def last_lives(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """The last record of every trial, in the order of these."""
+    last: dict[str, TrialRecord] = {}
+    for record in records:
+        last.pop(record.spec.trial, None)
+        last[record.spec.trial] = record
+    return list(last.values())

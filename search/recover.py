@@ -4,54 +4,93 @@ A trial may have several lives: one that was stopped and taken up again has begu
 more. It is under way when it has begun more often than it has ended.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from search.confirm import Choice
 from search.folder import RunFolder
 from search.records import (
     TrialRecord,
+    advanced,
     from_json,
+    last_lives,
     read_lines,
-    read_records,
     repair,
+    report_from_json,
     shape_from_json,
 )
-
-BEGINNINGS = ("started", "revived")
-"""Events of the journal with which a life of a trial begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """All that a new run on the folder goes on from."""
+    """All that a new run on the folder goes on from, by budget."""
 
-    ended: tuple[TrialRecord, ...]
+    ended: Mapping[int, list[TrialRecord]]
     """In the order in which they ended."""
-    under_way: tuple[TrialRecord, ...]
+    under_way: Mapping[int, list[TrialRecord]]
     """As last reported."""
     waves: dict[int, tuple[Choice, ...]]
-    """The last wave of confirming trials by budget; empty when the budget was settled by it."""
+    """The last wave of confirming trials; empty when the budget was settled by it."""
     first_rungs: dict[int, int]
     """Tokens of the first rung that still stops trials, for the budgets that were extended."""
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What the lines read so far come to."""
+
+    ends: Counter[str]
+    """How often each trial has ended: as many of its lives are of no more interest."""
+    under_way: dict[str, TrialRecord] = field(default_factory=dict)
+    waves: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
+    first_rungs: dict[int, int] = field(default_factory=dict)
+
+    def take(self, line: dict[str, Any]) -> None:
+        """One line further."""
+        match line["event"]:
+            case "started" | "revived":
+                self._begin(line)
+            case "report":
+                self._report(line)
+            case "wave":
+                self.waves[line["budget"]] = tuple(map(_choice, line["choices"]))
+            case "extend":
+                self.first_rungs[line["budget"]] = line["first_rung"]
+                if not self.waves.get(line["budget"]):  # more trials will finish: look again
+                    self.waves.pop(line["budget"], None)
+
+    def _begin(self, line: dict[str, Any]) -> None:
+        if self.ends[line["trial"]]:
+            self.ends[line["trial"]] -= 1
+        else:
+            self.under_way[line["trial"]] = from_json(line)
+
+    def _report(self, line: dict[str, Any]) -> None:
+        trial = line["trial"]
+        if trial not in self.under_way:
+            return
+        if "shape" in line:  # of an earlier version, which wrote the whole record each time
+            self.under_way[trial] = from_json(line)
+        else:
+            self.under_way[trial] = advanced(self.under_way[trial], report_from_json(line))
 
 
 def read_past(folder: RunFolder) -> Past:
     """Read both files, after cutting off what a crash left half written."""
     repair(folder.records)
     repair(folder.journal)
-    journal = list(read_lines(folder.journal))
-    latest = {line["trial"]: line for line in journal if "trial" in line}
-    lives = Counter(line["trial"] for line in journal if line["event"] in BEGINNINGS)
-    lives.subtract(line["trial"] for line in read_lines(folder.records))
-    under_way = [trial for trial, lives_left in lives.items() if lives_left > 0]
+    lives = [from_json(line) for line in read_lines(folder.records)]
+    journal = _Journal(Counter(record.spec.trial for record in lives))
+    for line in read_lines(folder.journal):
+        journal.take(line)
+    ended = (r for r in last_lives(lives) if r.spec.trial not in journal.under_way)
     return Past(
-        ended=tuple(r for r in read_records(folder.records) if r.spec.trial not in under_way),
-        under_way=tuple(from_json(latest[trial]) for trial in under_way),
-        waves=_waves(journal),
-        first_rungs=read_first_rungs(journal),
+        ended=_by_budget(ended),
+        under_way=_by_budget(journal.under_way.values()),
+        waves=journal.waves,
+        first_rungs=journal.first_rungs,
     )
 
 
@@ -60,14 +99,11 @@ def read_first_rungs(journal: Iterable[dict[str, Any]]) -> dict[int, int]:
     return {line["budget"]: line["first_rung"] for line in journal if line["event"] == "extend"}
 
 
-def _waves(journal: Iterable[dict[str, Any]]) -> dict[int, tuple[Choice, ...]]:
-    waves: dict[int, tuple[Choice, ...]] = {}
-    for line in journal:
-        if line["event"] == "wave":
-            waves[line["budget"]] = tuple(map(_choice, line["choices"]))
-        elif line["event"] == "extend" and not waves.get(line["budget"]):
-            waves.pop(line["budget"], None)  # more trials will finish, so look at them all again
-    return waves
+def _by_budget(records: Iterable[TrialRecord]) -> Mapping[int, list[TrialRecord]]:
+    groups: defaultdict[int, list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.spec.budget].append(record)
+    return groups
 
 
 def _choice(line: dict[str, Any]) -> Choice:

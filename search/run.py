@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from objectives.objective import Objective
 from objectives.registry import OBJECTIVES
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
@@ -15,14 +16,11 @@ from search.config import ConfigError, StudyConfig, dump, load
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
+from search.readiness import refuse_another_study
 from search.records import read_records
 from search.terminal import Progress
-from search.tracking.store import check as check_address
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
-
-FREE_TO_CHANGE = {"resources", "tracking"}
-"""Groups of a study file that may differ when a run is resumed: they can't change its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +31,31 @@ class RunResult:
     conclusion: Conclusion
 
 
+def prepare(config: StudyConfig) -> Objective:
+    """The study's objective with its data."""
+    return OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
+
+
 def run_study(
-    config: StudyConfig, runs: Path, console: Console, *, extended: bool = False
+    config: StudyConfig,
+    objective: Objective,
+    runs: Path,
+    console: Console,
+    *,
+    extended: bool = False,
 ) -> RunResult:
     """Search every budget, conclude, report; goes on where an earlier run on the folder stopped.
 
     With `extended`, also where the audit of an earlier run says that it stopped trials unfairly.
 
     Raises:
-        ValueError: before anything is written, when the study can't be run.
+        ValueError: before any trial starts, when the study can't be run.
     """
     folder = RunFolder(runs / config.study)
     refuse_another_study(config, folder)
-    objective = OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
     plans = plan_study(config, objective.vocab_size, this_machine(config))
-    check_address(config.tracking.uri or default_tracking_uri(runs))
     with _locked(folder), _tracker(config, folder, runs) as tracker:
+        tracker.confirm()
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
@@ -77,25 +84,9 @@ def report_study(path: Path) -> RunResult:
     with _locked(folder), _tracker(config, folder, path.parent) as tracker:
         records = read_records(folder.records)
         conclusion = conclude(records, config)
+        tracker.confirm()
         publish(folder, config, records, conclusion, tracker)
     return RunResult(folder, conclusion)
-
-
-def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
-    """Trials of two different studies in one folder would be compared with each other."""
-    if not folder.config.exists():
-        return
-    before = load(folder.config)
-    changed = [
-        name
-        for name in StudyConfig.model_fields
-        if name not in FREE_TO_CHANGE and getattr(before, name) != getattr(config, name)
-    ]
-    if changed:
-        raise ConfigError(
-            f"{folder.path} holds a study with another `{changed[0]}`; "
-            "give this one another `study` name, or remove that folder"
-        )
 
 
 def _extend(

@@ -9,6 +9,7 @@ what runs is known to a copy in memory.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,17 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from models.shape import Shape
+from search.analysis.curve import draw
+from search.analysis.evidence import KNOWN_NOISE
+from search.analysis.forecast import fit_outlook, outlook
 from search.config import Sampler, StudyConfig
 from search.records import Outcome, TrialRecord
 from search.space import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Steps of this size fill an interval evenly, however many there are."""
+CURVE_STARTUP = 5
+"""Depths, evenly spread, through which the first curve is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,9 @@ class ShapeSampler:
         seed: int,
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._shapes = shapes
+        self._shapes, self._sampler = shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
-        self._offset = float(np.random.default_rng(seed).random())
+        self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         depths = [shape.depth for shape in shapes]
         ratios = [shape.ff_ratio for shape in shapes]
         self._space = {
@@ -67,11 +73,16 @@ class ShapeSampler:
         )
         self._live.add_trials(self.study.get_trials(deepcopy=False))
 
-    def draw(self, index: int) -> Drawn:
-        """The next shape; `index` counts the exploring trials of the budget from 0."""
-        point = self._stratified(index) if index < self._startup else self._suggest()
+    def draw(self, index: int, records: Sequence[TrialRecord]) -> Drawn:
+        """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
+        if index < self._startup:
+            point = self._stratified(index)
+        elif self._sampler is Sampler.CURVE:
+            point = self._by_curve(index, records)
+        else:
+            point = self._suggest()
         shape = nearest_shape(
-            self._shapes,
+            self._untried(records),
             depth=math.exp(point["ln_depth"]),
             ff_ratio=math.exp(point["ln_ff_ratio"]),
         )
@@ -117,12 +128,37 @@ class ShapeSampler:
         order = sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
         shares = {
             "ln_depth": (order[index] + 0.5) / self._startup,
-            "ln_ff_ratio": (self._offset + 0.5 + index * GOLDEN) % 1,
+            "ln_ff_ratio": 0.5
+            if self._sampler is Sampler.CURVE
+            else (self._offset + 0.5 + index * GOLDEN) % 1,
         }
         return {
             name: side.low + shares[name] * (side.high - side.low)
             for name, side in self._space.items()
         }
+
+    def _by_curve(self, index: int, records: Sequence[TrialRecord]) -> dict[str, float]:
+        """Where one draw of the curve over depth, as it looks so far, is lowest (Thompson 1933).
+
+        Depths are tried as often as they are likely to be the best, and ratios evenly.
+        """
+        ratio, depth = self._space["ln_ff_ratio"], self._space["ln_depth"]
+        share = (self._offset + index * GOLDEN) % 1
+        curves = fit_outlook(outlook(records))
+        generator = np.random.default_rng([self._seed, index])
+        if curves is None:
+            lowest = generator.uniform(depth.low, depth.high)
+        else:
+            drawn = draw(curves, generator, draws=1, degrees_of_freedom=KNOWN_NOISE)
+            lowest = math.log(float(drawn.optima[0]))
+        return {"ln_depth": lowest, "ln_ff_ratio": ratio.low + share * (ratio.high - ratio.low)}
+
+    def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
+        """Shapes to choose from; a second seed of one tells the curve less than another shape."""
+        if self._sampler is not Sampler.CURVE:
+            return self._shapes
+        tried = {record.spec.shape for record in records}
+        return tuple(shape for shape in self._shapes if shape not in tried) or self._shapes
 
     def _suggest(self) -> dict[str, float]:
         """A point from the sampler; the shape nearest to it is what `adopt` then opens."""
@@ -147,7 +183,8 @@ def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
     """Half of the trials, at most one a depth, spread evenly before the model speaks."""
     if config.sampler is Sampler.RANDOM:
         return 0
-    return max(1, min(config.trials // 2, len({shape.depth for shape in shapes}), 16))
+    most = CURVE_STARTUP if config.sampler is Sampler.CURVE else 16
+    return max(1, min(config.trials // 2, len({shape.depth for shape in shapes}), most))
 
 
 def _build_sampler(sampler: Sampler, startup: int, seed: int) -> optuna.samplers.BaseSampler:

@@ -16,6 +16,8 @@ from search.plan import BudgetPlan
 from search.records import Outcome, Stage, TrialRecord
 
 REFRESH_SECONDS = 0.5
+PAUSED = "paused"
+"""A stopped trial while the search goes on, which may take it up again."""
 
 
 class Progress:
@@ -69,6 +71,8 @@ class Progress:
         ended = sum(r.outcome is not None for r in self._records.values())
         loss = f"loss {record.loss:.4f}" if record.loss is not None else record.reason
         outcome = record.outcome.value if record.outcome else ""
+        if record.outcome is Outcome.STOPPED:
+            outcome = PAUSED
         return (
             f"{time.strftime('%H:%M:%S')}  {spec.trial:<20} depth {spec.shape.depth:<3} "
             f"d_model {spec.shape.d_model:<4} {outcome:<9} {loss}  "
@@ -79,7 +83,7 @@ class Progress:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         for heading in ("budget", "stage", "best so far"):
             table.add_column(heading)
-        for heading in ("run", "done", "stopped", "lost", "trials"):
+        for heading in ("run", "done", PAUSED, "lost", "trials"):
             table.add_column(heading, justify="right")
         for params, plan in self._plans.items():
             table.add_row(*self._row(params, plan))

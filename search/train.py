@@ -8,7 +8,7 @@ and timed on any machine that has torch.
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from models.optim import build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization
 from models.shape import Shape
 from models.transformer import Transformer
-from objectives.objective import Objective
+from objectives.objective import Batch, Model, Objective
 
 HOPELESS_NATS = 1.0
 """Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
@@ -45,6 +45,8 @@ class TrainPlan:
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
     bfloat16: bool
     """Autocast to bfloat16 (on an accelerator that has it)."""
+    compiled: bool = False
+    """Compile the loss of training steps; evaluations, of another batch size, stay as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Measurement:
     train_loss: float
     """Mean over the steps since the last evaluation."""
     train_seconds: float
-    """Time in training steps since training began, evaluations excluded."""
+    """Time in training steps since training began, evaluations and compiling excluded."""
     metrics: dict[str, float] = field(default_factory=dict)
     diverged: str = ""
     """Why this counts as divergence; empty when it does not."""
@@ -74,6 +76,9 @@ class Training:
             model = Transformer(shape, parametrization)
         self.model = model.to_empty(device=device)
         self.model.reset_tables()
+        if plan.compiled:
+            # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
+            torch.compiler.reset()
         self.model.initialise(torch.Generator(device).manual_seed(seed))
         self.optimizer = build_optimizer(
             self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps
@@ -106,18 +111,20 @@ def train(
 
     Between two measurements `training` may be saved; a diverged measurement is the last one.
     """
+    if plan.compiled and training.step < plan.steps:
+        compile_step(training, objective, plan, seed=seed)
     for goal in plan.evaluation_steps:
         if goal <= training.step:
             continue
         began = time.perf_counter()
-        train_loss = _advance(training, objective, plan, goal=goal, seed=seed)
+        train_loss = advance(training, objective, plan, goal=goal, seed=seed)
         training.train_seconds += time.perf_counter() - began
         training.model.eval()
-        with _autocast(training.device, plan):
+        with autocast(training.device, plan):
             metrics = objective.evaluate(training.model)
         training.model.train()
         loss = metrics.pop("loss")
-        diverged = _divergence(
+        diverged = divergence_of(
             loss, train_loss, objective.chance_loss, warm=goal > plan.warmup_steps
         )
         yield Measurement(
@@ -132,11 +139,12 @@ def train(
             return
 
 
-def _advance(
+def advance(
     training: Training, objective: Objective, plan: TrainPlan, *, goal: int, seed: int
 ) -> float:
     """Train up to a step; the mean training loss on the way, read from the device once."""
     model, optimizer = training.model, training.optimizer
+    loss_of = _loss_of(objective, plan)
     total = torch.zeros((), device=training.device)
     first = training.step
     for step in range(first, goal):
@@ -148,22 +156,33 @@ def _advance(
         )
         set_learning_rate(optimizer, plan.learning_rate * share)
         batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
-        with _autocast(training.device, plan):
-            loss = objective.loss(model, batch)
+        with autocast(training.device, plan):
+            loss = loss_of(model, batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.grad_clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.clipped_step(plan.grad_clip)
         total += loss.detach()
     training.step = goal
     return _mean(total, goal - first)
+
+
+def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:
+    """Compile what a step runs, so that no step is timed with it; changes nothing in `training`."""
+    batch = objective.batch(seed=seed, step=training.step, batch_size=plan.batch_size)
+    with autocast(training.device, plan):
+        loss = _loss_of(objective, plan)(training.model, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    training.model.zero_grad(set_to_none=True)
+
+
+def _loss_of(objective: Objective, plan: TrainPlan) -> Callable[[Model, Batch], Tensor]:
+    return torch.compile(objective.loss, dynamic=False) if plan.compiled else objective.loss
 
 
 def _mean(total: Tensor, count: int) -> float:
     return float(total) / count
 
 
-def _divergence(loss: float, train_loss: float, chance_loss: float, *, warm: bool) -> str:
+def divergence_of(loss: float, train_loss: float, chance_loss: float, *, warm: bool) -> str:
     if not (math.isfinite(loss) and math.isfinite(train_loss)):
         return f"the loss is not finite (held out {loss}, training {train_loss})"
     if warm and loss > chance_loss + HOPELESS_NATS:
@@ -171,7 +190,7 @@ def _divergence(loss: float, train_loss: float, chance_loss: float, *, warm: boo
     return ""
 
 
-def _autocast(device: torch.device, plan: TrainPlan) -> contextlib.AbstractContextManager[object]:
+def autocast(device: torch.device, plan: TrainPlan) -> contextlib.AbstractContextManager[object]:
     if plan.bfloat16:
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

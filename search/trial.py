@@ -17,6 +17,7 @@ import torch
 
 from objectives.objective import Objective
 from search.budget import Budget, evaluation_steps, rung_steps
+from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.seeds import derive_seed
@@ -56,7 +57,17 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=precision is Precision.BFLOAT16
         or (precision is Precision.AUTO and device == "cuda"),
+        compiled=_compiled(config, budget, spec, device),
     )
+
+
+def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> bool:
+    setting = config.train.compile
+    if setting != "auto":
+        return setting
+    tokens = budget.tokens_per_step
+    worth = pays(spec.shape, steps=budget.steps, tokens_per_step=tokens, device_type=device)
+    return worth and possible()
 
 
 class RunningTrial:

@@ -4,13 +4,9 @@ Ray schedules, places and restarts trials. What runs next, who is stopped and wh
 the conductor's; the adapters below only carry its answers to Ray.
 """
 
-import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import ray
-import torch
 from ray import tune
 from ray.tune import Callback
 from ray.tune.experiment import Trial
@@ -18,55 +14,14 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from objectives.objective import Objective
+from search.actor import TrialActor
+from search.cluster import concurrent_trials, gpus_per_trial, start_ray
 from search.conductor import Conductor
-from search.config import ConfigError, ResourcesConfig
 from search.records import Outcome, Report
-from search.trial import Assignment, RunningTrial, guarded
+from search.trial import Assignment
 
 MAX_RESTARTS = 3
 """Times that Ray starts a trial again whose worker died."""
-WORKER_ENVIRONMENT = {
-    # glibc otherwise gives every large activation back to the kernel and faults its pages in again.
-    "MALLOC_MMAP_THRESHOLD_": str(2**30),
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-}
-
-
-class TrialActor(tune.Trainable):
-    """Ray's side of a trial; the actor outlives it and takes the next, as starting one is slow."""
-
-    def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
-        """Place the data once, then start the trial."""
-        assert objective is not None
-        gpus = torch.cuda.is_available()
-        self._device = torch.device("cuda" if gpus else "cpu")
-        threads = int(config["assignment"].config.resources.cpus_per_trial)
-        torch.set_num_threads(max(1, threads))
-        self._objective = objective.to(self._device)
-        self.reset_config(config)
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Start another trial in the same process."""
-        self._reports = self._start(new_config["assignment"])
-        return True
-
-    def step(self) -> dict[str, Any]:
-        """Train up to the next report."""
-        report = next(self._reports)
-        return {"report": report, "done": report.outcome is not None}
-
-    def cleanup(self) -> None:
-        """Let the model go before the process does."""
-        self._reports = iter(())
-
-    def _start(self, assignment: Assignment) -> Iterator[Report]:
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-
-        def run() -> Iterator[Report]:
-            yield from RunningTrial(assignment, self._objective, self._device).reports()
-
-        return guarded(run())
 
 
 class LivesOnTheDriver:
@@ -169,11 +124,10 @@ def run_trials(
     if conductor.done:
         return
     resources = conductor.config.resources
-    _start_ray(resources)
-    gpus = _gpus_per_trial(resources)
+    start_ray(resources)
     trainable = tune.with_resources(
         tune.with_parameters(TrialActor, objective=objective),
-        {"cpu": resources.cpus_per_trial, "gpu": gpus},
+        {"cpu": resources.cpus_per_trial, "gpu": gpus_per_trial(resources)},
     )
     tune.Tuner(
         trainable,
@@ -181,7 +135,7 @@ def run_trials(
             search_alg=ConductorSearcher(conductor),
             scheduler=ConductorScheduler(conductor),
             num_samples=-1,
-            max_concurrent_trials=_concurrent_trials(resources, gpus),
+            max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,
             trial_dirname_creator=_trial_name,
             trial_name_creator=_trial_name,
@@ -200,55 +154,3 @@ def run_trials(
 def _trial_name(trial: Trial) -> str:
     name: str = trial.config["assignment"].spec.trial
     return name
-
-
-def _start_ray(resources: ResourcesConfig) -> None:
-    """Join the cluster that runs here, else start Ray on this machine alone."""
-    # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
-    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
-    # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
-    # snapshot at the end is enough.
-    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(24 * 3600)
-    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the other output engine prints even when told not to
-    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
-    if ray.is_initialized():
-        return
-    settings: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "runtime_env": {"env_vars": WORKER_ENVIRONMENT},
-    }
-    try:
-        ray.init(address="auto", **settings)
-    except ConnectionError:
-        ray.init(address="local", include_dashboard=False, **settings)
-        _check_resources(resources)
-
-
-def _check_resources(resources: ResourcesConfig) -> None:
-    """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
-    here = ray.cluster_resources()
-    gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
-    for kind, asked in (("CPU", resources.cpus_per_trial), ("GPU", gpus)):
-        if asked > here.get(kind, 0):
-            raise ConfigError(
-                f"`resources.{kind.lower()}s_per_trial` must be at most what this machine has, "
-                f"{here.get(kind, 0):g}, got {asked:g}"
-            )
-
-
-def _gpus_per_trial(resources: ResourcesConfig) -> float:
-    if resources.gpus_per_trial == "auto":
-        return 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 else 0.0
-    return resources.gpus_per_trial
-
-
-def _concurrent_trials(resources: ResourcesConfig, gpus: float) -> int:
-    """As many as the cluster holds; unset, Tune starts trials almost one by one."""
-    if resources.max_concurrent_trials != "auto":
-        return resources.max_concurrent_trials
-    cluster = ray.cluster_resources()
-    slots = cluster.get("CPU", 1) / resources.cpus_per_trial
-    if gpus:
-        slots = min(slots, cluster.get("GPU", 0) / gpus)
-    return max(1, int(slots))

@@ -34,8 +34,9 @@ def pins() -> dict[str, Version]:
 
 
 def requirements() -> list[Requirement]:
-    extras = project()["optional-dependencies"].values()
-    everything = [*project()["dependencies"], *(line for extra in extras for line in extra)]
+    # What is compared with lives in an environment of its own, since its pins exclude ours.
+    extras = {**project()["optional-dependencies"], "rivals": []}
+    everything = [*project()["dependencies"], *(line for own in extras.values() for line in own)]
     required = map(Requirement, everything)
     return [requirement for requirement in required if requirement.name != project()["name"]]
 

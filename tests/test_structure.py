@@ -35,7 +35,7 @@ LIGHT = (
 
 HOMES = {
     "mlflow": ("search.tracking",),
-    "ray": ("search.tuner",),
+    "ray": ("search.actor", "search.cluster", "search.tuner"),
     "optuna": ("search.sampler",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),

@@ -5,19 +5,19 @@ can show it. The exempt ones, drawn at random and never stopped (`may_stop` fals
 the rule is asked about them again, and those that it would have stopped tell what it cost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
 
 from search.analysis.evidence import seed_noise
+from search.analysis.forecast import standings
 from search.analysis.ranks import order_kept, places, spearman_rho
 from search.analysis.verdict import PLATEAU_WIDTH
 from search.config import StoppingConfig
 from search.records import Outcome, Stage, TrialRecord
-from search.scheduler import FairHalving
-from search.stopping import keeps, views
+from search.scheduler import leaders
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
@@ -44,8 +44,7 @@ class RungAudit:
     """Kendall's tau between the order at the rung and the final one; None with too few pairs.
 
     Over the pairs that end further apart than seeds explain (Bohdal et al. 2023 call such ranks
-    soft). The rule stops a trial that is behind by its loss there and by the loss foreseen from it,
-    so this and the lean are of whichever of the two orders is nearer to the end.
+    soft). The order is that by which the rule judges: what the rung foretells of each.
     """
     pairs: int
     """How many pairs these are."""
@@ -121,18 +120,11 @@ class RungAudit:
 
 
 def audit_stopping(
-    records: Sequence[TrialRecord],
-    stopping: StoppingConfig = DEFAULT_RULE,
-    depths: tuple[int, int] | None = None,
+    records: Sequence[TrialRecord], stopping: StoppingConfig = DEFAULT_RULE
 ) -> tuple[RungAudit, ...]:
-    """One audit a rung before the horizon, by tokens, for the records of one budget.
-
-    `depths`, fewest and most, are those of the budget's shapes; without them, of its records.
-    """
+    """One audit a rung before the horizon, by tokens, for the records of one budget."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.horizon_tokens})
-    tried = [record.spec.shape.depth for record in records]
-    rule = FairHalving(stopping, depths or (min(tried, default=1), max(tried, default=1)))
-    audits = [_audit(rung, records, rule) for rung in rungs]
+    audits = [_audit(rung, records, stopping.eta) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
     return tuple(replace(audit, later=later) for audit in audits)
@@ -147,31 +139,31 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
     return (failed[-1].later or failed[-1].horizon) if failed else None
 
 
-def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> RungAudit:
+def _audit(rung: int, records: Sequence[TrialRecord], eta: float) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
-    orders = np.array([views(rule, record, rung) for record in done]).reshape(-1, 2).T
+    foretold = standings(done, rung)
+    here = np.array([foretold[record.spec.trial] for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
     noise = seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0]
-    kept = [order_kept(here, end, apart=_apart(noise)) for here in orders]
-    pairs = kept[0][1]
+    agreement, pairs = order_kept(here, end, apart=_apart(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     exempt = [record for record in explored if not record.spec.may_stop]
-    turned_away = _turned_away(rung, records, rule)
-    spared = [record for record in exempt if record.spec.trial in turned_away]
+    came = [r for r in records if rung in r.rungs and r.spec.stage is Stage.EXPLORE]
+    chosen = leaders(came, rung, eta=eta, complete=True)
+    spared = [record for record in exempt if record.spec.trial not in chosen]
     stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
     return RungAudit(
         rung=rung,
         horizon=records[0].spec.horizon_tokens,
         finished=len(done),
-        agreement=_best(agreed for agreed, _ in kept) if enough and pairs >= FEWEST_PAIRS else None,
+        agreement=agreement if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,
-        depth_lean=_least(spearman_rho(depths, places(here) - places(end)) for here in orders)
-        if enough
-        else None,
-        place_of_best=int(min(places(here)[end.argmin()] for here in orders)) if done else None,
+        # No correlation, where no trial gained a place, is no lean.
+        depth_lean=(spearman_rho(depths, places(here) - places(end)) or 0.0) if enough else None,
+        place_of_best=int(places(here)[end.argmin()]) if done else None,
         exempt=len(exempt),
         spared=len(spared),
         regret=_regret(spared, [record for record in explored if record not in spared]),
@@ -185,21 +177,6 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> Rung
 def _apart(noise: float) -> float:
     """Nats by which two single losses may differ by chance."""
     return CHANCE * sqrt(2) * noise
-
-
-def _best(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _least(leans: Iterable[float | None]) -> float:
-    return min((lean or 0.0 for lean in leans), key=abs)  # None where no trial gained a place
-
-
-def _turned_away(rung: int, records: Sequence[TrialRecord], rule: FairHalving) -> set[str]:
-    """Exploring trials that the rule would stop, asked in the order of their evaluations there."""
-    came = [r for r in records if rung in r.rungs and r.spec.stage is Stage.EXPLORE]
-    came.sort(key=lambda r: min((p.time for p in r.curve if p.tokens >= rung), default=r.started))
-    return {record.spec.trial for record in came if not keeps(rule, record, rung)}
 
 
 def _regret(spared: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:

@@ -8,15 +8,16 @@ doubt.
 """
 
 from dataclasses import dataclass
-from itertools import product
 from math import exp, isqrt, sqrt
 
 import numpy as np
 from numpy.random import Generator
 
+from search.analysis.evidence import Evidence
 from search.analysis.families import Array, Parabola, Points, PowerCurve, PowerFit
 
-EXPONENTS = tuple(product((0.25, 0.5, 1.0, 2.0, 4.0, 8.0), repeat=2))
+SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
 """(p, q) tried, from a parabola's side to a wall: with 8, what one layer lacks against two is gone
 with the second. Seen at 20k parameters: one layer 0.2 nats behind, two as good as four."""
 CURVE_ERROR = 0.15
@@ -60,19 +61,29 @@ class Draws:
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
 
+def points_of(evidence: Evidence) -> Points:
+    """The depths' losses as the curves take them."""
+    return Points(
+        depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
+        losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
+        covariance=evidence.covariance,
+    )
+
+
 def fit(points: Points) -> Fit:
     """Both families; a depth counts the less the higher it lies above the best."""
     misfit = CURVE_ERROR * points.height(1)
     white = _whitening(points.covariance, misfit)
-    fits = [PowerFit(points, white, p, q) for p, q in EXPONENTS]
-    surprise = _surprise(points, min(fits, key=lambda own: own.squares[0]), misfit)
-    misfit = np.hypot(misfit, surprise)
-    white = _whitening(points.covariance, misfit)
-    fits = [PowerFit(points, white, p, q) for p, q in EXPONENTS]
-    squares = np.array([own.squares[0] for own in fits])
+    fits = PowerFit(points, white, EXPONENTS)
+    surprise = _surprise(points, fits.curve(), misfit)
+    if surprise:
+        misfit = np.hypot(misfit, surprise)
+        white = _whitening(points.covariance, misfit)
+        fits = PowerFit(points, white, EXPONENTS)
+    squares = fits.squares[:, 0]
     plausible = np.exp((squares.min() - squares) / 2)
     plausible /= plausible.sum()
-    lowest = np.array([own.lowest()[0][0] for own in fits])
+    lowest = fits.lowest()[0][:, 0]
     design = white @ np.vander(np.log(points.depths), 3, increasing=True)
     c0, c1, c2 = (np.linalg.pinv(design) @ white @ points.losses).tolist()
     return Fit(
@@ -80,7 +91,7 @@ def fit(points: Points) -> Fit:
         misfit=misfit,
         plausible=plausible,
         optimum=exp(float(plausible @ lowest)),
-        power=fits[int(squares.argmin())].curve(),
+        power=fits.curve(),
         parabola=Parabola(c0=c0, c1=c1, c2=c2),
     )
 
@@ -105,10 +116,9 @@ def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: in
     chosen = generator.choice(len(EXPONENTS), draws, p=found.plausible)
     for pair in np.unique(chosen):
         mine = chosen == pair
-        p, q = EXPONENTS[pair]
-        own = PowerFit(points, white, p, q, losses[:, mine])
-        optima[mine], inside = own.lowest()
-        heights[mine] = own.heights(whole, optima[mine])
+        own = PowerFit(points, white, [EXPONENTS[pair]], losses[:, mine])
+        lowest, inside = own.lowest()
+        optima[mine], heights[mine] = lowest[0], own.heights(whole, lowest)[0]
         dropped += int((~inside).sum())
     return Draws(np.exp(optima), heights, dropped / draws)
 
@@ -127,7 +137,7 @@ def _whitening(covariance: Array, misfit: Array) -> Array:
     return white
 
 
-def _surprise(points: Points, best: PowerFit, misfit: Array) -> float:
+def _surprise(points: Points, curve: PowerCurve, misfit: Array) -> float:
     """Standard deviation that near depths have about the best curve beyond what is expected.
 
     Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
@@ -136,7 +146,6 @@ def _surprise(points: Points, best: PowerFit, misfit: Array) -> float:
     spare = int(near.sum()) - 3
     if spare < 1:
         return 0.0
-    curve = best.curve()
     fitted = np.array([curve(depth) for depth in points.depths.tolist()])
     expected = points.errors**2 + misfit**2
     squares = ((points.losses - fitted) ** 2 / expected)[near].sum() / spare

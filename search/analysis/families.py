@@ -1,5 +1,6 @@
 """The two families of curves of loss against depth, and the points that they are drawn through."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
@@ -85,50 +86,58 @@ class Points:
 
 
 class PowerFit:
-    """Generalised least squares of one pair of exponents for many draws of losses at once.
+    """Generalised least squares of many pairs of exponents, for many draws of losses, at once.
 
+    Arrays are (pairs, draws), with a dimension of 3 coefficients or of depths between or behind.
     Where a side would be negative it is left out: the curve then falls or rises throughout.
     """
 
     def __init__(
-        self, points: Points, white: Array, p: float, q: float, losses: Array | None = None
+        self,
+        points: Points,
+        white: Array,
+        exponents: Sequence[tuple[float, float]],
+        losses: Array | None = None,
     ) -> None:
-        self._ends, self._p, self._q = points.ends, p, q
+        self._ends = points.ends
+        self._p, self._q = np.array(exponents, dtype=np.float64).T[..., None]
         # The middle of the range: far from 1, powers of depth would swamp one another.
         self._scale = exp(sum(self._ends) / 2)
         self._weighted = white @ (points.losses[:, None] if losses is None else losses)
         design = white @ self._design(points.depths)
         self.coefficients, self.squares = self._solve(design, (0, 1, 2))
-        self.inside = (self.coefficients[0] > 0) & (self.coefficients[1] > 0)
+        self.inside = (self.coefficients[:, 0] > 0) & (self.coefficients[:, 1] > 0)
         if not self.inside.all():
             self._leave_a_side_out(design)
 
     def _design(self, depths: NDArray[np.int64]) -> Array:
         z = depths / self._scale
-        return np.stack([z**-self._p, z**self._q, np.ones_like(z)], axis=1)
+        falling, rising = z**-self._p, z**self._q
+        return np.stack([falling, rising, np.ones_like(falling)], axis=-1)
 
     def _solve(self, design: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
-        """Coefficients (3, draws), 0 where left out, and sums of squares (draws,)."""
-        own = design[:, columns]
-        found = np.zeros((3, self._weighted.shape[1]))
-        found[list(columns)] = np.linalg.pinv(own) @ self._weighted
-        missed = own @ found[list(columns)] - self._weighted
-        return found, (missed**2).sum(axis=0)
+        """Coefficients, 0 where left out, and sums of squares."""
+        own = design[..., columns]
+        found = np.zeros((len(design), 3, self._weighted.shape[1]))
+        found[:, columns] = np.linalg.pinv(own) @ self._weighted
+        missed = own @ found[:, columns] - self._weighted
+        return found, (missed**2).sum(axis=1)
 
     def _leave_a_side_out(self, design: Array) -> None:
         best = np.full(self.squares.shape, np.inf)
         coefficients = np.empty_like(self.coefficients)
         for columns in ((0, 2), (1, 2), (2,)):
             found, squares = self._solve(design, columns)
-            better = (found[:2] >= 0).all(axis=0) & (squares < best)
-            coefficients[:, better], best[better] = found[:, better], squares[better]
-        self.coefficients = np.where(self.inside, self.coefficients, coefficients)
+            better = (found[:, :2] >= 0).all(axis=1) & (squares < best)
+            coefficients = np.where(better[:, None], found, coefficients)
+            best = np.where(better, squares, best)
+        self.coefficients = np.where(self.inside[:, None], self.coefficients, coefficients)
         self.squares = np.where(self.inside, self.squares, best)
 
     def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
         """ln of the depth where each curve is lowest in the range, and whether it turns inside."""
         low, high = self._ends
-        falling, rising, _ = self.coefficients
+        falling, rising = self.coefficients[:, 0], self.coefficients[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             turn = np.log(self._p * falling / (self._q * rising)) / (self._p + self._q)
         # A level curve has no lowest point; its middle favours neither end.
@@ -136,14 +145,21 @@ class PowerFit:
         return np.clip(turn, low, high), (low < turn) & (turn < high)
 
     def heights(self, depths: NDArray[np.int64], lowest: Array) -> Array:
-        """(draws, depths): losses above that at `lowest`, given as ln depth."""
+        """(pairs, draws, depths): losses above that at `lowest`, given as ln depth."""
         z = np.exp(lowest) / self._scale
-        falling, rising, level = self.coefficients
+        falling, rising, level = np.moveaxis(self.coefficients, 1, 0)
         least = falling * z**-self._p + rising * z**self._q + level
-        found: Array = (self._design(depths) @ self.coefficients - least).T
+        losses = np.swapaxes(self._design(depths) @ self.coefficients, 1, 2)
+        found: Array = losses - least[..., None]
         return found
 
+    @property
+    def likeliest(self) -> int:
+        """The pair that fits the first draw best."""
+        return int(self.squares[:, 0].argmin())
+
     def curve(self) -> PowerCurve:
-        """The first draw's."""
-        a, b, c = self.coefficients[:, 0].tolist()
-        return PowerCurve(a=a, b=b, c=c, p=self._p, q=self._q, scale=self._scale)
+        """The likeliest pair's."""
+        a, b, c = self.coefficients[self.likeliest, :, 0].tolist()
+        p, q = (float(side[self.likeliest, 0]) for side in (self._p, self._q))
+        return PowerCurve(a=a, b=b, c=c, p=p, q=q, scale=self._scale)

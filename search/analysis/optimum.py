@@ -13,17 +13,14 @@ import numpy as np
 from scipy.special import stdtrit
 
 from models.shape import Count, Shape
-from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, whole_depth
+from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from search.analysis.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
 from search.analysis.families import Parabola, Points, PowerCurve
-from search.analysis.verdict import PLATEAU_WIDTH, Location, Verdict, judge
+from search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
 from search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
-CERTAIN = 0.998
-"""Probability of being worse from which on the interval leaves a depth out. More than for the
-optimum itself, since a wrong exclusion costs coverage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,15 +245,6 @@ def _factor(one: float, other: float) -> float:
 def _nearest(evidence: Evidence, depth: int) -> DepthEvidence:
     """The tested depth nearest by ratio."""
     return min(evidence.depths, key=lambda own: abs(log(own.depth / depth)))
-
-
-def points_of(evidence: Evidence) -> Points:
-    """The depths' losses as the curves take them."""
-    return Points(
-        depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
-        losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
-        covariance=evidence.covariance,
-    )
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil
+from math import ceil, log2
 
 import numpy as np
-from scipy.special import fdtrc
+from scipy.special import fdtrc, stdtrit
 
 from search.analysis.evidence import KNOWN_NOISE, Evidence
 from search.records import Outcome, TrialRecord
@@ -18,8 +18,13 @@ MOST_SEEDS = 12
 """More confirming seeds than this are no advice: a longer horizon separates depths for less."""
 CHANCE_OF_FLAT = 0.01
 """Below this chance of such differences without any effect of depth, depth has an effect."""
+CERTAIN = 0.998
+"""Probability of being worse from which on the interval leaves a depth out. More than for the
+optimum itself, since a wrong exclusion costs coverage."""
 HIDDEN = 6 * PLATEAU_WIDTH
 """A difference as large as this must be ruled out before a range is called flat."""
+MOSTLY_LEVEL = 0.8
+"""A range of which the plateau is so large a part, in ln depth, is flat."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -66,7 +71,8 @@ def judge(
         return Verdict.INSUFFICIENT, _too_few(tested)
     if evidence.degrees_of_freedom < KNOWN_NOISE:
         return Verdict.INSUFFICIENT, _unknown_noise(evidence.degrees_of_freedom)
-    if _flat(evidence) or len(set(tested) - set(plateau)) <= len(tested) // 5:
+    level = _octaves(plateau) / _octaves(tested)
+    if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(evidence)):
         return _flat_or_noisy(evidence, location, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
         return Verdict.EDGE, _go_shallower(records, tested[0])
@@ -81,9 +87,23 @@ def judge(
     )
 
 
+def _octaves(depths: Sequence[int]) -> float:
+    return log2(depths[-1] / depths[0])
+
+
 def _flat(evidence: Evidence) -> bool:
-    """Whether one loss for all depths explains what was measured (generalised F test)."""
+    """Whether one loss for all depths explains what was measured (generalised F test).
+
+    And whether no depth is certainly worse than the best: with few degrees of freedom the test of
+    all at once overlooks a single one.
+    """
     losses = np.array([own.loss for own in evidence.depths])
+    best, variances = int(losses.argmin()), np.diag(evidence.covariance)
+    joint = np.sqrt(variances + variances[best] - 2 * evidence.covariance[best])
+    others = np.arange(len(losses)) != best
+    worst = float(((losses - losses[best])[others] / joint[others]).max())
+    if worst > stdtrit(evidence.degrees_of_freedom, CERTAIN):
+        return False
     precision = np.linalg.inv(evidence.covariance)
     around = losses - precision.sum(axis=0) @ losses / precision.sum()
     squares = float(around @ precision @ around)
@@ -112,6 +132,8 @@ def telling_seeds(noise: float) -> int:
 
 def _more_seeds(evidence: Evidence) -> str:
     seeds = max(3, telling_seeds(evidence.noise))
+    if seeds <= max(own.trials for own in evidence.depths):
+        return "what the feed-forward ratio does hides how depths differ; raise `trials`"
     remedy = (
         f"set `confirm.seeds: {seeds}`"
         if seeds <= MOST_SEEDS

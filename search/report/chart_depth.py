@@ -33,6 +33,9 @@ WITHOUT_LOSS = {
 }
 """Outcomes that leave no loss worth a place on the scale."""
 
+NEXT_POINT, WIDEST_ROW = 0.05, 0.16
+"""In ln depth: between points side by side, and of all of a depth, lest they reach the next."""
+
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
     """Every trial, the fit through them and what it says of the best depth."""
@@ -222,7 +225,7 @@ def _trials(
     return [
         Points(
             name=name,
-            x=tuple(d * math.exp(0.05 * place) for d, place in zip(depths, aside, strict=True)),
+            x=tuple(d * math.exp(place) for d, place in zip(depths, aside, strict=True)),
             y=tuple(last_loss(record) if edge is None else edge for record in records),
             hover=tuple(describe(record) for record in records),
             hue=hue,
@@ -233,8 +236,10 @@ def _trials(
 
 
 def _aside(depths: Sequence[int], index: int) -> float:
-    """Place of a point among those of its depth, 0 in the middle."""
-    return depths[:index].count(depths[index]) - (depths.count(depths[index]) - 1) / 2
+    """How far a point stands from the middle of those of its depth, in ln depth."""
+    beside = depths.count(depths[index]) - 1
+    place = depths[:index].count(depths[index]) - beside / 2
+    return place * min(NEXT_POINT, WIDEST_ROW / max(1, beside))
 
 
 def _with_outcome(records: Sequence[TrialRecord], outcome: Outcome) -> list[TrialRecord]:

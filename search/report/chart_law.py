@@ -40,6 +40,8 @@ MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""
 WIDEST = 5
 """A band that spans a larger factor in depth is cut off rather than let flatten all else."""
+MOST_HORIZONS = 4
+"""Budgets' tokens that are listed one by one."""
 NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
@@ -73,6 +75,8 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
 
 def _question(known: Sequence[Optimum]) -> str:
     tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in known))
+    if len(tokens) > MOST_HORIZONS:  # else wider than the figure
+        tokens = [f"{tokens[0]} to {tokens[-1]}"]
     return f"{count_words(known[0])} count, {', '.join(tokens)} tokens"
 
 

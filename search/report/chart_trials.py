@@ -137,11 +137,10 @@ def last_loss(record: TrialRecord) -> float:
 def describe(record: TrialRecord) -> str:
     """A trial in one line, for hover texts."""
     spec, shape = record.spec, record.spec.shape
-    rate = spec.learning_rate * spec.rate_scale
     return (
         f"{spec.trial}: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff},"
-        f" {shape.n_heads} heads, seed {spec.seed}, rate {rate:g}, {record.outcome or 'running'}"
-        f" at {format_count(record.tokens)} tokens"
+        f" {shape.n_heads} heads, seed {spec.seed}, rate {spec.learning_rate:g},"
+        f" {record.outcome or 'running'} at {format_count(record.tokens)} tokens"
     )
 
 

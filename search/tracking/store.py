@@ -1,9 +1,7 @@
-"""Reaching an MLflow store: which addresses are usable, and MLflow kept quiet and quick to fail."""
+"""Reaching an MLflow store, with MLflow kept quiet and quick to fail."""
 
 import logging
 import os
-import re
-import sqlite3
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +10,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.telemetry import set_telemetry_client
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
+
+from search.tracking.address import check_form, first_line, is_new_file, sqlite_path, unusable
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
 
@@ -28,10 +28,6 @@ SETTINGS = {
 """Environment of MLflow where the user has not set it."""
 
 
-class TrackingError(ValueError):
-    """A tracking address that cannot be used."""
-
-
 def settle() -> None:
     """Make MLflow quick to fail, and silent: its log lines can hold credentials."""
     for name, value in SETTINGS.items():
@@ -42,19 +38,6 @@ def settle() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def without_credentials(text: str) -> str:
-    """The text with user names and passwords taken out of every address in it."""
-    return re.sub(r"(?<=://)[^/\s'\"]*@", "***@", text)
-
-
-def sqlite_path(uri: str) -> Path | None:
-    """File of an SQLite address; None for any other address."""
-    scheme, _, rest = uri.partition(":///")
-    file = rest.partition("?")[0]
-    is_file = scheme.partition("+")[0] == "sqlite" and file not in ("", ":memory:")
-    return Path(file) if is_file else None
-
-
 def check(uri: str) -> None:
     """Refuse what can never work, before any compute is spent.
 
@@ -63,27 +46,16 @@ def check(uri: str) -> None:
     Raises:
         TrackingError: when the address is malformed, or the SQLite file cannot be used.
     """
-    path = sqlite_path(uri)
+    check_form(uri)
+    if is_new_file(uri):
+        return
     try:
-        parts = urlsplit(uri)
-        _ = parts.port
-    except ValueError as error:
-        raise _unusable(uri, str(error)) from None
-    if path is not None:
-        _check_file(uri, path)
-        if not path.exists():
-            return
-    elif parts.scheme.startswith("sqlite"):
-        raise _unusable(uri, "it names no file")
-    elif parts.scheme in ("http", "https") and not parts.hostname:
-        raise _unusable(uri, "it names no host")
-    try:
-        if parts.scheme.partition("+")[0] in DATABASE_SERVERS:
+        if urlsplit(uri).scheme.partition("+")[0] in DATABASE_SERVERS:
             create_engine(uri)  # finds the driver, and does not connect yet
         else:
             MlflowClient(uri)
     except (MlflowException, SQLAlchemyError, ImportError) as error:
-        raise _unusable(uri, first_line(error)) from None
+        raise unusable(uri, first_line(error)) from None
 
 
 def connect(uri: str) -> MlflowClient:
@@ -105,40 +77,6 @@ def artifact_location(uri: str, study: str) -> str | None:
     """Folder of a study's artifacts: beside an SQLite file, elsewhere the server's choice."""
     path = sqlite_path(uri)
     return None if path is None else (path.absolute().parent / "mlartifacts" / study).as_uri()
-
-
-def first_line(error: Exception) -> str:
-    """An error in one line that is safe to show; of an error in a chain, the cause."""
-    text = without_credentials(str(error))
-    line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]
-    return line if len(line) <= 200 else line[:199] + "…"
-
-
-def _unusable(uri: str, problem: str) -> TrackingError:
-    return TrackingError(
-        f"`tracking.uri` must be an address that MLflow can use, got {without_credentials(uri)}: "
-        f"{without_credentials(problem)}; for example sqlite:///runs/mlflow.db or http://HOST:5000"
-    )
-
-
-def _check_file(uri: str, path: Path) -> None:
-    """See that the file is, or can become, an SQLite database that may be written to."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
-            probe.touch()
-            probe.unlink()
-            return
-        database = sqlite3.connect(path)
-        try:
-            database.execute("PRAGMA user_version").fetchone()
-            if not os.access(path, os.W_OK):
-                raise sqlite3.OperationalError("it is read-only")
-        finally:
-            database.close()
-    except (OSError, sqlite3.Error) as error:
-        raise _unusable(uri, str(error)) from None
 
 
 def _create_database(path: Path) -> None:

@@ -1,189 +1,157 @@
-"""MLflow mirrors a study, from a thread of its own; `records.jsonl` stays the source of truth.
+"""A study's way to MLflow, to which another process writes; `records.jsonl` stays what is true.
 
-The caller pays one assignment to a dictionary. A store that is slow, down or refuses costs the
-search nothing: what is not written yet waits here, and what was never written is written when the
-study is next run or reported, because every write may be repeated without repeating anything.
+The caller pays one assignment to a dictionary, and a thread sends what has changed once a second.
+Whatever becomes of that process, the search goes on; what was not written is written when the study
+is next run or reported.
 """
 
 import logging
+import subprocess
+import sys
 import threading
-import uuid
-from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from mlflow.exceptions import MlflowException
-
-from search.analysis.audit import RungAudit
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.folder import RunFolder, write_atomically
 from search.records import TrialRecord
-from search.tracking import store
-from search.tracking.runs import Conclusion, StudyRuns
+from search.tracking.address import TrackingError, check_form, is_new_file
+from search.tracking.messages import (
+    CLOSE_SECONDS,
+    Answer,
+    Checked,
+    Close,
+    Closed,
+    Item,
+    Message,
+    Mirror,
+    News,
+    Opening,
+    Said,
+)
 
 log = logging.getLogger(__name__)
 
-CONFIG, CONCLUSION = "the study file", "the conclusion"
-"""What waits to be written beside the trials, which wait under their names."""
-REFUSALS = ("INVALID_PARAMETER_VALUE", "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST")
-"""MLflow's answers that trying again does not change."""
 GATHER_SECONDS = 1.0
-"""Between two rounds of writing; the snapshots that a trial sends meanwhile become one."""
-LONGEST_WAIT_SECONDS = 30.0
-"""Between two attempts on a store that does not answer; the wait doubles up to this."""
+"""Between two sendings; the snapshots that a trial gives meanwhile become one."""
+QUIET_SECONDS = 20.0
+"""At most so long a new store waits for a trial's first loss: until then there is little to write,
+and the machine is busy with starting the workers."""
+GRACE_SECONDS = 30.0
+"""For the other process to start and to end, beside its last writes."""
 
-Item = TrialRecord | Conclusion | str
-"""A trial's latest snapshot, the conclusion, or the text of the study file."""
 
-
-class Tracker:
-    """Writes one study to MLflow in the background.
+class Tracker(Mirror):
+    """Hands one study to the process that writes to MLflow.
 
     Raises:
-        TrackingError: when the address can never work.
+        TrackingError: when the address is malformed or its SQLite file cannot be used; for what
+            only MLflow can tell, see `confirm`.
     """
 
     def __init__(self, *, uri: str, study: str, folder: Path, config_text: str) -> None:
-        """`folder` is the run folder; it keeps the key that ties the study to its MLflow runs."""
-        store.settle()
-        store.check(uri)
-        self._uri, self._study, self._folder = uri, study, folder
-        self._key = study_key(folder)
+        super().__init__(folder)
+        check_form(uri)
+        self._must_be_checked = not is_new_file(uri)
+        self._opening = Opening(uri, study, folder, config_text)
         self._lock = threading.Lock()
-        self._waiting: dict[str, Item] = {CONFIG: store.without_credentials(config_text)}
-        self._refused: set[str] = set()
-        self._runs: StudyRuns | None = None
-        self._answers = True
-        self._concluded = False
-        self._ended = False
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
-        self._thread.start()
+        self._waiting: dict[str, Item] = {}
+        self._wanted, self._closing = threading.Event(), threading.Event()
+        self._checked: Future[str] = Future()
+        self._missing: Future[int] = Future()
+        self._link, self._far_end = Pipe()
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._must_be_checked:
+            self._wanted.set()
+        self._sender = threading.Thread(target=self._send, name="mlflow-news", daemon=True)
+        self._sender.start()
 
-    def trial(self, record: TrialRecord) -> None:
-        """Take a trial's latest snapshot; returns at once, whatever the store does."""
-        self._put(record.spec.trial, record)
+    def confirm(self) -> None:
+        """Wait until MLflow has said that it can use the address; a new file needs no such word.
 
-    def conclude(
-        self,
-        optima: Sequence[Optimum],
-        laws: Sequence[Law],
-        audits: Mapping[int, Sequence[RungAudit]],
-        table_markdown: str,
-        artifacts: Sequence[Path],
-    ) -> None:
-        """Take what the study has found so far, audits by budget, and the files to keep with it."""
-        # The study file is there already, and without credentials.
-        files = tuple(path for path in artifacts if path != RunFolder(self._folder).config)
-        self._concluded = True
-        conclusion = Conclusion(tuple(optima), tuple(laws), audits, table_markdown, files)
-        self._put(CONCLUSION, conclusion)
-
-    def close(self, timeout_seconds: float = 30.0) -> int:
-        """Write what waits, end every run, and return how many items could not be written.
-
-        Gives up at the first attempt that fails, and in any case after `timeout_seconds`.
+        Raises:
+            TrackingError: when it can not.
         """
-        self._closing.set()
-        self._thread.join(timeout_seconds)
-        with self._lock:
-            missing = len(self._waiting.keys() | self._refused)
-        # With all written but the ends of the runs, there is still something to come back for.
-        missing = missing or int(not self._ended)
-        if missing:
-            shown = store.without_credentials(self._uri)
-            remedy = f"`fathom report {self._folder}` writes them once it answers"
-            log.warning("MLflow at %s lacks %d items of this study; %s", shown, missing, remedy)
-        return missing
+        if self._must_be_checked and (refusal := self._checked.result()):
+            raise TrackingError(refusal)
 
-    def _put(self, name: str, item: Item) -> None:
+    def put(self, name: str, item: Item) -> None:
+        """Take the latest state of something; returns at once."""
         with self._lock:
             self._waiting[name] = item
-            self._refused.discard(name)
+        if isinstance(item, TrialRecord) and item.curve:
+            self._wanted.set()
 
-    def _work(self) -> None:
-        pause = GATHER_SECONDS
-        while True:
-            # Asked before the round, so that a whole round follows the last snapshot.
-            closing = self._closing.is_set()
-            answers = self._round(last=closing)
-            if closing:
-                return
-            pause = GATHER_SECONDS if answers else min(2 * pause, LONGEST_WAIT_SECONDS)
-            self._closing.wait(pause)
-
-    def _round(self, *, last: bool) -> bool:
-        """Write what waits; False when the store did not answer."""
+    def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
+        """Write what waits, end every run, and return how many items could not be written."""
+        self._closing.set()
+        self._wanted.set()
+        self._sender.join(GRACE_SECONDS)
         try:
-            if self._runs is None:
-                self._runs = self._find_runs()
+            self._link.send(Close(timeout_seconds))
+            missing = self._missing.result(timeout_seconds + GRACE_SECONDS)
+        except (OSError, TimeoutError):
+            missing = 1
+        self._link.close()
+        if self._process:
+            self._process.terminate()
+            self._process.wait()
+        return missing
+
+    def _send(self) -> None:
+        self._wanted.wait(QUIET_SECONDS)
+        self._process = _start(self._far_end)
+        threading.Thread(target=self._listen, name="mlflow-answers", daemon=True).start()
+        news: Message = self._opening
+        closing = False
+        while not closing:
+            try:
+                self._link.send(news)
+            except OSError:
+                return  # the other process is gone, as the listener says
+            closing = self._closing.wait(GATHER_SECONDS)
             with self._lock:
-                names = list(self._waiting)
-            for name in names:
-                self._write(self._runs, name)
-            if last:
-                self._runs.end(concluded=self._concluded)
-                self._ended = True
-        except (MlflowException, OSError) as error:
-            # What became of the request is not known, so the next attempt looks again.
-            self._runs = None
-            self._say_down(error)
-            return False
-        self._say_up()
-        return True
+                news, self._waiting = News(self._waiting), {}
+        with suppress(OSError):
+            self._link.send(news)
 
-    def _find_runs(self) -> StudyRuns:
-        return StudyRuns(
-            store.connect(self._uri),
-            study=self._study,
-            key=self._key,
-            folder=self._folder,
-            artifacts=store.artifact_location(self._uri, self._study),
-        )
-
-    def _write(self, runs: StudyRuns, name: str) -> None:
-        """Write one item; a newer one that came meanwhile stays waiting."""
-        with self._lock:
-            # To the end of the line: an item that always fails must not hold up the others.
-            item = self._waiting[name] = self._waiting.pop(name)
+    def _listen(self) -> None:
         try:
-            _send(runs, item)
-        except MlflowException as error:
-            if error.error_code not in REFUSALS:
-                raise
-            self._refused.add(name)
-            log.warning("MLflow refuses %s: %s", name, store.first_line(error))
-        with self._lock:
-            if self._waiting[name] is item:
-                del self._waiting[name]
+            while not self._missing.done():
+                self._hear(self._link.recv())
+        except (EOFError, OSError):
+            refused = self._checked.done() and self._checked.result()
+            if not self._checked.done():
+                self._checked.set_result("")
+            self._missing.set_result(1)
+            if not (refused or self._closing.is_set()):
+                log.warning(
+                    "the process that writes to MLflow has ended; the search goes on, and "
+                    "`fathom report %s` writes what is missing",
+                    self.folder,
+                )
 
-    def _say_down(self, error: Exception) -> None:
-        if self._answers:
-            shown, problem = store.without_credentials(self._uri), store.first_line(error)
-            rest = "the search goes on, and what is missed is written later"
-            log.warning("MLflow at %s does not answer; %s (%s)", shown, rest, problem)
-        self._answers = False
-
-    def _say_up(self) -> None:
-        if not self._answers:
-            log.warning("MLflow answers again, and has what it missed")
-        self._answers = True
-
-
-def study_key(folder: Path) -> str:
-    """Key of a run folder: the same whenever the study is resumed, another for a fresh start."""
-    path = RunFolder(folder).state / "tracking-key"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, uuid.uuid4().hex)
-    return path.read_text(encoding="utf-8")
+    def _hear(self, answer: Answer) -> None:
+        match answer:
+            case Checked():
+                self._checked.set_result(answer.refusal)
+            case Said():
+                log.warning("%s", answer.text)
+            case Closed():
+                self._missing.set_result(answer.missing)
 
 
-def _send(runs: StudyRuns, item: Item) -> None:
-    match item:
-        case TrialRecord():
-            runs.write_trial(item)
-        case Conclusion():
-            runs.write_conclusion(item)
-        case str():
-            runs.write_study(item)
+def _start(link: Connection) -> "subprocess.Popen[bytes]":
+    """The other process, which alone holds that end of the link from then on.
+
+    A session of its own, so that Ctrl-C ends the search first and lets it write what it found.
+    """
+    with link:
+        return subprocess.Popen(
+            [sys.executable, "-m", "search.tracking.process", str(link.fileno())],
+            pass_fds=(link.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )

@@ -13,7 +13,7 @@ from typing import IO
 
 from mlflow.exceptions import MlflowException
 
-from search.tracking import store
+from search.tracking import address, store
 from search.tracking.pages import MODE
 from search.tracking.runs import STUDY_TAG
 
@@ -37,12 +37,12 @@ def open_ui(
     store.settle()
     store.check(uri)
     if uri.startswith(("http:", "https:")):
-        base = store.without_credentials(uri).rstrip("/")
+        base = address.without_credentials(uri).rstrip("/")
     else:
         base = f"http://{host}:{port}"
-        path = store.sqlite_path(uri)
+        path = address.sqlite_path(uri)
         if path is not None and not path.exists():
-            raise store.TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
+            raise address.TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
         _check_port(host, port)
     addresses = [f"{name}: {base}/{page}" for name, page in _study_pages(uri)]
     if uri.startswith(("http:", "https:")):
@@ -64,9 +64,9 @@ def _study_pages(uri: str) -> list[tuple[str, str]]:
     try:
         found = store.connect(uri).search_experiments(order_by=["last_update_time DESC"])
     except MlflowException as error:
-        raise store.TrackingError(
-            f"`fathom ui` needs a store that answers, got {store.without_credentials(uri)} "
-            f"({store.first_line(error)}); start it or change `tracking.uri`"
+        raise address.TrackingError(
+            f"`fathom ui` needs a store that answers, got {address.without_credentials(uri)} "
+            f"({address.first_line(error)}); start it or change `tracking.uri`"
         ) from None
     return [
         (experiment.name, f"#/experiments/{experiment.experiment_id}/runs{MODE}")
@@ -104,7 +104,7 @@ def _wait_until_ready(
             connection.close()
     output.seek(0)
     last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
-    raise ValueError(f"MLflow's server ended by itself: {store.without_credentials(last)}")
+    raise ValueError(f"MLflow's server ended by itself: {address.without_credentials(last)}")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.optim import build_optimizer, rate_at, set_learning_rate
+from models.optim import ClippedAdamW, build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization, Role, Scheme, rules
 from models.shape import Positions, Shape
 from models.transformer import Transformer, role_of
@@ -36,27 +36,34 @@ def model_of(scheme: Scheme, shape: Shape = SHAPE) -> Transformer:
     return model
 
 
-def optimizer_of(model: Transformer) -> torch.optim.AdamW:
+def optimizer_of(model: Transformer) -> ClippedAdamW:
     return build_optimizer(model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8)
 
 
 @pytest.mark.parametrize("scheme", Scheme)
-def test_each_parameter_is_in_the_one_group_of_its_role(scheme: Scheme) -> None:
+def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Scheme) -> None:
     model = model_of(scheme)
     optimizer = optimizer_of(model)
     set_learning_rate(optimizer, 3e-3)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    by_role, seen = rules(model.parametrization, SHAPE), set()
+    by_role, seen = rules(model.parametrization, SHAPE), []
     for group in optimizer.param_groups:
-        (role,) = {role_of(names.pop(id(parameter))) for parameter in group["params"]}
-        assert role not in seen
-        seen.add(role)
-        assert group["lr"] == pytest.approx(3e-3 * by_role[role].learning_rate)
-        assert group["weight_decay"] == pytest.approx(0.1 * by_role[role].weight_decay)
-        assert group["eps"] == pytest.approx(1e-8 * by_role[role].eps)
-        assert group["betas"] == (0.8, 0.9)
+        for role in {role_of(names.pop(id(parameter))) for parameter in group["params"]}:
+            seen.append(role)
+            assert group["lr"] == pytest.approx(3e-3 * by_role[role].learning_rate)
+            assert group["weight_decay"] == pytest.approx(0.1 * by_role[role].weight_decay)
+            assert group["eps"] == pytest.approx(1e-8 * by_role[role].eps)
+            assert group["betas"] == (0.8, 0.9)
     assert not names
-    assert seen == set(Role)
+    assert sorted(seen) == sorted(Role)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_no_two_groups_are_alike(scheme: Scheme) -> None:
+    groups = optimizer_of(model_of(scheme)).param_groups
+    assert len({(one["lr_scale"], one["weight_decay"], one["eps"]) for one in groups}) == len(
+        groups
+    )
 
 
 def test_tied_weights_are_optimised_once() -> None:
@@ -83,6 +90,27 @@ def test_nothing_moves_before_a_rate_is_set() -> None:
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("limit", [0.5, 1e4])
+def test_a_clipped_step_is_clipping_and_then_a_step(limit: float) -> None:
+    models = [model_of(Scheme.COMPLETEP) for _ in range(2)]
+    for model in models:
+        optimizer, parameters = optimizer_of(model), list(model.parameters())
+        set_learning_rate(optimizer, 0.02)
+        generator = torch.Generator().manual_seed(5)
+        for _ in range(3):
+            for parameter in parameters:
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+            if model is models[0]:
+                torch.nn.utils.clip_grad_norm_(parameters, limit)
+                optimizer.step()
+            else:
+                optimizer.clipped_step(limit)
+    moments = [optimizer.state[parameter]["exp_avg"] for parameter in parameters]
+    assert (max(float(one.abs().max()) for one in moments) < 1) == (limit < 1)
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_three_fused_steps_equal_adamw_as_published() -> None:

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from models.attention import turned
 from models.parametrization import Parametrization, Role, Scheme, rules
 from models.shape import Positions, Shape
-from models.transformer import Transformer, role_of, rotary_table, rotate
+from models.transformer import Transformer, role_of, rotary_table
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=16, base_depth=1, base_head_dim=4, init_std=0.2
@@ -113,9 +114,9 @@ def test_each_scheme_gives_another_model(scheme: Scheme) -> None:
 def rotated_product(query: Tensor, key: Tensor, at: int, to: int) -> Tensor:
     """The attention logit of a query at one position for a key at another."""
     table = rotary_table(replace(SHAPE, context=64), torch.device("cpu"))
-    turned_query = rotate(query.expand(1, 64, 1, -1), table)[0, at, 0]
-    turned_key = rotate(key.expand(1, 64, 1, -1), table)[0, to, 0]
-    return turned_query @ turned_key
+    both = torch.stack((query, key))[:, None].expand(1, 64, 2, 3, -1)
+    after = turned(both, table[0])
+    return after[0, at, 0, 0] @ after[0, to, 1, 0]
 
 
 def test_rotary_logits_depend_on_the_offset_alone() -> None:
@@ -128,22 +129,23 @@ def test_rotary_logits_depend_on_the_offset_alone() -> None:
 
 
 def test_a_rotation_keeps_lengths_and_does_nothing_at_the_first_position() -> None:
-    x = torch.randn(2, SHAPE.context, 3, SHAPE.head_dim, generator=torch.Generator().manual_seed(0))
-    turned = rotate(x, rotary_table(SHAPE, torch.device("cpu")))
-    assert torch.allclose(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-5)
-    assert torch.equal(turned[:, 0], x[:, 0])
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, SHAPE.context, 2, 3, SHAPE.head_dim, generator=generator)
+    after = turned(x, rotary_table(SHAPE, torch.device("cpu"))[0])
+    assert torch.allclose(after.norm(dim=-1), x.norm(dim=-1), rtol=1e-5)
+    assert torch.equal(after[:, 0], x[:, 0])
 
 
 def test_rotary_turns_each_pair_by_its_own_angle() -> None:
-    # A pair (i, i + K/2) is a complex number; position t turns it by t * 10000^(-2i/K).
+    # A pair (2i, 2i + 1) is a complex number; position t turns it by t * 10000^(-2i/K).
     K, t = SHAPE.head_dim, 3
-    x = torch.randn(1, SHAPE.context, 1, K, generator=torch.Generator().manual_seed(0))
-    turned = rotate(x, rotary_table(SHAPE, torch.device("cpu")))[0, t, 0]
+    x = torch.randn(1, SHAPE.context, 2, 3, K, generator=torch.Generator().manual_seed(0))
+    after = turned(x, rotary_table(SHAPE, torch.device("cpu"))[0])[0, t, 0, 0]
     for i in range(K // 2):
         angle = t * 10_000 ** (-2 * i / K)
-        value = complex(x[0, t, 0, i], x[0, t, 0, i + K // 2])
+        value = complex(x[0, t, 0, 0, 2 * i], x[0, t, 0, 0, 2 * i + 1])
         expected = value * complex(math.cos(angle), math.sin(angle))
-        assert abs(complex(turned[i], turned[i + K // 2]) - expected) < 1e-5
+        assert abs(complex(after[2 * i], after[2 * i + 1]) - expected) < 1e-5
 
 
 def first_logits_of_reordered(positions: Positions) -> tuple[Tensor, Tensor]:
@@ -225,7 +227,7 @@ def test_a_branch_of_weight_zero_leaves_its_block_an_identity() -> None:
             if name.endswith("out.weight"):
                 weight.zero_()
     embedded = F.layer_norm(model.embedding(tokens), (SHAPE.d_model,))
-    expected = embedded @ model.embedding.weight.T * model.logit_scale
+    expected = embedded @ model.embedding.weight.T * model.scales.logits
     assert torch.allclose(model(tokens), expected, atol=1e-5)
 
 
@@ -242,7 +244,9 @@ def test_attention_equals_its_definition() -> None:
     logits = (q @ k.transpose(-1, -2)) * (4**0.5 / 8)
     logits = logits.masked_fill(torch.ones(5, 5).triu(1).bool(), -math.inf)
     y = (logits.softmax(-1) @ v).transpose(1, 2).reshape(2, 5, -1)
-    assert torch.allclose(attention(x_BTD, None), y @ out.T, atol=1e-5)
+    assert torch.allclose(
+        attention(x_BTD.flatten(0, 1), 5, None), (y @ out.T).flatten(0, 1), atol=1e-5
+    )
 
 
 def test_an_unknown_parameter_has_no_role() -> None:

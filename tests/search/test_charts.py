@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import struct
 import subprocess
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as plotly
 import pytest
 
 from search.analysis.law import fit_laws
@@ -17,7 +19,9 @@ from search.records import TrialRecord
 from search.report.chart import Band, Line, Points, linear_ticks, log_ticks
 from search.report.chart_depth import loss_against_depth
 from search.report.chart_law import depth_against_budget
+from search.report.chart_trials import describe
 from search.report.figures_page import interactive
+from search.report.figures_paper import save_static
 from search.report.writer import make_charts
 from tests.search.reporting import BUDGETS, of_budget, page_on
 from tests.search.simulated import simulated_study
@@ -83,6 +87,9 @@ def test_interactive_charts_are_plain_json(
 
         assert len(drawn["data"]) == len(chart.marks)
         assert json.loads(json.dumps(drawn, allow_nan=False)) == drawn
+        seen_by_plotly = plotly.Figure(**drawn).to_plotly_json()
+        assert seen_by_plotly["data"] == drawn["data"]
+        assert {key: seen_by_plotly["layout"][key] for key in drawn["layout"]} == drawn["layout"]
 
 
 @pytest.mark.parametrize(
@@ -257,3 +264,37 @@ def in_browser(page: Path, width: int, folder: Path) -> Any:
     found = re.search(r"SEEN(\{.*?\})NEES", done.stdout)
     assert found, done.stderr[-2000:]
     return json.loads(unescape(found[1]))
+
+
+def test_a_hover_text_tells_the_rate_that_the_trial_was_trained_at(
+    study: list[TrialRecord],
+) -> None:
+    record = study[0]
+    faster = replace(record, spec=replace(record.spec, learning_rate=4e-3, rate_scale=2.0))
+    assert "rate 0.004," in describe(faster)
+
+
+def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
+    study: list[TrialRecord], optima: tuple[Optimum, ...], tmp_path: Path
+) -> None:
+    chart = next(chart for chart in make_charts(study, optima, ()) if chart.budget)
+    line = next(mark for mark in chart.marks if isinstance(mark, Line))
+    many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
+    save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)
+    few, high = (_png_size(tmp_path / f"{key}.png") for key in ("few", "many"))
+    assert few == (1024, 768)
+    assert high[0] == 1024
+    assert high[1] > 20 * 25 + 2.7 * 160, "twenty rows below the lowest axes"
+
+
+def test_many_horizons_are_named_by_the_first_and_the_last(optima: tuple[Optimum, ...]) -> None:
+    known = next(optimum for optimum in optima if optimum.optimal_depth)
+    many = [replace(known, budget=n * 10**6, tokens=n * 2 * 10**7) for n in range(1, 101)]
+    chart = depth_against_budget(many, ())
+    assert chart
+    assert chart.question.endswith("20M to 2B tokens")
+
+
+def _png_size(path: Path) -> tuple[int, int]:
+    width, height = struct.unpack(">II", path.read_bytes()[16:24])
+    return width, height

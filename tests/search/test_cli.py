@@ -17,7 +17,7 @@ from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "configs" / "tiny.yaml"
-STOPPING = StoppingConfig(always_finish=0.25, bands=1)
+STOPPING = StoppingConfig(first_rung=0.25, eta=2, always_finish=0.25)
 GOOD = """
 study: good
 objective: {name: language, corpus: stdlib, context: 32}

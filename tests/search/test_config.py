@@ -44,7 +44,7 @@ def test_every_key_has_a_default_but_three() -> None:
     assert required == ["study", "objective", "budgets"]
     config = parse(study())
     assert config.budgets == (1_000_000,)
-    assert (config.count, config.sampler) == (Count.TOTAL, Sampler.TPE)
+    assert (config.count, config.sampler) == (Count.TOTAL, Sampler.CURVE)
     assert config.objective.name == "language"
 
 
@@ -152,14 +152,14 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("`space.head_dim` must be even", "got 3", "use 4"),
     ),
     "half a head": ({"space": {"n_heads": 1.5}}, ("`space.n_heads`", "whole number", "1.5")),
-    "an unknown sampler": ({"sampler": "tpee"}, ("`sampler`", "`tpe`, `gp`", "'tpee'")),
+    "an unknown sampler": ({"sampler": "tpee"}, ("`sampler`", "`curve`, `tpe`, `gp`", "'tpee'")),
     "an unknown count": ({"count": "all"}, ("`count`", "`total`, `non_embedding`", "'all'")),
     "an unknown scheme": (
         {"model": {"parametrization": {"scheme": "mu"}}},
         ("`model.parametrization.scheme`", "`completep`", "'mu'"),
     ),
     "no trials": ({"trials": 0}, ("`trials` must be at least 1, got 0",)),
-    "part of a trial": ({"trials": 2.5}, ("`trials` must be a whole number such as 24, got 2.5",)),
+    "part of a trial": ({"trials": 2.5}, ("`trials` must be a whole number such as 12, got 2.5",)),
     "a switch for a number": ({"trials": True}, ("`trials` must be a number, got true",)),
     "a switch in a range": ({"space": {"depth": [True, 4]}}, ("`space.depth`", "got true")),
     "a switch for a rate": ({"train": {"learning_rate": True}}, ("`train.learning_rate`", "true")),
@@ -265,7 +265,7 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
         ({"space": {"dept": [1, 2]}}, "unknown key `space.dept`; did you mean `space.depth`?"),
         ({"depth": [1, 2]}, "unknown key `depth`; did you mean `space.depth`?"),
         ({"model": {"parametrization": {"width": 3}}}, "`model.parametrization.base_width`?"),
-        ({"stopping": {"zzz": 1}}, "known here: enabled, first_rung, eta, bands"),
+        ({"stopping": {"zzz": 1}}, "known here: enabled, first_rung, eta, median_of"),
         ({7: 1}, "unknown key `7`; known here: study, objective, budgets"),
         ({"two\nlines": 1}, "unknown key `two lines`; known here"),
     ],

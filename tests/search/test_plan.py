@@ -1,13 +1,13 @@
 """What a study will cost: `search/plan.py`."""
 
+import math
 import random
 
 import pytest
 
 from search.budget import expand_budgets
 from search.config import Sampler, StoppingConfig, StudyConfig
-from search.plan import BudgetPlan, Machine, plan_study
-from search.scheduler import FairHalving
+from search.plan import BudgetPlan, Machine, expected_survivors, plan_study
 from tests.search.dry_run import study
 
 MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
@@ -17,34 +17,18 @@ def plans(config: StudyConfig) -> tuple[BudgetPlan, ...]:
     return plan_study(config, 256, MACHINE)
 
 
-@pytest.mark.parametrize("bands", [1, 3])
-@pytest.mark.parametrize("eta", [1.5, 2.0])
-def test_expected_survivors_are_those_of_trials_in_random_order(bands: int, eta: float) -> None:
-    stopping = StoppingConfig(
-        bands=bands, eta=eta, foresight=(0.0, 0.0), always_finish=0.0, first_rung=0.25
-    )
-    config = study(trials=30, stopping=stopping)
-    expected = plans(config)[0].rungs
-    survivors = [0.0] * len(expected)
+@pytest.mark.parametrize(("arriving", "eta"), [(12, 4.0), (30, 2.0), (24, 3.0), (7, 4.0)])
+def test_expected_survivors_are_those_of_trials_in_random_order(arriving: int, eta: float) -> None:
     rng = random.Random(0)
+    survivors = 0
     for _ in range(400):
-        halving = FairHalving(config.stopping, (1, 27))
-        depths = [rng.choice((1, 5, 27)) for _ in range(30)]  # as often in each of three bands
-        going = list(range(30))
-        for rung in range(len(expected)):
-            rng.shuffle(going)
-            values = {trial: rng.random() for trial in going}
-            going = [t for t in going if halving.judge(str(t), depths[t], rung, values[t])]
-            survivors[rung] += len(going) / 400
-    assert [rung.surviving for rung in expected] == pytest.approx(survivors, rel=0.04)
-
-
-def test_trials_that_are_foreseen_to_catch_up_are_expected_to_go_on() -> None:
-    now, both = (
-        plans(study(stopping=StoppingConfig(foresight=foresight)))[0].expected_tokens
-        for foresight in ((0.0, 0.0), (0.0, 1.0))
-    )
-    assert now < both < 1.15 * now
+        came: list[int] = []
+        chosen: set[int] = set()
+        for value in rng.sample(range(arriving), arriving):
+            came = sorted([*came, value])
+            chosen |= set(came[: math.floor(len(came) / eta)])
+        survivors += len(chosen | set(came[: math.ceil(arriving / eta)]))
+    assert expected_survivors(arriving, eta) == pytest.approx(survivors / 400, rel=0.06)
 
 
 def test_tokens_and_trials_add_up_without_stopping() -> None:

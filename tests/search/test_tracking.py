@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,9 +28,11 @@ from search.analysis.optimum import DepthLoss, Optimum
 from search.analysis.verdict import Verdict
 from search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from search.tracking import pages, store
+from search.tracking.address import TrackingError
 from search.tracking.runs import WRITTEN_TAG, StudyRuns
-from search.tracking.tracker import Tracker, study_key
+from search.tracking.tracker import Tracker
 from search.tracking.ui import open_ui
+from search.tracking.writer import Writer, study_key
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 and Starlette call deprecated.
@@ -143,8 +146,8 @@ class Place:
     uri: str
     folder: Path
 
-    def tracker(self, *, study: str = "demo", folder: Path | None = None) -> Tracker:
-        return Tracker(uri=self.uri, study=study, folder=folder or self.folder, config_text=CONFIG)
+    def tracker(self, *, study: str = "demo", folder: Path | None = None) -> Writer:
+        return Writer(uri=self.uri, study=study, folder=folder or self.folder, config_text=CONFIG)
 
     def runs(self, study: str = "demo") -> list[Run]:
         client = MlflowClient(self.uri)
@@ -481,7 +484,7 @@ def test_a_description_keeps_whole_sections_only() -> None:
 def test_a_server_that_stops_and_returns_misses_nothing_and_gets_nothing_twice(
     remote: Place, application: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("search.tracking.tracker.GATHER_SECONDS", 0.05)
+    monkeypatch.setattr("search.tracking.writer.GATHER_SECONDS", 0.05)
     tracker = remote.tracker()
     tracker.trial(trial(0, outcome=None, points=2))
     time.sleep(0.3)
@@ -558,7 +561,7 @@ def test_credentials_are_neither_logged_nor_stored(
     secret = remote.uri.replace("://", "://someone:hunter2@")
     text = f"study: secret\ntracking: {{uri: '{secret}'}}\n"
     for _ in range(2):  # down, then up
-        tracker = Tracker(uri=secret, study="secret", folder=remote.folder, config_text=text)
+        tracker = Writer(uri=secret, study="secret", folder=remote.folder, config_text=text)
         tracker.close()
         application.start()
 
@@ -641,7 +644,7 @@ def test_the_page_names_a_taken_port_and_a_missing_store(place: Place, tmp_path:
         open_ui(f"sqlite:///{tmp_path}/none.db")
 
 
-def longest_call(tracker: Tracker, *, calls: int) -> float:
+def longest_call(tracker: Writer, *, calls: int) -> float:
     """Longest of many calls, ten trials in turn."""
     records = [trial(number) for number in range(10)]
     times = [time.perf_counter()]
@@ -657,3 +660,52 @@ def wait_until(condition: object, seconds: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)
+
+
+def test_the_driver_reaches_mlflow_through_a_process_of_its_own(place: Place) -> None:
+    with tracking(place) as tracker:
+        tracker.confirm()
+        for number in range(3):
+            tracker.trial(trial(number))
+        tracker.conclude([optimum()], [LAW], {}, TABLE, [])
+        assert tracker.close() == 0
+    assert {run.info.status for run in place.runs()} == {"FINISHED"}
+    assert place.tokens(place.find("1M · depth 4 · d_model 64 · seed 1"))[-1] == 5000
+
+
+def test_a_search_outlives_the_process_that_writes_to_mlflow(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tracking(place) as tracker:
+        tracker.confirm()
+        assert tracker._process is not None
+        tracker._process.kill()
+        wait_until(lambda: "has ended; the search goes on" in caplog.text)
+        tracker.trial(trial())
+        assert tracker.close() > 0
+    with tracking(place) as again:
+        again.trial(trial())
+        assert again.close() == 0
+
+
+def test_what_only_mlflow_can_refuse_is_refused_before_the_first_trial(tmp_path: Path) -> None:
+    uri = "postgresql+nodriver://someone:hunter2@host/runs"
+    with tracking(Place(uri, tmp_path / "runs")) as tracker:
+        with pytest.raises(TrackingError, match="Can't load plugin") as refusal:
+            tracker.confirm()
+        assert "hunter2" not in str(refusal.value)
+
+
+def test_a_malformed_address_is_refused_without_mlflow(tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="it names no host"):
+        Tracker(uri="http://", study="demo", folder=tmp_path, config_text=CONFIG)
+
+
+@contextmanager
+def tracking(place: Place) -> Iterator[Tracker]:
+    """A tracker whose process ends with the test."""
+    tracker = Tracker(uri=place.uri, study="demo", folder=place.folder, config_text=CONFIG)
+    try:
+        yield tracker
+    finally:
+        tracker.close(0.0)

@@ -5,6 +5,7 @@ import math
 import random
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from models.parametrization import Parametrization, Scheme
 from models.shape import Positions, Shape
 from objectives.objective import Batch, Model
+from search.compiling import possible
 from search.train import Measurement, Training, TrainPlan, train
 from tests.search.toy import Successor
 
@@ -254,6 +256,19 @@ def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
     exact = run(training())
     assert losses(measurements) != losses(exact)
     assert measurements[-1].loss == pytest.approx(exact[-1].loss, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own, in compiling
+@pytest.mark.skipif(not possible(), reason="no C compiler to compile with")
+def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
+    plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
+    eager = run(training(), replace(plan, compiled=False))
+    began = time.perf_counter()
+    compiled = run(training(plan), plan)
+    for one, other in zip(compiled, eager, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-3)
+        assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
+    assert compiled[-1].train_seconds < (time.perf_counter() - began) / 2
 
 
 @pytest.mark.gpu

@@ -374,3 +374,10 @@ def test_precision_follows_the_setting_and_the_device(
     precision: str, device: str, bfloat16: bool
 ) -> None:
     assert plan_of(f"train: {{precision: {precision}}}", device=device).bfloat16 is bfloat16
+
+
+@pytest.mark.parametrize(
+    ("setting", "compiled"), [("auto", False), ("true", True), ("false", False)]
+)
+def test_a_short_trial_on_a_cpu_is_compiled_only_when_told(setting: str, compiled: bool) -> None:
+    assert plan_of(f"train: {{compile: {setting}}}").compiled is compiled

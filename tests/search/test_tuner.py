@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from torch import Tensor
 
 from objectives.objective import Batch, Model
 from search.budget import expand_budgets
-from search.conductor import Conductor
+from search.cluster import _joined, start_ray
+from search.conductor import Conductor, Listener
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
 from search.records import (
@@ -30,8 +32,14 @@ from search.records import (
     read_records,
 )
 from search.space import feasible_shapes
+from search.tracking.tracker import Tracker
 from search.trial import Assignment, RunningTrial
 from search.tuner import run_trials
+
+with warnings.catch_warnings():
+    # MLflow uses what SQLAlchemy 2.1 calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from mlflow import MlflowClient
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -95,12 +103,12 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-def conductor(path: Path, text: str = STUDY) -> Conductor:
+def conductor(path: Path, text: str = STUDY, *listeners: Listener) -> Conductor:
     config: StudyConfig = parse(text)
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder)
+    return Conductor(config, spaces, folder, listeners)
 
 
 def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> None:
@@ -142,6 +150,15 @@ def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> Non
         assert Outcome(study.best_trial.user_attrs["outcome"]) is Outcome.FINISHED
 
 
+def test_a_ray_that_another_search_has_started_is_not_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ends with that search, and takes the trials of this one along."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    start_ray(parse(STUDY).resources)
+    assert not _joined({})
+
+
 def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:
     marker = tmp_path / "died"
 
@@ -171,7 +188,7 @@ def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path)
 
 
 STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
-    "sampler: random\nstopping: {always_finish: 0, bands: 1}\n"
+    "sampler: random\nstopping: {first_rung: 0.25, eta: 2, always_finish: 0}\n"
 )
 
 
@@ -189,6 +206,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_sto
 ) -> None:
     first = conductor(tmp_path, STOPPING)
     run_trials(first, cycle())
+    ends = len(list(read_lines(first.folder.records)))
     stopped = [r for r in first.records if r.outcome is Outcome.STOPPED]
     checkpoints = [first.folder.checkpoint(r.spec.trial) for r in stopped]
     assert len(stopped) > 1
@@ -209,5 +227,40 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_sto
         assert [(p.step, p.loss, p.train_loss) for p in after.curve] == [
             (p.step, p.loss, p.train_loss) for p in untouched
         ]
-    assert len(list(read_lines(search.folder.records))) == len(records) + len(stopped)
+    ends += len(stopped) + len(records) - len(first.records)
+    assert len(list(read_lines(search.folder.records))) == ends, "a line for each end"
     assert not any(path.exists() for path in checkpoints)
+
+
+def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlflow(
+    tmp_path: Path,
+) -> None:
+    text = STOPPING.replace("gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    tracker = Tracker(uri=uri, study="real", folder=tmp_path, config_text=text)
+    search = conductor(tmp_path, text, tracker.trial)
+    run_trials(search, cycle())
+    assert search.done
+    assert tracker.close() == 0
+
+    lives = Counter(line["trial"] for line in read_lines(search.folder.records))
+    again = [r for r in search.records if lives[r.spec.trial] > 1]
+    assert again
+    for record in again:
+        assert [(p.step, p.loss) for p in record.curve] == [
+            (p.step, p.loss) for p in never_stopped(search, record, tmp_path)
+        ][: len(record.curve)]
+
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("real")
+    assert experiment
+    runs = client.search_runs([experiment.experiment_id])
+    by_trial = {run.data.tags["trial"]: run for run in runs if "trial" in run.data.tags}
+    assert len([run for run in runs if "trial" in run.data.tags]) == len(by_trial) == len(lives)
+    assert "RUNNING" not in {run.info.status for run in runs}
+    for record in search.records:
+        assert record.outcome
+        run = by_trial[record.spec.trial]
+        assert run.data.tags["outcome"] == record.outcome.value
+        losses = client.get_metric_history(run.info.run_id, "loss")
+        assert [(m.step, m.value) for m in losses] == [(p.tokens, p.loss) for p in record.curve]

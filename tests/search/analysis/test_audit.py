@@ -6,22 +6,37 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.planted import World, symmetric
+from benchmarks.planted import World, shallower_is_better, symmetric
 from search.analysis.audit import RungAudit, audit_stopping, later_first_rung
 from search.analysis.ranks import order_kept, places, spearman_rho
 from search.config import StoppingConfig
 from search.records import Stage, TrialRecord
 from tests.search.simulated import confirm, cut, explore
 
-PLAIN = StoppingConfig(foresight=(0.0, 0.0))
-"""Judges by the loss at the rung alone."""
 DEPTHS = (1, 2, 3, 4, 6, 8)
-ONE_BAND = StoppingConfig(bands=1)
+HALF = StoppingConfig(eta=2)
 
 
 def finished_trials(slow_start: float, noise: float = 0.001) -> list[TrialRecord]:
     world = World(curve=symmetric(6, 0.1), noise=noise, slow_start=slow_start)
     return confirm(world, DEPTHS, np.random.default_rng(0))
+
+
+def late_bloomers(lean: float) -> list[TrialRecord]:
+    """After the first rung a trial gains so much at once for each unit of ln depth.
+
+    That turns the order round, and nothing before it can foretell it.
+    """
+    world = World(curve=shallower_is_better(lean / 2), noise=0.001, slow_start=0.0)
+    records = []
+    for record in confirm(world, DEPTHS, np.random.default_rng(0)):
+        first, gain = min(record.rungs), lean * np.log(record.spec.shape.depth)
+        curve = tuple(
+            replace(p, loss=p.loss - gain) if p.tokens > first else p for p in record.curve
+        )
+        rungs = {t: loss - gain * (t > first) for t, loss in record.rungs.items()}
+        records.append(replace(record, curve=curve, rungs=rungs))
+    return records
 
 
 def with_one_stopped(records: list[TrialRecord]) -> list[TrialRecord]:
@@ -87,7 +102,7 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
 
 
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
-    early, late = audit_stopping(with_one_stopped(finished_trials(slow_start=0.15)), PLAIN)
+    early, late = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
     assert early.rung < late.rung
     assert early.failed
     assert early.depth_lean is not None
@@ -103,15 +118,13 @@ def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
 
 
 def test_a_rung_that_foresees_how_slow_models_end_does_not_lean() -> None:
-    records = with_one_stopped(finished_trials(slow_start=0.2))
-    assert audit_stopping(records, PLAIN)[0].failed
-    early = audit_stopping(records)[0]
+    early = audit_stopping(with_one_stopped(finished_trials(slow_start=0.1)))[0]
     assert early.trusted
-    assert early.place_of_best == 1
+    assert not early.leans
 
 
 def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
-    early, late = audit_stopping(finished_trials(slow_start=0.2), PLAIN)
+    early, late = audit_stopping(late_bloomers(lean=0.15))
     assert early.trusted is False
     assert not early.failed
     assert not late.failed
@@ -119,9 +132,8 @@ def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
     assert later_first_rung((early, late)) is None
 
 
-def test_fast_deep_models_lean_the_other_way() -> None:
-    world = World(curve=symmetric(2, 0.1), noise=0.001, slow_start=-0.12)
-    early, _ = audit_stopping(confirm(world, DEPTHS, np.random.default_rng(0)), PLAIN)
+def test_deep_models_that_lose_later_lean_the_other_way() -> None:
+    early, _ = audit_stopping(late_bloomers(lean=-0.15))
     assert early.trusted is False
     assert "shallow trials stood worse than they ended" in early.sentence
 
@@ -134,7 +146,7 @@ def shuffled(noise: float) -> RungAudit:
         replace(run, rungs={5_000_000: float(generator.normal())})
         for run in confirm(world, (2, 3, 4, 6), generator, seeds=3, rates=(1.0,))
     ]
-    (own,) = audit_stopping(records, PLAIN)
+    (own,) = audit_stopping(records)
     return own
 
 
@@ -167,7 +179,7 @@ def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
     records = with_one_stopped(at_the_rate)
-    own = audit_stopping([*records[:number], records[-1]], PLAIN)[0]
+    own = audit_stopping([*records[:number], records[-1]])[0]
     assert own.finished == number
     assert own.trusted is own.agreement is own.depth_lean is None
     assert not own.failed
@@ -205,7 +217,7 @@ def test_no_records_have_no_rungs() -> None:
 
 
 def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit:
-    (own,) = audit_stopping(explored(values, exempt), ONE_BAND)
+    (own,) = audit_stopping(explored(values, exempt), HALF)
     return own
 
 
@@ -237,7 +249,7 @@ def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
         pair = explored([(2.0, 1.7), (2.1, 1.7 + noise * 2**0.5)], exempt=set())
         twice = replace(pair[0].spec, trial="again", seed=9, stage=Stage.CONFIRM)
         pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
-        (own,) = audit_stopping([*records, *pair], ONE_BAND)
+        (own,) = audit_stopping([*records, *pair], HALF)
         assert own.regret == pytest.approx(regret)
         return own.regrets
 
@@ -255,14 +267,12 @@ def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
     assert replace(own, regret=0.0051, noise=1e-4).regrets
 
 
-def test_the_rule_is_asked_in_the_order_in_which_trials_came() -> None:
-    """The first to come is never stopped, whatever comes later; the same trial, last, would be."""
-    worst_first = rung_where([(2.9, 1.9), (2.1, 1.6), (2.2, 1.5)], exempt={0})
-    worst_last = rung_where([(2.1, 1.6), (2.2, 1.5), (2.9, 1.9)], exempt={2})
-    assert (worst_first.spared, worst_last.spared) == (0, 1)
-    assert (
-        "of 1 trial that is never stopped, the rule would have stopped none" in worst_first.sentence
-    )
+def test_the_rule_is_asked_whatever_the_order_in_which_trials_came() -> None:
+    """The last of three would have been stopped, also where it was the first to come."""
+    for values in ([(2.9, 1.9), (2.1, 1.6), (2.2, 1.5)], [(2.1, 1.6), (2.2, 1.5), (2.9, 1.9)]):
+        worst = values.index((2.9, 1.9))
+        assert rung_where(values, exempt={worst}).spared == 1
+        assert rung_where(values, exempt={values.index((2.1, 1.6))}).spared == 0
 
 
 def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
@@ -274,13 +284,13 @@ def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
 def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
     records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
     confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
-    (own,) = audit_stopping([*records[:2], replace(records[2], spec=confirming)], ONE_BAND)
+    (own,) = audit_stopping([*records[:2], replace(records[2], spec=confirming)], HALF)
     assert (own.exempt, own.spared) == (0, 0)
 
 
 def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
     def rungs(*failed: bool) -> list[RungAudit]:
-        (own, *_) = audit_stopping(with_one_stopped(finished_trials(slow_start=0.2)), PLAIN)
+        (own, *_) = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
         tokens = range(100, 100 * len(failed) + 100, 100)
         last = max(t for t, f in zip(tokens, failed, strict=True) if f)
         later = min((t for t in tokens if t > last), default=None)

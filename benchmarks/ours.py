@@ -1,0 +1,107 @@
+"""A real search of a known budget: conductor, sampler, stopping, confirming and statistics."""
+
+import math
+import statistics
+import tempfile
+from pathlib import Path
+
+from benchmarks.cluster import Start
+from benchmarks.known import Known
+from models.shape import Count
+from search.analysis.forecast import best_so_far
+from search.analysis.optimum import find_optimum
+from search.budget import Budget, evaluation_steps, rung_steps
+from search.conductor import Conductor
+from search.config import StudyConfig, parse
+from search.folder import RunFolder
+from search.records import CurvePoint, Outcome, Report
+
+STEPS = 1024
+"""Optimizer steps of a trial: fine enough for any rung."""
+
+
+class Ours:
+    """`fathom run` on the simulated cluster."""
+
+    def __init__(self, known: Known, settings: str, seed: int) -> None:
+        self.known, self.config = known, study(known, settings, seed)
+        self.budget = Budget(
+            params=known.params,
+            count=Count.TOTAL,
+            tolerance=self.config.tolerance,
+            batch_size=1,
+            steps=STEPS,
+            tokens_per_step=max(1, round(known.horizon / STEPS)),
+        )
+        first = known.tokens[0] / known.horizon
+        steps = evaluation_steps(self.config, self.budget)
+        self._steps = [step for step in steps if step / STEPS >= first]
+        self.shares = [step / STEPS for step in self._steps]
+        self._rungs = set(rung_steps(self.config, self.budget))
+        self._home = tempfile.TemporaryDirectory()
+        folder = RunFolder(Path(self._home.name))
+        folder.create()
+        self.conductor = Conductor(self.config, {self.budget: known.shapes}, folder)
+        self._points: dict[str, list[CurvePoint]] = {}
+        self._answer: int | None = None
+
+    def start(self) -> Start | None:
+        """What the conductor wants next."""
+        spec = self.conductor.next_trial()
+        if spec is None:
+            return None
+        self._points.setdefault(spec.trial, [])
+        # Exploring trials have the first seeds, confirming ones those after them.
+        seed = spec.seed if spec.seed < 1000 else spec.seed - 999
+        return Start(spec.trial, spec.shape, seed)
+
+    def report(self, trial: str, index: int, loss: float) -> bool:
+        """What a real trial would report, when it would."""
+        step = self._steps[index]
+        points = self._points[trial]
+        points.append(
+            CurvePoint(
+                step=step,
+                tokens=step * self.budget.tokens_per_step,
+                loss=loss,
+                train_loss=loss,
+                train_seconds=float(step),
+                time=float(step),
+            )
+        )
+        rung, outcome = None, Outcome.FINISHED if step == STEPS else None
+        if not math.isfinite(loss):
+            outcome = Outcome.DIVERGED
+        elif step in self._rungs:
+            recent = points[-self.config.stopping.median_of :]
+            rung = points[-1].tokens, statistics.median(point.loss for point in recent)
+        report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
+        goes_on = self.conductor.report(trial, report)
+        if not goes_on:
+            self.conductor.end(trial, outcome or Outcome.STOPPED, "")
+        self._answer = None
+        return goes_on
+
+    def answer(self) -> int | None:
+        """The best depth so far, as the nearest that the table has."""
+        if self._answer is None:
+            records = [*self.conductor.records, *self.conductor.live.values()]
+            if self.conductor.done:
+                found = find_optimum(records, seed=self.config.seed).optimal_depth
+            else:
+                found = best_so_far(records)
+            if found is not None:
+                self._answer = min(self.known.depths, key=lambda d: abs(math.log(d / found)))
+        return self._answer
+
+
+def study(known: Known, settings: str, seed: int) -> StudyConfig:
+    """The study that a user would write, with as many seeds as the table has."""
+    return parse(f"""
+study: replay
+objective: {{name: language}}
+budgets: [{known.params}]
+confirm: {{rates: [1], seeds: {min(4, known.seeds)}}}
+seed: {seed}
+{settings}
+""")

@@ -1,0 +1,119 @@
+"""What a replay found, as a Markdown table for each budget and a figure."""
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+OCTAVES, STEPS = 6, 4
+"""Answers are looked at from 1/64 of the ladder's tokens on, four times in each doubling."""
+SHOWN = (16, 8, 4, 2, 1)
+"""One over the shares of the ladder's tokens that have columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """One search; tokens are shares of the ladder's."""
+
+    until: float
+    """Tokens after which the answer was right and stayed so; infinite when it did not."""
+    spent: float
+    """Tokens when the search ended, or was cut off."""
+    right: tuple[bool, ...]
+    """At `points()`, whether the answer was in the plateau."""
+    regret: tuple[float, ...]
+    """Nats at `points()`; without an answer, those of the worst depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All repetitions of one searcher on one budget."""
+
+    name: str
+    ours: bool
+    found: tuple[Repetition, ...]
+
+    def until(self, share: float) -> float:
+        """A quantile of the tokens to the answer; one that was seen, since some are infinite."""
+        tokens = [one.until for one in self.found]
+        return float(np.quantile(tokens, share, method="inverted_cdf"))
+
+    def right(self, point: int) -> float:
+        """Share of right answers at one of `points()`."""
+        return float(np.mean([one.right[point] for one in self.found]))
+
+    def regrets(self, point: int) -> tuple[float, float]:
+        """Median and mean, nats."""
+        regrets = [one.regret[point] for one in self.found]
+        return float(np.median(regrets)), float(np.mean(regrets))
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Soonest right first; between those that seldom are, the more often right."""
+        return self.until(0.5), -self.right(-1), self.regrets(-1)[1]
+
+
+def points() -> tuple[float, ...]:
+    """Shares of the ladder's tokens at which answers are looked at; the last is 1."""
+    return tuple(2 ** (k / STEPS - OCTAVES) for k in range(OCTAVES * STEPS + 1))
+
+
+def markdown(title: str, words: str, entries: Sequence[Entry]) -> Iterator[str]:
+    """A row for each searcher, the soonest right first."""
+    yield f"\n### {title}\n"
+    if words:
+        yield f"{words}\n"
+    shares = [f"1/{share}" if share > 1 else "end" for share in SHOWN]
+    heads = [
+        *("search", "tokens until right: median", "quartiles", "9 of 10"),
+        *(f"right at {share}" for share in shares),
+        *(f"regret at {share}" for share in shares),
+        *("spent", "n"),
+    ]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for entry in sorted(entries, key=lambda one: one.rank):
+        yield f"| {' | '.join(_cells(entry))} |"
+
+
+def draw(found: Mapping[str, Sequence[Entry]], path: Path) -> None:
+    """Share of right answers against tokens spent, a panel for each budget."""
+    across = min(2, len(found))
+    down = math.ceil(len(found) / across)
+    figure = Figure(figsize=(7.5 * across, 4.5 * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).flat
+    for panel, (title, entries) in zip(panels, found.items(), strict=False):
+        for entry in sorted(entries, key=lambda one: one.rank):
+            right = [entry.right(point) for point in range(len(points()))]
+            style = {"color": "black", "linewidth": 2.5} if entry.ours else {"linewidth": 1}
+            panel.plot(points(), right, label=entry.name, **style)
+        panel.set_xscale("log", base=2)
+        panel.set_ylim(-0.03, 1.03)
+        panel.set_title(textwrap.fill(title, 80), fontsize=9)
+        panel.set_xlabel("tokens spent, share of the ladder's")
+        panel.set_ylabel("right answers, share of searches")
+        panel.legend(fontsize=5, loc="upper left", bbox_to_anchor=(1, 1))
+    figure.savefig(path, dpi=130)
+
+
+def _cells(entry: Entry) -> Iterator[str]:
+    name = f"**{entry.name}**" if entry.ours else entry.name
+    yield name
+    yield _share(entry.until(0.5))
+    yield f"{_share(entry.until(0.25))} to {_share(entry.until(0.75))}"
+    yield _share(entry.until(0.9))
+    shown = [points().index(1 / share) for share in SHOWN]
+    yield from (f"{entry.right(point):.2f}" for point in shown)
+    for point in shown:
+        median, mean = entry.regrets(point)
+        yield f"{median:.4f} ({mean:.4f})"
+    yield f"{np.median([one.spent for one in entry.found]):.3f}"
+    yield str(len(entry.found))
+
+
+def _share(tokens: float) -> str:
+    return "never" if math.isinf(tokens) else f"{tokens:.3f}"

@@ -1,0 +1,1 @@
+"""What else a user could search with, each behind one small interface."""

@@ -1,0 +1,153 @@
+"""AdamW for replicas: one step for all, with each one's own rate, moments and clipping."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from models.replicas import Replicas, fill_replica, replica_of
+from models.transformer import Transformer
+
+SETTINGS = ("lr_scale", "weight_decay", "eps")
+"""In what the groups of a model's optimizer differ."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""AdamW's running means, by their names in its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How the optimizer of a single model names and groups its weights."""
+
+    names: tuple[str, ...]
+    """By the numbers that its state goes by."""
+    groups: tuple[dict[str, Any], ...]
+    """As in its `state_dict`."""
+
+    @classmethod
+    def of(cls, model: Transformer, optimizer: torch.optim.Optimizer) -> Self:
+        """The pattern of a single model and its optimizer."""
+        by_weight = {id(weight): name for name, weight in model.named_parameters()}
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        return cls(
+            names=tuple(by_weight[id(weight)] for weight in weights),
+            groups=tuple(optimizer.state_dict()["param_groups"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Neighbouring replicas of one rate in a stacked weight: what AdamW takes for a parameter."""
+
+    field: str
+    rows: slice
+    weight: Tensor
+
+
+class ReplicaAdamW:
+    """The optimizer of a single model for each replica, in as few launches as can be.
+
+    One group for every rate among neighbours and every set of settings: roles that are treated
+    alike are one, as each group costs a launch.
+    """
+
+    def __init__(
+        self,
+        model: Replicas,
+        pattern: Pattern,
+        rates: Sequence[float],
+        *,
+        betas: tuple[float, float],
+    ) -> None:
+        self._model, self._pattern, self._rates = model, pattern, rates
+        stacked = {field: weight.detach() for field, weight in model.stacked.items()}
+        self._moments = {
+            key: {field: torch.zeros_like(weight) for field, weight in stacked.items()}
+            for key in MOMENTS
+        }
+        self._parts: list[Part] = []
+        groups = []
+        for settings, fields in _fields_by_settings(pattern, model).items():
+            for rows in _runs(rates):
+                parts = [Part(field, rows, stacked[field][rows]) for field in fields]
+                self._parts += parts
+                group = dict(zip(SETTINGS, settings, strict=True)) | {"rate": rates[rows.start]}
+                groups.append({"params": [part.weight for part in parts], **group})
+        self._adamw = torch.optim.AdamW(groups, lr=0.0, betas=betas, fused=True)
+        for part in self._parts:
+            moments = {key: self._moments[key][part.field][part.rows] for key in MOMENTS}
+            step = torch.zeros((), device=part.weight.device)
+            self._adamw.state[part.weight] = {"step": step, **moments}
+
+    def set_share(self, share: float) -> None:
+        """Give each group its multiple of this share of its replicas' peak rate."""
+        for group in self._adamw.param_groups:
+            group["lr"] = group["rate"] * share * group["lr_scale"]
+
+    def step(self, *, grad_clip: float) -> None:
+        """Clip each replica's gradient by its own norm, update, and let the gradients go."""
+        gradients = _gradients(self._model)
+        clip(list(gradients.values()), grad_clip)
+        for part in self._parts:
+            part.weight.grad = gradients[part.field][part.rows]
+        self._adamw.step()
+        self._model.zero_grad(set_to_none=True)
+
+    def state_of(self, replica: int, *, step: int, share: float) -> dict[str, Any]:
+        """The `state_dict` of a single model's optimizer after so many steps."""
+        rate, slots = self._rates[replica] * share, self._model.slots
+        groups = [group | {"lr": rate * group["lr_scale"]} for group in self._pattern.groups]
+        if not step:
+            return {"state": {}, "param_groups": groups}
+        moments = {key: replica_of(slots, self._moments[key], replica) for key in MOMENTS}
+        device = self._parts[0].weight.device
+        state = {
+            number: {"step": torch.tensor(float(step), device=device)}
+            | {key: moments[key][name] for key in MOMENTS}
+            for number, name in enumerate(self._pattern.names)
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_of(self, replica: int, state: Mapping[str, Any], *, step: int) -> None:
+        """Take over a single model's moments after so many steps, the same for all replicas."""
+        for own in self._adamw.state.values():
+            own["step"].fill_(step)
+        for key in MOMENTS if step else ():
+            moments = {
+                name: state["state"][number][key] for number, name in enumerate(self._pattern.names)
+            }
+            fill_replica(self._model.slots, self._moments[key], replica, moments)
+
+
+def clip(gradients: Sequence[Tensor], most: float) -> None:
+    """Scale each replica's gradient to a norm of at most `most`, as `clip_grad_norm_` does."""
+    norms = torch.stack([torch.linalg.vector_norm(one.flatten(1), dim=1) for one in gradients])
+    scale_R = (most / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
+    for one in gradients:
+        one.mul_(scale_R.view(-1, *[1] * (one.dim() - 1)))
+
+
+def _gradients(model: Replicas) -> dict[str, Tensor]:
+    gradients = {field: weight.grad for field, weight in model.stacked.items()}
+    return {field: gradient for field, gradient in gradients.items() if gradient is not None}
+
+
+def _fields_by_settings(pattern: Pattern, model: Replicas) -> dict[tuple[float, ...], list[str]]:
+    fields: dict[tuple[float, ...], dict[str, None]] = {}
+    for group in pattern.groups:
+        settings = tuple(group[key] for key in SETTINGS)
+        names = (pattern.names[number] for number in group["params"])
+        own = dict.fromkeys(model.slots[name].field for name in names)
+        fields.setdefault(settings, {}).update(own)
+    return {settings: list(own) for settings, own in fields.items()}
+
+
+def _runs(rates: Sequence[float]) -> Iterator[slice]:
+    """Where neighbours have one rate."""
+    first = 0
+    for _, run in itertools.groupby(rates):
+        end = first + len(list(run))
+        yield slice(first, end)
+        first = end

@@ -1,0 +1,203 @@
+"""Where trials that have not finished would end; and the best depth as it looks so far.
+
+A loss says little before the horizon: what is still to come is several times what shapes differ by,
+and deep models start slowly. But it is nearly the same for all shapes of a budget, and what differs
+leans on depth, by about as much for each unit of ln depth. The slopes of all curves show that lean,
+and so do trials that went further.
+"""
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import log, sqrt
+
+import numpy as np
+
+from search.analysis.curve import Fit, fit, points_of, whole_depth
+from search.analysis.evidence import Array, ShapeLoss, seed_noise, weigh
+from search.budget import LOOK_BACK
+from search.records import Outcome, Stage, TrialRecord
+
+SHORTEST_LOOK_BACK = 1.5
+"""A curve that begins less than this factor earlier has no slope to speak of."""
+RECENT = 0.75
+"""Evaluations before this share of the tokens do not measure the loss there."""
+MEDIAN_OF = 3
+"""Evaluations whose median is the loss of a trial that has not finished: no spike moves it."""
+LEAN = (0.04, 0.06)
+"""What a unit of ln(depth) adds to what is still to come, as a share of it, and how far a study may
+be from that. Prior: 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in three classes more."""
+SCATTER = 0.05
+"""Standard deviation of what is still to come about the line, as a share of it: 0.03 to 0.07 in the
+same classes, from a sixteenth to half of the horizon."""
+SLOPE_SCATTER = (0.1, 3)
+"""The same of what the slopes of single curves foretell, before they show it themselves, and how
+many trials that is worth: 0.03 among the Gemstones models, 0.12 to 0.15 among those of 60k."""
+ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
+
+
+def best_so_far(records: Sequence[TrialRecord]) -> int | None:
+    """The best depth of one budget as it looks now; None before any evaluation.
+
+    A confirming trial counts when it has finished: few others have come as far that could tell what
+    is still to come, least of all in the cool-down.
+    """
+    explored = [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
+    shapes = outlook(explored)
+    curves = fit_outlook(shapes)
+    if curves:
+        return whole_depth(curves.optimum)
+    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
+
+
+def fit_outlook(shapes: Sequence[ShapeLoss]) -> Fit | None:
+    """The curves through what is expected of each depth; None with fewer than three depths."""
+    points = points_of(weigh(shapes, noise=0.0, degrees_of_freedom=0))
+    return fit(points) if len(points.depths) >= 3 else None
+
+
+def outlook(records: Sequence[TrialRecord]) -> list[ShapeLoss]:
+    """The loss that each trial has or would have at the horizon, with its doubt, by depth.
+
+    Those furthest on come first: they tell the others what is still to come.
+    """
+    noise, _ = seed_noise([record for record in records if record.outcome is Outcome.FINISHED])
+    trials = [_Trial(record) for record in records if _tells(record)]
+    ends: list[tuple[_Trial, float]] = []
+    found = []
+    for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
+        line = _Line(tokens, trials, ends)
+        here = [trial for trial in trials if trial.tokens == tokens]
+        expected = [trial.end(line) for trial in here]
+        ends += [(trial, loss) for trial, (loss, _) in zip(here, expected, strict=True)]
+        found += [
+            trial.shape_loss(loss, sqrt(noise**2 + error**2))
+            for trial, (loss, error) in zip(here, expected, strict=True)
+        ]
+    return sorted(found, key=lambda own: own.shape.depth)
+
+
+def standings(records: Sequence[TrialRecord], rung: int) -> dict[str, float]:
+    """The loss at the horizon that a rung foretells of each trial that came there, by name.
+
+    From what all of them had shown by then, so that no trial is better known than another.
+    """
+    trials = [_Trial(record, until=rung) for record in records if rung in record.rungs]
+    if not trials:
+        return {}
+    line = _Line(rung, trials, [])
+    return {trial.record.spec.trial: trial.expected(line)[0] for trial in trials}
+
+
+def foresee(curve: Sequence[tuple[float, float]], *, tokens: float, horizon: float) -> float | None:
+    """The loss at the horizon, should it go on falling as it did since a quarter of the tokens.
+
+    A straight line in 1 / sqrt(tokens) through the losses there and then: two medians, and nothing
+    fitted that few and noisy evaluations could upset. None when the curve is too short.
+    """
+    times, losses = [at for at, _ in curve], [loss for _, loss in curve]
+    if not times or times[0] > tokens:
+        return None
+    now, loss = _level(times, losses, tokens)
+    before, higher = _level(times, losses, max(tokens / LOOK_BACK, times[0]))
+    if now < SHORTEST_LOOK_BACK * before:
+        return None
+    start, here, end = (1 / sqrt(at) for at in (before, now, horizon))
+    return loss - max(0.0, higher - loss) * (here - end) / (start - here)
+
+
+class _Trial:
+    """A trial as far as it has come, or up to some tokens."""
+
+    def __init__(self, record: TrialRecord, until: int | None = None) -> None:
+        self.record, self.x = record, log(record.spec.shape.depth)
+        curve = [p for p in record.curve if until is None or p.tokens <= until]
+        self.times = [float(point.tokens) for point in curve]
+        self.losses = [point.loss for point in curve]
+        self.tokens = self.times[-1]
+
+    def loss_at(self, tokens: float) -> float:
+        """As a rung there recorded it, or the median of the last few evaluations up to there."""
+        rung = self.record.rungs.get(int(tokens))
+        return _level(self.times, self.losses, tokens)[1] if rung is None else rung
+
+    def gain_at(self, tokens: float) -> float | None:
+        """What its own slope there says is still to come."""
+        curve = list(zip(self.times, self.losses, strict=True))
+        end = foresee(curve, tokens=tokens, horizon=self.record.spec.horizon_tokens)
+        return None if end is None else self.loss_at(tokens) - end
+
+    def end(self, line: "_Line") -> tuple[float, float]:
+        """Its loss at the horizon, and the error of that beside the noise of its seed."""
+        loss = self.record.loss
+        return (loss, 0.0) if loss is not None else self.expected(line)
+
+    def expected(self, line: "_Line") -> tuple[float, float]:
+        """The same before the end."""
+        coming, error = line.still_to_come(self.x)
+        return self.loss_at(self.tokens) - coming, error
+
+    def shape_loss(self, loss: float, error: float) -> ShapeLoss:
+        """As evidence. One stage for all: where the best lies is asked, not how sure that is."""
+        spec = self.record.spec
+        size = log(spec.shape.params(spec.count) / spec.budget)
+        return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
+
+
+class _Line:
+    """What is still to come after some tokens: a straight line in ln depth.
+
+    Least squares with a prior on the slope. Two levels, since what the curves' own slopes foretell
+    is off by about as much for all of them: they only say how it leans on depth.
+    """
+
+    def __init__(
+        self, tokens: float, trials: Sequence[_Trial], ends: Sequence[tuple[_Trial, float]]
+    ) -> None:
+        came = [trial for trial in trials if trial.tokens >= tokens]
+        gains = [(t.x, gain) for t in came if (gain := t.gain_at(tokens)) is not None]
+        drops = [(t.x, t.loss_at(tokens) - end) for t, end in ends]
+        known = drops or gains
+        # With nothing to go by, the rest of the way may be as long as the way so far.
+        self.scale = max(
+            1e-9, statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
+        )
+        self._level = 0 if drops else 1
+        rows = [(0.0, 0.0, 1.0, LEAN[0], LEAN[1])]
+        rows += [(1.0, 0.0, x, y / self.scale, SCATTER) for x, y in drops]
+        scatter = _scatter([(x, y / self.scale) for x, y in gains])
+        rows += [(0.0, 1.0, x, y / self.scale, scatter) for x, y in gains]
+        table: Array = np.array(rows)
+        design = table[:, :3] / table[:, 4:]
+        self._covariance = np.linalg.pinv(design.T @ design)
+        self._found = self._covariance @ design.T @ (table[:, 3] / table[:, 4])
+
+    def still_to_come(self, x: float) -> tuple[float, float]:
+        """Nats, and their standard error, at ln depth `x`."""
+        at = np.array([float(self._level == 0), float(self._level == 1), x])
+        variance = float(at @ self._covariance @ at) + SCATTER**2
+        return self.scale * float(at @ self._found), self.scale * sqrt(variance)
+
+
+def _scatter(points: Sequence[tuple[float, float]]) -> float:
+    """Standard deviation of values about a straight line, with what is believed beforehand."""
+    believed, worth = SLOPE_SCATTER
+    squares, spare = worth * believed**2, worth + max(0, len(points) - 2)
+    if len(points) > 2:
+        x, y = np.array(points).T
+        design = np.stack([np.ones_like(x), x], axis=1)
+        squares += float(((y - design @ (np.linalg.pinv(design) @ y)) ** 2).sum())
+    return sqrt(squares / spare)
+
+
+def _tells(record: TrialRecord) -> bool:
+    return bool(record.curve) and record.outcome not in ENDED_BADLY
+
+
+def _level(times: Sequence[float], losses: Sequence[float], tokens: float) -> tuple[float, float]:
+    """Tokens and loss, medians of the last few evaluations up to there."""
+    end = bisect_right(times, tokens)
+    first = max(0, end - MEDIAN_OF)
+    while times[first] < RECENT * times[end - 1]:
+        first += 1
+    return statistics.median(times[first:end]), statistics.median(losses[first:end])

@@ -1,0 +1,102 @@
+"""Ray itself: joined where a cluster runs, else started on this machine. Imports neither Tune nor
+torch, so that Ray can start while both are imported.
+"""
+
+import logging
+import os
+from typing import Any
+
+import ray
+from ray._private.services import find_bootstrap_address
+
+from search.config import ConfigError, ResourcesConfig
+
+WORKER_ENVIRONMENT = {
+    # glibc otherwise gives every large activation back to the kernel and faults its pages in again.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+}
+
+
+def start_ray(resources: ResourcesConfig) -> None:
+    """Join the cluster that runs here, else start Ray on this machine alone."""
+    # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
+    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
+    # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
+    # snapshot at the end is enough.
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(24 * 3600)
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the other output engine prints even when told not to
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
+    if ray.is_initialized():
+        return
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if not _joined(settings):
+        _start_here(settings)
+        _check_resources(resources)
+
+
+def gpus_per_trial(resources: ResourcesConfig) -> float:
+    """A whole one where there is any, unless the study says otherwise."""
+    if resources.gpus_per_trial == "auto":
+        return 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 else 0.0
+    return resources.gpus_per_trial
+
+
+def concurrent_trials(resources: ResourcesConfig) -> int:
+    """As many as the cluster holds; unset, Tune starts trials almost one by one."""
+    if resources.max_concurrent_trials != "auto":
+        return resources.max_concurrent_trials
+    cluster, gpus = ray.cluster_resources(), gpus_per_trial(resources)
+    slots = cluster.get("CPU", 1) / resources.cpus_per_trial
+    if gpus:
+        slots = min(slots, cluster.get("GPU", 0) / gpus)
+    return max(1, int(slots))
+
+
+def _joined(settings: dict[str, Any]) -> bool:
+    """Join what `RAY_ADDRESS` names, or `ray start` has started on this machine.
+
+    Ray's own `auto` would join any Ray here: also that of another search, which ends with it.
+    """
+    address = os.environ.get("RAY_ADDRESS") or find_bootstrap_address(None)
+    if address in (None, "local"):
+        return False
+    try:
+        ray.init(address=address, runtime_env={"env_vars": WORKER_ENVIRONMENT}, **settings)
+    except ConnectionError:
+        return False
+    return True
+
+
+def _start_here(settings: dict[str, Any]) -> None:
+    """Start Ray on this machine. What it starts inherits this environment.
+
+    No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
+    """
+    before = {name: os.environ.get(name) for name in WORKER_ENVIRONMENT}
+    os.environ.update(WORKER_ENVIRONMENT)
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            _system_config={"prestart_worker_first_driver": False},
+            **settings,
+        )
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _check_resources(resources: ResourcesConfig) -> None:
+    """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
+    here = ray.cluster_resources()
+    gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+    for kind, asked in (("CPU", resources.cpus_per_trial), ("GPU", gpus)):
+        if asked > here.get(kind, 0):
+            raise ConfigError(
+                f"`resources.{kind.lower()}s_per_trial` must be at most what this machine has, "
+                f"{here.get(kind, 0):g}, got {asked:g}"
+            )

@@ -1,0 +1,42 @@
+"""Whether a study can be run, before anything starts. Imports no framework: it says so at once."""
+
+from pathlib import Path
+
+from objectives.tokenizer import vocab_size
+from search.config import ConfigError, StudyConfig, load
+from search.folder import RunFolder, default_tracking_uri
+from search.plan import plan_study, this_machine
+from search.tracking.address import check_form
+
+FREE_TO_CHANGE = {"resources", "tracking"}
+"""Groups of a study file that may differ when a run is resumed: they can't change its answer."""
+
+
+def refuse_unready(config: StudyConfig, runs: Path) -> None:
+    """Look at all that can be looked at without a framework.
+
+    Raises:
+        ValueError: when the study can't be run.
+    """
+    refuse_another_study(config, RunFolder(runs / config.study))
+    objective = config.objective
+    known = vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer)
+    plan_study(config, known, this_machine(config))
+    check_form(config.tracking.uri or default_tracking_uri(runs))
+
+
+def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
+    """Trials of two different studies in one folder would be compared with each other."""
+    if not folder.config.exists():
+        return
+    before = load(folder.config)
+    changed = [
+        name
+        for name in StudyConfig.model_fields
+        if name not in FREE_TO_CHANGE and getattr(before, name) != getattr(config, name)
+    ]
+    if changed:
+        raise ConfigError(
+            f"{folder.path} holds a study with another `{changed[0]}`; "
+            "give this one another `study` name, or remove that folder"
+        )

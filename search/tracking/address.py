@@ -1,0 +1,100 @@
+"""Which tracking addresses are usable, as far as can be told without MLflow, whose import takes
+seconds; and how they are shown.
+"""
+
+import os
+import re
+import sqlite3
+from importlib.metadata import entry_points
+from pathlib import Path
+from urllib.parse import urlsplit
+
+SCHEMES = {
+    *("", "file", "http", "https", "sqlite", "postgresql", "mysql", "mssql"),
+    *("databricks", "databricks-uc", "uc"),
+}
+"""What MLflow's own stores go by."""
+
+
+class TrackingError(ValueError):
+    """A tracking address that cannot be used."""
+
+
+def check_form(uri: str) -> None:
+    """Refuse an address that is malformed, or an SQLite file that cannot be used.
+
+    Raises:
+        TrackingError: with the reason.
+    """
+    path = sqlite_path(uri)
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError as error:
+        raise unusable(uri, str(error)) from None
+    if path is not None:
+        _check_file(uri, path)
+    elif parts.scheme.startswith("sqlite"):
+        raise unusable(uri, "it names no file")
+    elif parts.scheme in ("http", "https") and not parts.hostname:
+        raise unusable(uri, "it names no host")
+    elif (kind := parts.scheme.partition("+")[0]) not in SCHEMES | _of_plugins():
+        raise unusable(uri, f"MLflow knows no `{kind}` addresses")
+
+
+def _of_plugins() -> set[str]:
+    return {point.name for point in entry_points(group="mlflow.tracking_store")}
+
+
+def is_new_file(uri: str) -> bool:
+    """An SQLite database that is still to be made: nothing in it can be wrong."""
+    path = sqlite_path(uri)
+    return path is not None and not path.exists()
+
+
+def without_credentials(text: str) -> str:
+    """The text with user names and passwords taken out of every address in it."""
+    return re.sub(r"(?<=://)[^/\s'\"]*@", "***@", text)
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """File of an SQLite address; None for any other address."""
+    scheme, _, rest = uri.partition(":///")
+    file = rest.partition("?")[0]
+    is_file = scheme.partition("+")[0] == "sqlite" and file not in ("", ":memory:")
+    return Path(file) if is_file else None
+
+
+def first_line(error: Exception) -> str:
+    """An error in one line that is safe to show; of an error in a chain, the cause."""
+    text = without_credentials(str(error))
+    line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]
+    return line if len(line) <= 200 else line[:199] + "…"
+
+
+def unusable(uri: str, problem: str) -> TrackingError:
+    """The refusal of an address, in one line."""
+    return TrackingError(
+        f"`tracking.uri` must be an address that MLflow can use, got {without_credentials(uri)}: "
+        f"{without_credentials(problem)}; for example sqlite:///runs/mlflow.db or http://HOST:5000"
+    )
+
+
+def _check_file(uri: str, path: Path) -> None:
+    """See that the file is, or can become, an SQLite database that may be written to."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+            probe.touch()
+            probe.unlink()
+            return
+        database = sqlite3.connect(path)
+        try:
+            database.execute("PRAGMA user_version").fetchone()
+            if not os.access(path, os.W_OK):
+                raise sqlite3.OperationalError("it is read-only")
+        finally:
+            database.close()
+    except (OSError, sqlite3.Error) as error:
+        raise unusable(uri, str(error)) from None

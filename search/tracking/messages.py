@@ -1,0 +1,117 @@
+"""What the search tells the process that writes to MLflow, and what that answers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from search.analysis.audit import RungAudit
+from search.analysis.law import Law
+from search.analysis.optimum import Optimum
+from search.folder import RunFolder
+from search.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What a study has found so far."""
+
+    optima: tuple[Optimum, ...]
+    laws: tuple[Law, ...]
+    audits: Mapping[int, Sequence[RungAudit]]
+    """By budget."""
+    table_markdown: str
+    artifacts: tuple[Path, ...]
+
+
+Item = TrialRecord | Conclusion | str
+"""A trial's latest snapshot, the conclusion, or the text of the study file."""
+CLOSE_SECONDS = 20.0
+"""What the last writes may take; what is missing then is written by the next `fathom report`."""
+CONFIG, CONCLUSION = "the study file", "the conclusion"
+"""Names of what is written beside the trials, which go by their own names."""
+
+
+class Mirror(ABC):
+    """Where a study is shown while it runs and afterwards."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is the run folder."""
+        self.folder = folder
+
+    @abstractmethod
+    def put(self, name: str, item: Item) -> None:
+        """Take the latest state of something; returns at once, whatever the store does."""
+
+    @abstractmethod
+    def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
+        """Write what waits, end every run, and return how many items could not be written."""
+
+    def trial(self, record: TrialRecord) -> None:
+        """Take a trial's latest snapshot."""
+        self.put(record.spec.trial, record)
+
+    def conclude(
+        self,
+        optima: Sequence[Optimum],
+        laws: Sequence[Law],
+        audits: Mapping[int, Sequence[RungAudit]],
+        table_markdown: str,
+        artifacts: Sequence[Path],
+    ) -> None:
+        """Take what the study has found so far, audits by budget, and the files to keep with it."""
+        # The study file is there already, and without credentials.
+        files = tuple(path for path in artifacts if path != RunFolder(self.folder).config)
+        found = Conclusion(tuple(optima), tuple(laws), audits, table_markdown, files)
+        self.put(CONCLUSION, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first message: which study, and where its runs are to stand."""
+
+    uri: str
+    study: str
+    folder: Path
+    config_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The latest state of all that has changed, by name."""
+
+    items: Mapping[str, Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The last message: write what waits and end, within so many seconds."""
+
+    seconds: float
+
+
+Message = Opening | News | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The first answer: why the address can never work; empty when it can."""
+
+    refusal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line for the user."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The last answer: how many items could not be written."""
+
+    missing: int
+
+
+Answer = Checked | Said | Closed

@@ -1,0 +1,125 @@
+"""Where unfinished trials would end: `search/analysis/forecast.py`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.planted import World, flat, symmetric
+from search.analysis.forecast import best_so_far, foresee, outlook, standings
+from search.records import Outcome, TrialRecord
+from tests.search.simulated import cut
+
+HORIZON = 1600
+WORLD = World(curve=symmetric(6), noise=0.0, ratio_effect=0.0, params_slope=0.0)
+DEPTHS = (1, 2, 4, 8, 16)
+
+Curve = list[tuple[float, float]]
+
+
+def falling(floor: float, gain: float, *, power: float = 0.5) -> Curve:
+    """A loss of `floor + gain` after a token, falling as a power of the tokens."""
+    return [(float(t), floor + gain * t**-power) for t in range(2, HORIZON + 1, 2)]
+
+
+def foreseen(curve: Curve, tokens: int) -> float:
+    loss = foresee(curve, tokens=tokens, horizon=HORIZON)
+    assert loss is not None
+    return loss
+
+
+def trials(world: World, depths: Sequence[int] = DEPTHS, seed: int = 0) -> list[TrialRecord]:
+    generator = np.random.default_rng(seed)
+    return [world.record(world.spec(world.shape(d), seed=0), generator) for d in depths]
+
+
+@pytest.mark.parametrize("tokens", [100, 400, 800])
+def test_a_loss_that_falls_with_the_root_of_the_tokens_is_foreseen_exactly(tokens: int) -> None:
+    curve = falling(2.0, 5.0)
+    assert foreseen(curve, tokens) == pytest.approx(curve[-1][1], abs=1e-3)
+
+
+@pytest.mark.parametrize("power", [0.25, 0.4, 0.7, 1.0])
+def test_who_wins_in_the_end_is_foreseen_whatever_the_power_of_the_fall(power: float) -> None:
+    # At an eighth of the horizon the steeper of two curves is 0.1 behind; it ends ahead.
+    here = HORIZON // 8
+    gain = 0.4 * here**power
+    slow, fast = falling(2.0, 2 * gain, power=power), falling(2.3, gain, power=power)
+    assert dict(slow)[here] == pytest.approx(dict(fast)[here] + 0.1)
+    assert slow[-1][1] < fast[-1][1]
+    assert foreseen(slow, here) < foreseen(fast, here)
+
+
+@pytest.mark.parametrize("spike", [398, 400, 96, 100])
+def test_no_spike_moves_what_is_foreseen(spike: int) -> None:
+    curve = falling(2.0, 5.0)
+    spiked = [(t, loss + (1.0 if t == spike else 0.0)) for t, loss in curve]
+    assert foreseen(spiked, 400) == pytest.approx(foreseen(curve, 400), abs=0.01)
+
+
+def test_a_loss_that_rises_is_not_foreseen_to_rise_on() -> None:
+    assert foreseen([(100.0, 2.0), (400.0, 3.0)], 400) == 3.0
+
+
+def test_nothing_after_the_tokens_is_looked_at() -> None:
+    curve = falling(2.0, 5.0)
+    assert foreseen(curve, 400) == foreseen([point for point in curve if point[0] <= 400], 400)
+
+
+@pytest.mark.parametrize("curve", [[], [(400.0, 3.0)], [(300.0, 3.1), (400.0, 3.0)]])
+def test_a_curve_too_short_foretells_nothing(curve: Curve) -> None:
+    assert foresee(curve, tokens=400, horizon=HORIZON) is None
+
+
+def test_a_finished_trial_ends_where_it_ended() -> None:
+    records = trials(WORLD)
+    for record, own in zip(records, outlook(records), strict=True):
+        assert own.loss == record.loss
+
+
+@pytest.mark.parametrize("slow_start", [-0.02, 0.0, 0.05])
+def test_those_further_on_tell_the_others_what_is_to_come(slow_start: float) -> None:
+    """Also how it leans on depth; what is foretold is right within the error that is stated."""
+    records = trials(replace(WORLD, slow_start=slow_start))
+    rung = min(records[0].rungs)
+    mixed = [*records[:2], cut(records[2], rung), cut(records[3], rung), records[4]]
+    for record, own in zip(records, outlook(mixed), strict=True):
+        assert record.loss is not None
+        assert own.loss == pytest.approx(record.loss, abs=2 * max(own.variance**0.5, 1e-9))
+    assert outlook(mixed)[2].variance > outlook(mixed)[1].variance
+
+
+def test_the_best_depth_is_seen_before_anything_has_finished() -> None:
+    stopped = [cut(record, min(record.rungs)) for record in trials(WORLD)]
+    assert best_so_far(stopped) in (5, 6, 7)
+
+
+def test_two_depths_make_no_curve_and_the_better_one_leads() -> None:
+    assert best_so_far(trials(WORLD, (2, 8))) == 8
+    assert best_so_far([]) is None
+
+
+def test_trials_that_ended_badly_foretell_nothing() -> None:
+    records = trials(WORLD)
+    for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
+        lost = [replace(record, outcome=outcome) for record in records]
+        assert outlook(lost) == []
+        assert best_so_far(lost) is None
+
+
+def test_a_rung_stands_everyone_at_the_same_tokens() -> None:
+    records = trials(WORLD)
+    rung = min(records[0].rungs)
+    early = [cut(record, rung) for record in records]
+    assert standings(records, rung) == standings(early, rung)
+    assert standings(records, rung + 1) == {}
+
+
+def test_curves_that_lean_nowhere_keep_their_order() -> None:
+    records = trials(replace(WORLD, curve=flat, noise=0.01, slow_start=0.0), seed=1)
+    rung = min(records[0].rungs)
+    there = standings(records, rung)
+    now = {record.spec.trial: record.rungs[rung] for record in records}
+    best = min(now, key=lambda trial: now[trial])
+    assert sorted(there, key=lambda trial: there[trial]).index(best) <= 1
