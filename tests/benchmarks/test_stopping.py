@@ -37,7 +37,7 @@ def crossing(depths: Sequence[int] = DEPTHS) -> Races:
     for depth in depths:
         steepness = 0.05 * min(np.log2(depth), 5)
         worse = 0.1 * max(0, np.log2(depth / 32))
-        fall = (6 + 3 * np.log2(depth)) * some.tokens**-0.5
+        fall = (6 + 1.2 * np.log2(depth)) * some.tokens**-0.5
         noise = dice.normal(0, 0.002, len(fall))
         curves.append(2.5 - steepness + worse + fall + noise)
     return Races(replace(some, losses=np.array(curves)))
