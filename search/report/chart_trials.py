@@ -44,7 +44,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
         title="Learning curves by depth",
         question=question(optimum),
         caption="One line a trial. Deep models start slowly, so curves cross; that is why the"
-        " rungs (dashed), where trials are stopped, come late.",
+        " rungs (dashed), where trials pause, are early: who is behind there may go on later.",
         x=Axis(
             label="training tokens",
             low=ends[0],
