@@ -43,8 +43,8 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
-        caption="One line a trial. Deep models start slowly, so curves cross; that is why the"
-        " rungs (dashed), where trials pause, are early: who is behind there may go on later.",
+        caption="One line a trial. Deep models start slowly, so curves cross: who pauses at a rung"
+        " (dashed) goes on later when it turns out to be among the best.",
         x=Axis(
             label="training tokens",
             low=ends[0],
