@@ -50,7 +50,8 @@ def main() -> None:
         for budget in expand_budgets(config)
         for shape in rungs_of_ladder(config, budget, vocab_size, arguments.depths, arguments.ratios)
     ]
-    jobs = [job for job in wanted if key(job) not in known(arguments.table)]
+    trained = known(arguments.table)
+    jobs = [job for job in wanted if key(job) not in trained]
     with multiprocessing.get_context("fork").Pool(arguments.workers) as pool:
         for done, rows in enumerate(pool.imap_unordered(curve, jobs), 1):
             append(arguments.table, rows)

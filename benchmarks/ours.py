@@ -13,8 +13,9 @@ from search.analysis.optimum import find_optimum
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.conductor import Conductor
 from search.config import StudyConfig, parse
+from search.confirm import FRESH_SEEDS_FROM
 from search.folder import RunFolder
-from search.records import CurvePoint, Outcome, Report
+from search.records import CurvePoint, Outcome, Report, Stage
 
 STEPS = 1024
 """Optimizer steps of a trial: fine enough for any rung."""
@@ -52,7 +53,8 @@ class Ours:
             return None
         self._points.setdefault(spec.trial, [])
         # Exploring trials have the first seeds, confirming ones those after them.
-        seed = spec.seed if spec.seed < 1000 else spec.seed - 999
+        fresh = spec.stage is Stage.CONFIRM
+        seed = spec.seed - FRESH_SEEDS_FROM + 1 if fresh else spec.seed
         return Start(spec.trial, spec.shape, seed)
 
     def report(self, trial: str, index: int, loss: float) -> bool:

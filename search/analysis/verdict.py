@@ -9,6 +9,7 @@ from math import ceil, log2
 import numpy as np
 from scipy.special import fdtrc, stdtrit
 
+from search.analysis.curve import points_of
 from search.analysis.evidence import KNOWN_NOISE, Evidence
 from search.records import Outcome, TrialRecord
 
@@ -98,11 +99,8 @@ def _flat(evidence: Evidence) -> bool:
     all at once overlooks a single one.
     """
     losses = np.array([own.loss for own in evidence.depths])
-    best, variances = int(losses.argmin()), np.diag(evidence.covariance)
-    joint = np.sqrt(variances + variances[best] - 2 * evidence.covariance[best])
-    others = np.arange(len(losses)) != best
-    worst = float(((losses - losses[best])[others] / joint[others]).max())
-    if worst > stdtrit(evidence.degrees_of_freedom, CERTAIN):
+    certain = float(stdtrit(evidence.degrees_of_freedom, CERTAIN))
+    if points_of(evidence).height(certain).any():
         return False
     precision = np.linalg.inv(evidence.covariance)
     around = losses - precision.sum(axis=0) @ losses / precision.sum()
