@@ -13,8 +13,12 @@ class ClippedAdamW(torch.optim.AdamW):
     """Fused AdamW that clips gradients while it reads them and lists its tensors only once.
 
     PyTorch's own lists them anew at each step and clips in a pass of its own: 1 to 2 % of a step of
-    a small model on a CPU.
+    a small model on a CPU. And it imports the compiler at the first call of any of its methods, so
+    as to say that this one is not to be compiled: two seconds of every worker's start.
     """
+
+    add_param_group = torch.optim.AdamW.add_param_group.__wrapped__  # type: ignore[attr-defined]
+    state_dict = torch.optim.AdamW.state_dict.__wrapped__  # type: ignore[attr-defined]
 
     def __init__(self, groups: list[dict[str, Any]], betas: tuple[float, float]) -> None:
         super().__init__(groups, lr=0.0, betas=betas, fused=True)
@@ -22,7 +26,7 @@ class ClippedAdamW(torch.optim.AdamW):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state; its tensors are other ones."""
-        super().load_state_dict(state_dict)
+        torch.optim.AdamW.load_state_dict.__wrapped__(self, state_dict)  # type: ignore[attr-defined]
         self._moments = []
 
     @torch.no_grad()
@@ -34,18 +38,19 @@ class ClippedAdamW(torch.optim.AdamW):
         gradients = [[one.grad for one in group["params"]] for group in self.param_groups]
         norms = torch._foreach_norm([one for own in gradients for one in own])
         excess = (torch.linalg.vector_norm(torch.stack(norms)) / limit).clamp_(min=1.0)
-        if self._moments:
-            self._update(gradients, excess)
-        else:
-            self.grad_scale = excess
-            self.step()  # makes the state where there is none
+        if not self._moments:
             self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
+        self._update(gradients, excess)
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
 
     def _moments_of(self, parameters: list[Tensor]) -> tuple[list[Tensor], ...]:
         states = [self.state[one] for one in parameters]
+        for parameter, own in zip(parameters, states, strict=True):
+            if not own:
+                own["step"] = torch.zeros((), device=parameter.device)
+                own["exp_avg"], own["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))
         return tuple([own[key] for own in states] for key in ("exp_avg", "exp_avg_sq", "step"))
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:

@@ -1,6 +1,5 @@
 """Ray's side of a trial, in a worker, which imports from here nothing that decides."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,6 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Place the data once, then start the trial."""
         assert objective is not None
-        importlib.import_module("torch._dynamo")  # else the first optimizer does, in a trial's time
         gpus = torch.cuda.is_available()
         self._device = torch.device("cuda" if gpus else "cpu")
         threads = int(config["assignment"].config.resources.cpus_per_trial)

@@ -30,7 +30,7 @@ from search.records import (
     to_json,
 )
 from search.recover import read_past
-from search.sampler import ShapeSampler, ladder_shapes
+from search.sampler import ShapeSampler, Store, ladder_shapes, open_store
 from search.scheduler import leaders
 from search.seeds import derive_seed
 
@@ -51,7 +51,10 @@ class Conductor:
         self.config, self.folder, self._listeners = config, folder, tuple(listeners)
         self.live: dict[str, TrialRecord] = {}
         self._numbers: dict[str, int] = {}
-        self.budgets = {budget.params: self._open(budget, spaces[budget]) for budget in spaces}
+        store = open_store(folder.optuna)
+        self.budgets = {
+            budget.params: self._open(budget, spaces[budget], store) for budget in spaces
+        }
         self._recover()
 
     @property
@@ -112,7 +115,7 @@ class Conductor:
             self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
 
-    def _open(self, budget: Budget, shapes: tuple[Shape, ...]) -> BudgetSearch:
+    def _open(self, budget: Budget, shapes: tuple[Shape, ...], store: Store) -> BudgetSearch:
         return BudgetSearch(
             budget=budget,
             shapes=shapes,
@@ -121,7 +124,7 @@ class Conductor:
                 self.config,
                 budget.label,
                 shapes,
-                self.folder.optuna,
+                store,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
             ),
         )

@@ -48,8 +48,8 @@ class RunFolder:
 
     @property
     def optuna(self) -> Path:
-        """Optuna's studies, one a budget."""
-        return self.state / "optuna.db"
+        """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+        return self.state / "optuna.log"
 
     @property
     def ray(self) -> Path:

@@ -72,10 +72,9 @@ class Training:
         self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
         device: torch.device,
     ) -> None:  # fmt: skip
-        with torch.device("meta"):
-            model = Transformer(shape, parametrization)
-        self.model = model.to_empty(device=device)
-        self.model.reset_tables()
+        # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
+        with device:
+            self.model = Transformer(shape, parametrization)
         if plan.compiled:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()

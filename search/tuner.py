@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ray import tune
-from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -63,7 +62,7 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
         """Translate Ray's end of a trial into an outcome."""
         trial = self._trials.pop(trial_id)
         if error or result is None:
-            return  # the callback is told of it, with the reason
+            return  # the scheduler is told of it, with the reason
         report: Report = result["report"]
         if report.outcome is not None:
             self._conductor.report(trial, report)  # Tune shows a last result to nobody else
@@ -82,39 +81,36 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
 
 
 class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
-    """Passes reports to the conductor and its verdicts to Ray."""
+    """Passes reports to the conductor and its verdicts to Ray.
 
-    def __init__(self, conductor: Conductor) -> None:
+    Also what Tune has callbacks for: with one of them it imports every logger that it knows, MLflow
+    among them, which takes two seconds before the first trial.
+    """
+
+    def __init__(self, conductor: Conductor, tick: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._conductor = conductor
+        self._conductor, self._tick = conductor, tick
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
-        name = trial.config["assignment"].spec.trial
-        goes_on = self._conductor.report(name, result["report"])
+        goes_on = self._conductor.report(_trial_name(trial), result["report"])
         return TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
 
-
-class ConductorCallback(LivesOnTheDriver, Callback):
-    """Hears of what neither of the other two is told in full."""
-
-    def __init__(self, conductor: Conductor, tick: Callable[[], None]) -> None:
-        self._conductor, self._tick = conductor, tick
-
-    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Every turn of Tune's loop."""
-        self._tick()
-
-    def on_trial_error(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        """Its worker died more often than Ray starts one again."""
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        """Its worker died; after the last of its restarts the trial is over."""
+        if trial.status == Trial.ERROR:
+            return  # Ray starts it again
         error = trial.get_pickled_error() or trial.get_error()
         reason = str(error).strip().splitlines()[-1] if error else "unknown"
-        name = trial.config["assignment"].spec.trial
-        self._conductor.end(
-            name, Outcome.FAILED, f"its worker died {MAX_RESTARTS + 1} times: {reason}"
-        )
+        words = f"its worker died {MAX_RESTARTS + 1} times: {reason}"
+        self._conductor.end(_trial_name(trial), Outcome.FAILED, words)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Called at every turn of Tune's loop, which then starts trials in the order they came.
+
+        Tune's own choice is the same, but it looks through all trials that ever were.
+        """
+        self._tick()
 
 
 def run_trials(
@@ -133,7 +129,7 @@ def run_trials(
         trainable,
         tune_config=tune.TuneConfig(
             search_alg=ConductorSearcher(conductor),
-            scheduler=ConductorScheduler(conductor),
+            scheduler=ConductorScheduler(conductor, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,
@@ -145,7 +141,6 @@ def run_trials(
             storage_path=str(conductor.folder.ray.absolute()),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
-            callbacks=[ConductorCallback(conductor, tick)],
             verbose=0,
         ),
     ).fit()

@@ -8,7 +8,7 @@ import pytest
 
 from search.config import Sampler
 from search.records import Outcome, TrialRecord
-from search.sampler import ShapeSampler, ladder_shapes
+from search.sampler import ShapeSampler, ladder_shapes, open_store
 from tests.search.dry_run import Simulation, conductor, study
 
 
@@ -80,7 +80,7 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
 def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
     search = conductor(study(), tmp_path)
     Simulation(search).run()
-    storage = f"sqlite:///{search.folder.optuna}"
+    storage = open_store(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
     for budget in search.budgets.values():
         names = {t.user_attrs["trial"] for t in budget.sampler.study.get_trials()}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,13 +208,17 @@ def test_a_finished_training_yields_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("positions", Positions)
-def test_no_global_random_number_is_drawn(positions: Positions) -> None:
-    torch.manual_seed(5)
-    random.seed(5)
-    before, before_random = torch.get_rng_state(), random.getstate()
-    run(training(shape=replace(SHAPE, positions=positions, tied=False)))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert random.getstate() == before_random
+def test_no_global_random_number_matters_and_no_step_draws_one(positions: Positions) -> None:
+    shape, measured = replace(SHAPE, positions=positions, tied=False), []
+    for seed in (5, 6):
+        torch.manual_seed(seed)
+        one = training(shape=shape)
+        random.seed(seed)
+        before, before_random = torch.get_rng_state(), random.getstate()
+        measured.append(losses(run(one)))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert random.getstate() == before_random
+    assert measured[0] == measured[1]
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "eps", "grad_clip"])
@@ -286,3 +291,24 @@ def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:
     loaded = set(result.stdout.split())
     assert "torch" in loaded
     assert not loaded & {"ray", "mlflow", "optuna", "pydantic", "yaml", "scipy", "matplotlib"}
+
+
+def test_training_and_saving_import_no_compiler(tmp_path: Path) -> None:
+    """It takes two seconds of every worker's start."""
+    code = f"""
+import sys, torch
+from tests.search.test_train import PARAMETRIZATION, PLAN, SHAPE, Successor, run
+from search.train import Training
+one, other = (
+    Training(SHAPE, PARAMETRIZATION, PLAN, seed=0, device=torch.device("cpu")) for _ in range(2)
+)
+run(one, PLAN, objective=Successor())
+torch.save(one.state_dict(), {str(tmp_path / "state.pt")!r})
+other.load_state_dict(torch.load({str(tmp_path / "state.pt")!r}, weights_only=True))
+print(*sys.modules)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "torch.optim.adamw" in result.stdout.split()
+    assert "torch._dynamo" not in result.stdout.split()

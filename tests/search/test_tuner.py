@@ -31,6 +31,7 @@ from search.records import (
     read_lines,
     read_records,
 )
+from search.sampler import open_store
 from search.space import feasible_shapes
 from search.tracking.tracker import Tracker
 from search.trial import Assignment, RunningTrial
@@ -131,7 +132,7 @@ def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> Non
     assert all(r.spec.shape.depth == 4 for r in by_outcome[Outcome.FAILED])
     assert all("can't run" in r.reason for r in by_outcome[Outcome.FAILED])
 
-    storage = f"sqlite:///{search.folder.optuna}"
+    storage = open_store(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"real/8k", "real/12k"}
     for name in ("real/8k", "real/12k"):
         study = optuna.load_study(study_name=name, storage=storage)
