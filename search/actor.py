@@ -1,14 +1,21 @@
 """Ray's side of a trial, in a worker, which imports from here nothing that decides."""
 
+import socket
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from ray import tune
 
 from objectives.objective import Objective
+from search.folder import MARKER
 from search.records import Report
-from search.trial import Assignment, RunningTrial, guarded
+from search.trial import Assignment, guarded, run_trial
+
+LONGEST_WAIT_SECONDS = 60
+"""For a folder that other hosts write to."""
 
 
 class TrialActor(tune.Trainable):
@@ -41,8 +48,28 @@ class TrialActor(tune.Trainable):
     def _start(self, assignment: Assignment) -> Iterator[Report]:
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
+        refuse_unseen_checkpoints(assignment)
+        yield from guarded(run_trial(assignment, self._objective, self._device))
 
-        def run() -> Iterator[Report]:
-            yield from RunningTrial(assignment, self._objective, self._device).reports()
 
-        return guarded(run())
+class StorageError(ValueError):
+    """A node does not see the checkpoints: the search can't go on, and the message says why."""
+
+
+def refuse_unseen_checkpoints(assignment: Assignment) -> None:
+    """A node with checkpoints of its own would make trials begin anew that go on elsewhere.
+
+    Raises:
+        StorageError: when the run's marker is not beside the checkpoint, or is another run's.
+    """
+    marker = Path(assignment.checkpoint).with_name(MARKER)
+    for _ in range(LONGEST_WAIT_SECONDS):  # NFS shows a file to other hosts after some seconds
+        if marker.exists():
+            break
+        time.sleep(1)
+    if marker.exists() and marker.read_text(encoding="utf-8") == assignment.marker:
+        return
+    raise StorageError(
+        f"every node must see {marker.parent}, and {socket.gethostname()} does not; mount one "
+        "folder at that path on all of them (docs/clusters.md), or choose another with --runs"
+    )

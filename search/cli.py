@@ -3,6 +3,7 @@
 where imports stand inside functions.
 """
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -41,6 +42,14 @@ def main() -> None:
         if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
             raise
         print(f"fathom: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        remedy = (
+            "free some space and give the same command again: it goes on where this one stopped"
+        )
+        print(f"fathom: the disk is full; {remedy}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)

@@ -15,7 +15,7 @@ from search.budget import Budget
 from search.budget_search import BudgetSearch
 from search.config import Sampler, StudyConfig
 from search.confirm import Choice, next_wave, whole_ladder
-from search.folder import RunFolder
+from search.folder import UNFINISHED, RunFolder
 from search.plan import stage_trials
 from search.records import (
     Outcome,
@@ -274,6 +274,8 @@ class Conductor:
 
     def _recover(self) -> None:
         """Take up what an earlier run on this folder left."""
+        for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
+            half.unlink(missing_ok=True)
         past = read_past(self.folder)
         for params, search in self.budgets.items():
             search.first_rung = past.first_rungs.get(params, 0)

@@ -1,8 +1,13 @@
 """What a run keeps, and where."""
 
 import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
+
+MARKER = "seen-by-every-node"
+UNFINISHED = ".tmp"
+"""How the name of a file ends that is being written, or was when its writer was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,16 @@ class RunFolder:
         """
         return self.state / "checkpoints" / f"{trial}.pt"
 
+    @property
+    def marker(self) -> Path:
+        """A file beside the checkpoints by which a node knows that it sees them all."""
+        return self.checkpoint("").with_name(MARKER)
+
     def create(self) -> None:
         """Make the folders."""
-        (self.state / "checkpoints").mkdir(parents=True, exist_ok=True)
+        self.marker.parent.mkdir(parents=True, exist_ok=True)
+        if not self.marker.exists():
+            write_atomically(self.marker, uuid.uuid4().hex)
 
 
 def default_tracking_uri(runs: Path) -> str:
@@ -76,6 +88,6 @@ def default_tracking_uri(runs: Path) -> str:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file so that a reader, or a crash, sees the old or the new one, never a half."""
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + UNFINISHED)
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)

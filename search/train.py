@@ -47,6 +47,8 @@ class TrainPlan:
     """Autocast to bfloat16 (on an accelerator that has it)."""
     compiled: bool = False
     """Compile the loss of training steps; evaluations, of another batch size, stay as they are."""
+    micro_batches: int = 1
+    """Parts of a batch that go through the model one after another, where memory asks for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,21 +149,33 @@ def advance(
     total = torch.zeros((), device=training.device)
     first = training.step
     for step in range(first, goal):
-        share = rate_at(
+        rate_share = rate_at(
             step,
             steps=plan.steps,
             warmup_steps=plan.warmup_steps,
             cooldown_steps=plan.cooldown_steps,
         )
-        set_learning_rate(optimizer, plan.learning_rate * share)
+        set_learning_rate(optimizer, plan.learning_rate * rate_share)
         batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
-        with autocast(training.device, plan):
-            loss = loss_of(model, batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        for part, share in _parts(batch, plan.micro_batches):
+            with autocast(training.device, plan):
+                loss = loss_of(model, part)
+            if share != 1.0:
+                loss = loss * share
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
         optimizer.clipped_step(plan.grad_clip)
-        total += loss.detach()
     training.step = goal
     return _mean(total, goal - first)
+
+
+def _parts(batch: Batch, count: int) -> Iterator[tuple[Batch, float]]:
+    """The batch in parts of whole sequences, each with its share of them."""
+    if count == 1:
+        yield batch, 1.0
+        return
+    for inputs, targets in zip(batch.inputs.chunk(count), batch.targets.chunk(count), strict=True):
+        yield Batch(inputs, targets), len(inputs) / len(batch.inputs)
 
 
 def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:

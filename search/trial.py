@@ -4,18 +4,20 @@ The worker keeps the last checkpoint in a file named after the trial. Whoever st
 again, Ray after a crash or a new run after a kill, finds it there and goes on from it.
 """
 
-import os
+import gc
 import statistics
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from objectives.objective import Objective
+from search import checkpoint
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
@@ -27,6 +29,8 @@ REPORT_SECONDS = 5.0
 """A trial between rungs reports at most this often: each report costs the driver milliseconds."""
 CHECKPOINT_SECONDS = 300.0
 """A trial between rungs is saved at the first evaluation after this long."""
+MICRO_BATCHES = 4
+"""Parts in which a batch is trained after a trial has run out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Assignment:
     spec: TrialSpec
     checkpoint: str
     """Path of the checkpoint file, seen alike from every node."""
+    marker: str = ""
+    """What the run's marker file holds, beside the checkpoint."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -73,11 +79,19 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
 class RunningTrial:
     """A trial on its device; iterating trains it and yields what to report."""
 
-    def __init__(self, assignment: Assignment, objective: Objective, device: torch.device) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        objective: Objective,
+        device: torch.device,
+        *,
+        micro_batches: int = 1,
+    ) -> None:
         began = time.perf_counter()
         self._assignment, self._objective = assignment, objective
         config, budget, spec = assignment.config, assignment.budget, assignment.spec
-        self._plan = train_plan(config, budget, spec, device.type)
+        plan = train_plan(config, budget, spec, device.type)
+        self._plan = replace(plan, micro_batches=micro_batches)
         self._rungs = set(rung_steps(config, budget))
         self._seed = derive_seed(config.seed, "trial", spec.seed)
         self._training = Training(
@@ -115,7 +129,7 @@ class RunningTrial:
 
     def save_weights(self, path: Path) -> None:
         """Write the model's weights, as its `state_dict`."""
-        _save_atomically(self._training.model.state_dict(), path)
+        checkpoint.save(self._training.model.state_dict(), path)
 
     def _point(self, measurement: Measurement) -> CurvePoint:
         return CurvePoint(
@@ -143,19 +157,51 @@ class RunningTrial:
         )
 
     def save(self) -> None:
-        """Keep the state of this moment in the trial's checkpoint file."""
+        """Keep the state of this moment in the trial's checkpoint file.
+
+        A disk that is full costs the trial its checkpoint: it goes on, and may have to begin anew.
+        """
         state = {
+            "trial": self._identity(),
             "training": self._training.state_dict(),
             "points": [asdict(point) for point in self._points],
         }
-        _save_atomically(state, Path(self._assignment.checkpoint))
+        try:
+            checkpoint.save(state, Path(self._assignment.checkpoint))
+        except OSError as error:
+            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
 
     def _restore(self) -> None:
-        path = Path(self._assignment.checkpoint)
-        if path.exists():
-            state = torch.load(path, map_location=self._training.device, weights_only=True)
+        state = checkpoint.load(Path(self._assignment.checkpoint), self._training.device)
+        if state is not None and state.get("trial") == self._identity():
             self._training.load_state_dict(state["training"])
             self._points = [CurvePoint(**point) for point in state["points"]]
+
+    def _identity(self) -> dict[str, Any]:
+        """What another training's checkpoint differs in."""
+        spec = self._assignment.spec
+        return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
+
+
+def run_trial(
+    assignment: Assignment, objective: Objective, device: torch.device
+) -> Iterator[Report]:
+    """All reports of a trial; one that runs out of memory goes on once, with smaller batches.
+
+    Their gradients add up to that of the whole batch.
+    """
+    try:
+        yield from RunningTrial(assignment, objective, device).reports()
+        return
+    except Exception as error:
+        if not _is_out_of_memory(error):
+            raise
+    gc.collect()  # the error's frames held the model
+    torch.cuda.empty_cache()
+    trial = RunningTrial(assignment, objective, device, micro_batches=MICRO_BATCHES)
+    for report in trial.reports():
+        how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
+        yield replace(report, reason=f"{report.reason}, {how}") if report.outcome else report
 
 
 def guarded(reports: Iterator[Report]) -> Iterator[Report]:
@@ -175,13 +221,6 @@ def _is_out_of_memory(error: Exception) -> bool:
     # For a machine's own memory PyTorch has no type: a RuntimeError that says so.
     named = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return named or "can't allocate memory" in str(error)
-
-
-def _save_atomically(state: dict[str, Any], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)  # on a worker's own disk it is not there yet
-    temporary = path.with_suffix(".tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
 
 
 def _peak_memory(device: torch.device) -> int | None:

@@ -5,15 +5,17 @@ the conductor's; the adapters below only carry its answers to Ray.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from ray import tune
+from ray import cloudpickle, tune
+from ray.tune import TuneError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from objectives.objective import Objective
-from search.actor import TrialActor
+from search.actor import StorageError, TrialActor
 from search.cluster import concurrent_trials, gpus_per_trial, start_ray
 from search.conductor import Conductor
 from search.records import Outcome, Report
@@ -21,6 +23,8 @@ from search.trial import Assignment
 
 MAX_RESTARTS = 3
 """Times that Ray starts a trial again whose worker died."""
+NODE_DIED = "node has died"
+"""In Ray's words for a worker that was lost with its node: that is nothing the trial has done."""
 
 
 class LivesOnTheDriver:
@@ -53,6 +57,7 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
             budget=conductor.budgets[spec.budget].budget,
             spec=spec,
             checkpoint=str(conductor.folder.checkpoint(spec.trial).absolute()),
+            marker=conductor.folder.marker.read_text(encoding="utf-8"),
         )
         return {"assignment": assignment}
 
@@ -98,10 +103,14 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
         """Its worker died; after the last of its restarts the trial is over."""
-        if trial.status == Trial.ERROR:
-            return  # Ray starts it again
-        error = trial.get_pickled_error() or trial.get_error()
-        reason = str(error).strip().splitlines()[-1] if error else "unknown"
+        error = _error_of(trial)
+        cause = getattr(error, "cause", None)  # what the worker raised
+        if isinstance(cause, StorageError):
+            raise cause
+        if trial.status == Trial.ERROR:  # Ray starts it again
+            trial.max_failures += NODE_DIED in str(error)
+            return
+        reason = str(error).strip().splitlines()[-1]
         words = f"its worker died {MAX_RESTARTS + 1} times: {reason}"
         self._conductor.end(_trial_name(trial), Outcome.FAILED, words)
 
@@ -116,7 +125,12 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 def run_trials(
     conductor: Conductor, objective: Objective, tick: Callable[[], None] = lambda: None
 ) -> None:
-    """Run everything the conductor asks for; returns when it is done or was interrupted."""
+    """Run everything the conductor asks for.
+
+    Raises:
+        StorageError: when a node does not see the run's checkpoints.
+        OSError: when what happens can't be written down.
+    """
     if conductor.done:
         return
     resources = conductor.config.resources
@@ -125,7 +139,7 @@ def run_trials(
         tune.with_parameters(TrialActor, objective=objective),
         {"cpu": resources.cpus_per_trial, "gpu": gpus_per_trial(resources)},
     )
-    tune.Tuner(
+    tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
             search_alg=ConductorSearcher(conductor),
@@ -143,7 +157,27 @@ def run_trials(
             failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
             verbose=0,
         ),
-    ).fit()
+    )
+    try:
+        tuner.fit()
+    except TuneError as error:
+        raise _origin(error) from None
+
+
+def _origin(error: BaseException) -> BaseException:
+    """What Tune made a text of when it was raised by one of the adapters above."""
+    while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return error
+
+
+def _error_of(trial: Trial) -> BaseException:
+    """The last one of a trial, from this machine: the run's folder has it only at the end."""
+    path = trial.pickled_error_file
+    if path is None:
+        return TuneError("unknown")
+    error: BaseException = cloudpickle.loads(Path(path).read_bytes())
+    return error
 
 
 def _trial_name(trial: Trial) -> str:

@@ -1,5 +1,6 @@
 """A real search on a real Ray: `search/tuner.py`, with trials that train, fail and die."""
 
+import errno
 import math
 import os
 import warnings
@@ -7,16 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import optuna
 import pytest
 import ray
 import torch
+from ray import cloudpickle
+from ray.exceptions import RayActorError
 from torch import Tensor
 
 from objectives.objective import Batch, Model
+from search.actor import StorageError
 from search.budget import expand_budgets
 from search.cluster import _joined, start_ray
 from search.conductor import Conductor, Listener
@@ -35,7 +39,7 @@ from search.sampler import open_store
 from search.space import feasible_shapes
 from search.tracking.tracker import Tracker
 from search.trial import Assignment, RunningTrial
-from search.tuner import run_trials
+from search.tuner import ConductorScheduler, ConductorSearcher, run_trials
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 calls deprecated.
@@ -265,3 +269,68 @@ def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlfl
         assert run.data.tags["outcome"] == record.outcome.value
         losses = client.get_metric_history(run.info.run_id, "loss")
         assert [(m.step, m.value) for m in losses] == [(p.tokens, p.loss) for p in record.curve]
+
+
+def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = conductor(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("what another folder's marker holds")
+    monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere))
+    with pytest.raises(StorageError, match=r"every node must see .*checkpoints, and .* does not"):
+        run_trials(search, cycle())
+    assert not search.records, "no trial failed of it"
+
+
+def test_a_disk_that_takes_no_record_ends_the_search_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = conductor(tmp_path)
+
+    def full(*_: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(search, "report", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        run_trials(search, cycle())
+    assert caught.value.errno == errno.ENOSPC
+    monkeypatch.undo()
+    again = conductor(tmp_path)
+    run_trials(again, cycle())
+    assert again.done
+    assert Outcome.FAILED not in {r.outcome for r in again.records}
+
+
+@dataclass
+class Lost:
+    """A trial whose worker died, as Ray shows it to a scheduler."""
+
+    config: dict[str, Assignment]
+    pickled_error_file: str
+    status: str
+    max_failures: int = 3
+
+
+@pytest.mark.parametrize(("died", "forgiven"), [("node", 1), ("worker", 0)])
+def test_a_lost_node_is_no_failure_of_the_trial_and_the_last_loss_of_a_worker_ends_it(
+    tmp_path: Path, died: str, forgiven: int
+) -> None:
+    search = conductor(tmp_path)
+    suggested = ConductorSearcher(search).suggest("1")
+    assert suggested
+    name = suggested["assignment"].spec.trial
+    error = RayActorError(error_msg=f"The actor died because its {died} has died.")
+    path = tmp_path / "error.pkl"
+    path.write_bytes(cloudpickle.dumps(error))
+    lost: Any = Lost(suggested, str(path), status="ERROR")
+    scheduler = ConductorScheduler(search, lambda: None)
+    scheduler.on_trial_error(None, lost)
+    assert lost.max_failures == 3 + forgiven
+    assert name in search.live, "Ray starts it again"
+
+    lost.status = "RUNNING"
+    scheduler.on_trial_error(None, lost)
+    (record,) = search.records
+    assert record.outcome is Outcome.FAILED
+    assert record.reason == f"its worker died 4 times: The actor died because its {died} has died."
