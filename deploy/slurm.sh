@@ -1,0 +1,81 @@
+#!/bin/bash
+# Fathom on Slurm: one job is the whole cluster, its first node the head. docs/clusters.md has the rest.
+#
+# Once, on the login node, in the checkout, which all nodes must see at the same path:
+#   python3 -m venv .venv && .venv/bin/pip install -c constraints.txt torch
+#   .venv/bin/pip install -c constraints.txt -e .
+# Then, there too:
+#   sbatch deploy/slurm.sh configs/x.yaml
+#
+# What survives the job: all, since records, checkpoints and MLflow's store are in runs/ of the checkout.
+# Near the end of its time, or preempted, the job queues again by itself and goes on; any other end is
+# taken up by the same sbatch.
+#
+# Three places to edit, each marked EDIT: how many nodes, what of each, and for how long.
+# EDIT: how many.
+#SBATCH --nodes=3
+# EDIT: what of each. Whole nodes, so that two clusters never meet on one.
+#SBATCH --gpus-per-node=1
+# EDIT: for how long.
+#SBATCH --time=24:00:00
+#SBATCH --exclusive
+#SBATCH --ntasks-per-node=1
+#SBATCH --job-name=fathom
+#SBATCH --output=fathom-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --no-kill
+#SBATCH --signal=B:USR1@120
+
+set -euo pipefail
+
+study=${1:?usage: sbatch deploy/slurm.sh STUDY.yaml}
+cd "$SLURM_SUBMIT_DIR"
+if ! [ -x .venv/bin/fathom ]; then
+    echo "$PWD/.venv must hold Fathom: see the first lines of deploy/slurm.sh" >&2
+    exit 1
+fi
+export PATH="$PWD/.venv/bin:$PATH"
+
+# Ray listens on the nodes' network and answers to the token alone, which the shared home hands round.
+export RAY_AUTH_MODE=token
+(umask 077 && ray get-auth-token --generate > /dev/null)
+
+address=$(hostname -I | cut -d ' ' -f 1)
+# A folder of the job's own: another user's /tmp/ray could not be written to.
+ray start --head --block --node-ip-address="$address" --port=6379 --dashboard-host=127.0.0.1 \
+    --num-cpus="$SLURM_CPUS_ON_NODE" --temp-dir="/tmp/fathom-$SLURM_JOB_ID" &
+trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
+
+export RAY_ADDRESS="$address:6379"
+# A worker that starts before the head answers tries again by itself.
+if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
+    srun --nodes="$((SLURM_JOB_NUM_NODES - 1))" --ntasks="$((SLURM_JOB_NUM_NODES - 1))" \
+        --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 \
+        --cpus-per-task="$SLURM_CPUS_ON_NODE" --cpu-bind=none \
+        ray start --block --address="$RAY_ADDRESS" --num-cpus="$SLURM_CPUS_ON_NODE" &
+fi
+
+# How many trials run at once is counted when the search starts, so all nodes come first.
+python - "$SLURM_JOB_NUM_NODES" <<'END'
+import sys, time
+import ray
+
+wanted, joined, deadline = int(sys.argv[1]), 0, time.monotonic() + 300
+while joined < wanted and time.monotonic() < deadline:
+    try:
+        ray.init(logging_level="ERROR", log_to_driver=False)
+        joined = sum(node["Alive"] for node in ray.nodes())
+    except ConnectionError:
+        pass
+    ray.shutdown()
+    time.sleep(2)
+if joined < wanted:
+    sys.exit(f"{joined} of {wanted} nodes joined within 5 minutes; the lines above say why")
+END
+
+fathom run "$study" &
+search=$!
+# The same study goes on where its records and checkpoints end.
+trap 'kill "$search"; wait "$search" || true; scontrol requeue "$SLURM_JOB_ID"' USR1
+wait "$search"
