@@ -35,8 +35,9 @@ LIGHT = (
 
 HOMES = {
     "mlflow": ("search.tracking",),
-    "ray": ("search.actor", "search.cluster", "search.tuner"),
+    "ray": ("search.actor", "search.cluster", "search.doctor.nodes", "search.tuner"),
     "optuna": ("search.sampler",),
+    "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),
     "tokenizers": ("objectives.encoding",),
