@@ -105,7 +105,7 @@ def check(
 @app.command()
 def doctor(
     study: Annotated[
-        Path | None, typer.Argument(help="Study file (YAML).", metavar="[STUDY.yaml]")
+        Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
     ] = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,

@@ -22,6 +22,23 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 CONNECT_SECONDS = 5.0
 
 
+class NotJoinedError(ConfigError):
+    """A cluster that is there and can't be joined."""
+
+    remedy = (
+        "use its versions and its token (`export RAY_AUTH_MODE=token`), "
+        "or RAY_ADDRESS=local for this machine alone"
+    )
+
+    def __init__(self, address: str, error: BaseException) -> None:
+        # Of a traceback the last line counts; of Ray's advice what comes before it.
+        lines = str(error).strip().splitlines()
+        traced = lines[-1] if "Traceback" in str(error) else " ".join(map(str.strip, lines))
+        reason = traced.partition(" Note: ")[0].partition(" Ensure ")[0].rstrip(".")
+        self.problem = f"the Ray cluster at {address} can't be joined: {reason}"
+        super().__init__(f"{self.problem}; {self.remedy}")
+
+
 def start_ray(resources: ResourcesConfig) -> None:
     """Join the cluster that runs here, else start Ray on this machine alone."""
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
@@ -51,7 +68,8 @@ def join_cluster(**settings: Any) -> str | None:
     """Join the cluster and return its address; None where there is none, or nobody answers there.
 
     Raises:
-        ConfigError: when it answers, but not to this process.
+        NotJoinedError: when something listens, but this process can't join it. To go on without
+            would leave a whole cluster unused.
     """
     address = cluster_address()
     if address is None or not _answers(address):
@@ -59,11 +77,9 @@ def join_cluster(**settings: Any) -> str | None:
     try:
         ray.init(address=address, **QUIET, **settings)
     except ConnectionError as error:
-        if not isinstance(error.__cause__, AuthenticationError):
-            return None
-        raise _refused(address, error.__cause__) from None
+        raise NotJoinedError(address, error.__cause__ or error) from None
     except (AuthenticationError, RuntimeError) as error:  # the latter for another version
-        raise _refused(address, error) from None
+        raise NotJoinedError(address, error) from None
     return address
 
 
@@ -77,11 +93,6 @@ def _answers(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _refused(address: str, error: Exception) -> ConfigError:
-    reason = " ".join(str(error).split()).partition(" Note: ")[0].partition(" Ensure ")[0]
-    return ConfigError(f"the Ray cluster at {address} can't be joined: {reason}")
 
 
 def gpus_per_trial(resources: ResourcesConfig) -> float:

@@ -39,7 +39,7 @@ def judge_storage(
 def judge_tracking(tracking: Tracking) -> Finding:
     """A store that is silent costs the search nothing; one that can't be used ends it."""
     if tracking.refusal:
-        remedy = "set `tracking.uri` or MLFLOW_TRACKING_URI to one that it can"
+        remedy = "set `tracking.uri` or MLFLOW_TRACKING_URI"
         return Finding(Level.FAILURE, "tracking", tracking.refusal, remedy)
     if tracking.silence:
         words = f"{tracking.uri} does not answer: {tracking.silence}"
@@ -74,14 +74,14 @@ def judge_ports(cluster: Cluster) -> tuple[Finding, ...]:
         (node, listener) for node in cluster.nodes for listener in node.facts.listeners or ()
     ]
     findings = [
-        Finding(Level.WARNING, "ports", f"{service}: open on {_places(found)}", remedy)
+        Finding(Level.WARNING, "ports", f"{service}: open at {_places(found)}", remedy)
         for service, remedy in PAGES.items()
         if (found := [(node, one) for node, one in open_ports if one.service == service])
     ]
     rays = [(node, one) for node, one in open_ports if one.service not in PAGES]
     bare = [(node, one) for node, one in rays if not (cluster.address and _token(node))]
     if bare:
-        words = f"{_services(bare)}: open on {_places(bare)}"
+        words = f"{_services(bare)}: open at {_places(bare)}"
         words += ", without a token" if cluster.address else ", of a Ray that is not asked here"
         remedy = GIVE_TOKEN if cluster.address else "end it with `ray stop`, or close its ports"
         findings.append(Finding(Level.WARNING, "ports", words, remedy))
@@ -116,7 +116,7 @@ def _shared(folder: str, probe: Probe | str, cluster: Cluster) -> tuple[Finding,
 
 def _space(disk: Disk, needs: Needs) -> Finding:
     needed = needs.checkpoints + LEAST_FREE
-    words = f"{decimal(disk.free)} free, the study may take {decimal(needed)}"
+    words = f"{decimal(disk.free)} free, a search may take {decimal(needed)}"
     if disk.free >= needed:
         return Finding(Level.OK, "space", words)
     remedy = "free it, or choose a larger disk with `--runs`"
@@ -133,8 +133,9 @@ def _services(found: list[tuple[Node, Listener]]) -> str:
 
 
 def _places(found: list[tuple[Node, Listener]]) -> str:
-    places = [
-        f"{node.name if one.address in ('0.0.0.0', '::') else one.address}:{one.port}"
-        for node, one in found
-    ]
-    return names(list(dict.fromkeys(places)))
+    places = [f"{_host(one)}:{one.port} on {node.name}" for node, one in found]
+    return names(places)
+
+
+def _host(listener: Listener) -> str:
+    return "*" if listener.address in ("0.0.0.0", "::") else listener.address

@@ -25,10 +25,9 @@ when /dev/shm has less, above the cap at any rate: ray/_private/utils.py."""
 
 
 def judge_cluster(cluster: Cluster, needs: Needs) -> tuple[Finding, ...]:
-    """All that the nodes' own facts tell, in the order of the answer."""
+    """All that the facts of its nodes tell, in the order of the answer."""
     nodes = cluster.nodes
     return (
-        *judge_members(cluster),
         *judge_versions(nodes),
         *judge_gpus(cluster, needs),
         judge_cpus(cluster, needs),
@@ -112,7 +111,7 @@ def judge_cpus(cluster: Cluster, needs: Needs) -> Finding:
     most = max((node.cpus for node in cluster.nodes), default=0.0)
     if most >= needs.cpus_per_trial:
         total = sum(node.cpus for node in cluster.nodes)
-        return Finding(Level.OK, "CPUs", f"{total:g} for trials, {needs.cpus_per_trial:g} each")
+        return Finding(Level.OK, "CPUs", f"{total:g}, a trial takes {needs.cpus_per_trial:g}")
     words = f"a trial asks for {needs.cpus_per_trial:g}, no node has more than {most:g}"
     level = Level.WARNING if cluster.grows else Level.FAILURE
     return Finding(level, "CPUs", words, "lower `resources.cpus_per_trial`, or add a larger node")

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from objectives.tokenizer import vocab_size
-from search.config import ConfigError, ResourcesConfig, StudyConfig
+from search.cluster import NotJoinedError
+from search.config import ResourcesConfig, StudyConfig
 from search.doctor.access import judge_storage, judge_tracking
-from search.doctor.checks import judge_cluster
+from search.doctor.checks import judge_cluster, judge_members
 from search.doctor.facts import Cluster, Finding, Level, Needs, Probe, Question, Tracking
 from search.doctor.gather import disk
 from search.doctor.nodes import alone, ask_nodes
@@ -26,7 +27,7 @@ CHECKPOINTS_KEPT = 2
 """Of a trial: the last, and the one before in case that is damaged."""
 TRAINING_BYTES = 16
 """A parameter: with its gradient. What a step holds besides depends on the batch."""
-TRACKING_SECONDS = 40.0
+TRACKING_SECONDS = 60.0
 """For MLflow's import and its own limit of 10 s for an answer."""
 
 
@@ -44,9 +45,9 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
     with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
         tracking = aside.submit(ask_tracking, uri)
-        cluster, joining = _ask(probe, needs)
+        cluster, members = _ask(probe, needs)
         return (
-            *joining,
+            *members,
             *judge_cluster(cluster, needs),
             *judge_storage(str(folder), probe, cluster, disk(folder), needs),
             judge_tracking(tracking.result()),
@@ -108,12 +109,8 @@ def _ask(probe: Probe | str, needs: Needs) -> tuple[Cluster, tuple[Finding, ...]
         asks_torch=needs.gpus_per_trial not in (0, "auto"),
     )
     try:
-        return ask_nodes(question), ()
-    except ConfigError as error:
-        found = Finding(
-            Level.FAILURE,
-            "cluster",
-            str(error),
-            "use its versions and its token (`export RAY_AUTH_MODE=token`), or unset RAY_ADDRESS",
-        )
+        cluster = ask_nodes(question)
+    except NotJoinedError as error:
+        found = Finding(Level.FAILURE, "cluster", error.problem, error.remedy)
         return alone(question), (found,)
+    return cluster, judge_members(cluster)

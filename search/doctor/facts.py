@@ -96,8 +96,8 @@ class Facts:
     """Salted; empty without a token."""
     listeners: tuple[Listener, ...] | None
     """None where the system does not tell this user."""
-    grows: bool
-    """Ray's autoscaler can start more nodes; only the head knows."""
+    monitor_grows: bool | None
+    """Whether Ray's monitor here can start nodes; None where none runs for this cluster."""
     storage_trouble: str
     """Why the probe could not be read, or nothing written beside it."""
 
@@ -110,6 +110,8 @@ class Node:
     cpus: float
     """What Ray gives to trials, as the next."""
     gpus: float
+    grows: bool
+    """It is the head of a cluster that may get nodes which are not there yet."""
     clock_ahead_seconds: float
     """Of this process's clock, less what the asking itself may account for; negative: behind."""
     facts: Facts
@@ -132,7 +134,7 @@ class Cluster:
     @property
     def grows(self) -> bool:
         """It may get nodes that are not there yet."""
-        return any(node.facts.grows for node in self.nodes)
+        return any(node.grows for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)

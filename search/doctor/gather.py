@@ -46,8 +46,14 @@ TORCH_SECONDS = 50
 MIB = 2**20
 
 
-def gather(question: Question, node: str, *, ray_folder: str, memory: tuple[int, int]) -> Facts:
-    """Look at this machine; `memory` is what of it is used, and its size, in bytes."""
+def gather(
+    question: Question, node: str, *, ray_at: tuple[str, str], memory: tuple[int, int]
+) -> Facts:
+    """Look at this machine.
+
+    `ray_at` is Ray's folder and the address of its head, which is empty where Ray does not run;
+    `memory` is what of it is used, and its size, in bytes.
+    """
     commands = _commands()
     gpus, trouble = driver_gpus()
     torch_gpus = None
@@ -59,14 +65,14 @@ def gather(question: Question, node: str, *, ray_folder: str, memory: tuple[int,
         gpus=gpus,
         torch_gpus=torch_gpus,
         gpu_trouble=trouble,
-        ray_disk=disk(Path(ray_folder)),
+        ray_disk=disk(Path(ray_at[0])),
         shared_memory=disk(Path("/dev/shm")) if os.path.isdir("/dev/shm") else None,
         memory=memory[1],
         memory_used=memory[0],
         token_mode=os.environ.get("RAY_AUTH_MODE", "").lower() or "disabled",
         token_hash=_token_hash(question.salt),
         listeners=_listeners(commands),
-        grows=_grows(list(commands.values())),
+        monitor_grows=_monitor_grows(list(commands.values()), ray_at[1]),
         storage_trouble=_answer(question.probe, node) if question.probe else "",
     )
 
@@ -212,9 +218,7 @@ def _open_beyond(sockets: list[Any], commands: dict[int, str]) -> Iterator[Liste
             yield Listener(service, socket.laddr.ip, socket.laddr.port)
 
 
-def _grows(commands: list[str]) -> bool:
-    """The head's monitor has been given node types; on Kubernetes it runs outside of the head."""
-    monitors = [command for command in commands if "ray/autoscaler/" in command]
-    if monitors:
-        return any("--autoscaling-config=" in command for command in monitors)
-    return any("ray/gcs/gcs_server" in command for command in commands)
+def _monitor_grows(commands: list[str], address: str) -> bool | None:
+    monitor = f"--gcs-address={address} "
+    mine = [command for command in commands if "ray/autoscaler/" in command and monitor in command]
+    return any("--autoscaling-config=" in command for command in mine) if mine else None

@@ -26,7 +26,7 @@ def ask_nodes(question: Question) -> Cluster:
     """Ask every node of the cluster that a search would join, else this machine.
 
     Raises:
-        ConfigError: when there is a cluster that can't be joined.
+        NotJoinedError: when there is a cluster that can't be joined.
     """
     address = join_cluster()
     if address is None:
@@ -39,11 +39,12 @@ def ask_nodes(question: Question) -> Cluster:
 
 def alone(question: Question) -> Cluster:
     """This machine as the only node, without Ray."""
-    facts = _look(question, "here", get_default_ray_temp_dir())
+    facts = _look(question, "here", get_default_ray_temp_dir(), "")
     node = Node(
         name="this machine",
         cpus=get_num_cpus(),
         gpus=max(len(facts.gpus), facts.torch_gpus or 0),
+        grows=False,
         clock_ahead_seconds=0.0,
         facts=facts,
     )
@@ -76,6 +77,8 @@ def _node(node_id: str, member: dict[str, Any], facts: Facts) -> Node:
         name=member["NodeManagerAddress"],
         cpus=given.get("CPU", 0.0),
         gpus=given.get("GPU", 0.0),
+        # On Kubernetes the head's monitor runs beside the head, where it is not seen.
+        grows="node:__internal_head__" in given and facts.monitor_grows is not False,
         clock_ahead_seconds=_clock_ahead(node_id),
         facts=facts,
     )
@@ -89,13 +92,14 @@ def _on(task: Any, node_id: str) -> Any:
 def _look_there(question: Question, node: str) -> Facts:
     """In a worker."""
     running: Any = ray._private.worker._global_node
-    return _look(question, node, running.get_temp_dir_path())
+    return _look(question, node, running.get_temp_dir_path(), running.gcs_address)
 
 
-def _look(question: Question, node: str, ray_folder: str) -> Facts:
+def _look(question: Question, node: str, ray_folder: str, ray_address: str) -> Facts:
     # Ray's own words for memory: those of the container, where there is one.
     memory = (get_used_memory(), get_system_memory())
-    return gather(question, node, ray_folder=ray_folder, memory=memory)
+    ray_at = (ray_folder, ray_address)
+    return gather(question, node, ray_at=ray_at, memory=memory)
 
 
 def _clock_ahead(node_id: str) -> float:
