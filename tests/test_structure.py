@@ -30,6 +30,7 @@ LIGHT = (
     *("config", "budget", "space", "plan", "records", "folder", "seeds"),
     *("analysis.evidence", "analysis.audit", "analysis.optimum", "analysis.law", "predict"),
     *("scheduler", "confirm", "recover", "extend", "report.writer", "tables", "export", "cli"),
+    *("doctor.checks", "doctor.access", "doctor.words"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
 
