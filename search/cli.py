@@ -112,6 +112,35 @@ def check(
 
 
 @app.command()
+def doctor(
+    study: Annotated[
+        Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
+    ] = None,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Say whether a search would work here: every node, storage, tracking, open ports.
+
+    Exit status 0 when it would, 1 when it would not.
+    """
+    from rich.console import Console
+
+    from search.config import load
+
+    config = load(study) if study else None
+    from search.doctor.examine import examine
+    from search.doctor.words import findings_json, print_findings, would_work
+
+    findings = examine(config, runs)
+    if as_json:
+        _print_json(findings_json(findings))
+    else:
+        print_findings(findings, Console())
+    if not would_work(findings):
+        sys.exit(1)
+
+
+@app.command()
 def run(
     study: StudyFile,
     runs: Runs = Path("runs"),

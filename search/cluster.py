@@ -4,10 +4,12 @@ torch, so that Ray can start while both are imported.
 
 import logging
 import os
+import socket
 from typing import Any
 
 import ray
 from ray._private.services import find_bootstrap_address
+from ray.exceptions import AuthenticationError
 
 from search.config import ConfigError, ResourcesConfig
 
@@ -16,6 +18,25 @@ WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**33),
 }
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+CONNECT_SECONDS = 5.0
+
+
+class NotJoinedError(ConfigError):
+    """A cluster that is there and can't be joined."""
+
+    remedy = (
+        "use its versions and its token (`export RAY_AUTH_MODE=token`), "
+        "or RAY_ADDRESS=local for this machine alone"
+    )
+
+    def __init__(self, address: str, error: BaseException) -> None:
+        # Of a traceback the last line counts; of Ray's advice what comes before it.
+        lines = str(error).strip().splitlines()
+        traced = lines[-1] if "Traceback" in str(error) else " ".join(map(str.strip, lines))
+        reason = traced.partition(" Note: ")[0].partition(" Ensure ")[0].rstrip(".")
+        self.problem = f"the Ray cluster at {address} can't be joined: {reason}"
+        super().__init__(f"{self.problem}; {self.remedy}")
 
 
 def start_ray(resources: ResourcesConfig) -> None:
@@ -29,10 +50,49 @@ def start_ray(resources: ResourcesConfig) -> None:
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
     if ray.is_initialized():
         return
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if not _joined(settings):
-        _start_here(settings)
+    if join_cluster(runtime_env={"env_vars": WORKER_ENVIRONMENT}) is None:
+        _start_here()
         _check_resources(resources)
+
+
+def cluster_address() -> str | None:
+    """What `RAY_ADDRESS` names, or what `ray start` has started on this machine; None without.
+
+    Ray's own `auto` would find any Ray here: also that of another search, which ends with it.
+    """
+    address: str | None = os.environ.get("RAY_ADDRESS") or find_bootstrap_address(None)
+    return None if address == "local" else address
+
+
+def join_cluster(**settings: Any) -> str | None:
+    """Join the cluster and return its address; None where there is none, or nobody answers there.
+
+    Raises:
+        NotJoinedError: when something listens, but this process can't join it. To go on without
+            would leave a whole cluster unused.
+    """
+    address = cluster_address()
+    if address is None or not _answers(address):
+        return None
+    try:
+        ray.init(address=address, **QUIET, **settings)
+    except ConnectionError as error:
+        raise NotJoinedError(address, error.__cause__ or error) from None
+    except (AuthenticationError, RuntimeError) as error:  # the latter for another version
+        raise NotJoinedError(address, error) from None
+    return address
+
+
+def _answers(address: str) -> bool:
+    """Whether anything listens; where nothing does, Ray 2.60 itself waits for over ten minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        return True  # a word such as `auto`, which Ray resolves
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def gpus_per_trial(resources: ResourcesConfig) -> float:
@@ -53,22 +113,7 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     return max(1, int(slots))
 
 
-def _joined(settings: dict[str, Any]) -> bool:
-    """Join what `RAY_ADDRESS` names, or `ray start` has started on this machine.
-
-    Ray's own `auto` would join any Ray here: also that of another search, which ends with it.
-    """
-    address = os.environ.get("RAY_ADDRESS") or find_bootstrap_address(None)
-    if address in (None, "local"):
-        return False
-    try:
-        ray.init(address=address, runtime_env={"env_vars": WORKER_ENVIRONMENT}, **settings)
-    except ConnectionError:
-        return False
-    return True
-
-
-def _start_here(settings: dict[str, Any]) -> None:
+def _start_here() -> None:
     """Start Ray on this machine. What it starts inherits this environment.
 
     No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
@@ -80,7 +125,7 @@ def _start_here(settings: dict[str, Any]) -> None:
             address="local",
             include_dashboard=False,
             _system_config={"prestart_worker_first_driver": False},
-            **settings,
+            **QUIET,
         )
     finally:
         for name, value in before.items():

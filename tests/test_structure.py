@@ -30,13 +30,15 @@ LIGHT = (
     *("config", "budget", "space", "plan", "records", "folder", "seeds"),
     *("analysis.evidence", "analysis.audit", "analysis.optimum", "analysis.law", "predict"),
     *("scheduler", "confirm", "recover", "extend", "report.writer", "tables", "export", "cli"),
+    *("doctor.checks", "doctor.access", "doctor.words"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
 
 HOMES = {
     "mlflow": ("search.tracking",),
-    "ray": ("search.actor", "search.cluster", "search.tuner"),
+    "ray": ("search.actor", "search.cluster", "search.doctor.nodes", "search.tuner"),
     "optuna": ("search.sampler",),
+    "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),
     "tokenizers": ("objectives.encoding",),

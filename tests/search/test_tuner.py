@@ -22,7 +22,7 @@ from torch import Tensor
 from objectives.objective import Batch, Model
 from search.actor import StorageError
 from search.budget import expand_budgets
-from search.cluster import _joined, start_ray
+from search.cluster import join_cluster, start_ray
 from search.conductor import Conductor, Listener
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
@@ -161,7 +161,7 @@ def test_a_ray_that_another_search_has_started_is_not_joined(
     """It ends with that search, and takes the trials of this one along."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     start_ray(parse(STUDY).resources)
-    assert not _joined({})
+    assert join_cluster() is None
 
 
 def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""`fathom doctor`: whether a search would work here, looked at before any of it is spent."""

@@ -1,0 +1,116 @@
+"""The whole story of `fathom doctor`: look everywhere, then judge."""
+
+import json
+import secrets
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from objectives.tokenizer import vocab_size
+from search.cluster import NotJoinedError
+from search.config import ResourcesConfig, StudyConfig
+from search.doctor.access import judge_storage, judge_tracking
+from search.doctor.checks import judge_cluster, judge_members
+from search.doctor.facts import Cluster, Finding, Level, Needs, Probe, Question, Tracking
+from search.doctor.gather import disk
+from search.doctor.nodes import alone, ask_nodes
+from search.doctor.storage import planted
+from search.folder import RunFolder, default_tracking_uri
+from search.plan import plan_study, this_machine
+from search.readiness import refuse_another_study
+from search.tracking.address import TrackingError, check_form, is_new_file, without_credentials
+
+CHECKPOINT_BYTES = 12
+"""A parameter: itself and AdamW's two moments."""
+CHECKPOINTS_KEPT = 2
+"""Of a trial: the last, and the one before in case that is damaged."""
+TRAINING_BYTES = 16
+"""A parameter: with its gradient. What a step holds besides depends on the batch."""
+TRACKING_SECONDS = 60.0
+"""For MLflow's import and its own limit of 10 s for an answer."""
+
+
+def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
+    """Whether a search would work here, and with a study, whether that one would.
+
+    Raises:
+        ValueError: when the study itself can't be run, wherever that be.
+    """
+    needs = study_needs(config)
+    folder = runs.absolute()
+    if config is not None:
+        refuse_another_study(config, RunFolder(folder / config.study))
+        folder = RunFolder(folder / config.study).checkpoint("any").parent
+    uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
+    with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
+        tracking = aside.submit(ask_tracking, uri)
+        cluster, members = _ask(probe, needs)
+        return (
+            *members,
+            *judge_cluster(cluster, needs),
+            *judge_storage(str(folder), probe, cluster, disk(folder), needs),
+            judge_tracking(tracking.result()),
+        )
+
+
+def study_needs(config: StudyConfig | None) -> Needs:
+    """What the study takes; without one, what any takes.
+
+    Raises:
+        ValueError: when the study can't be planned.
+    """
+    resources = config.resources if config else ResourcesConfig()
+    checkpoints = largest = 0
+    if config is not None:
+        objective = config.objective
+        vocabulary = vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer)
+        for plan in plan_study(config, vocabulary, this_machine(config)):
+            params = max(shape.params_total for shape in plan.shapes)
+            largest = max(largest, params)
+            # Those that stopping has paused keep theirs until the whole search is concluded.
+            checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
+    return Needs(
+        gpus_per_trial=resources.gpus_per_trial,
+        cpus_per_trial=resources.cpus_per_trial,
+        checkpoints=checkpoints,
+        trial_memory=TRAINING_BYTES * largest,
+    )
+
+
+def ask_tracking(uri: str) -> Tracking:
+    """Whether the store can be used, and whether it answers."""
+    shown = without_credentials(uri)
+    try:
+        check_form(uri)
+    except TrackingError as error:
+        return Tracking(shown, refusal=str(error))
+    if is_new_file(uri):
+        return Tracking(shown)
+    try:
+        # Not on the command line, where every user of the machine could read a password in it.
+        done = subprocess.run(
+            [sys.executable, "-m", "search.tracking.reach"],
+            input=uri,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=TRACKING_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return Tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
+    return Tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def _ask(probe: Probe | str, needs: Needs) -> tuple[Cluster, tuple[Finding, ...]]:
+    question = Question(
+        probe=probe if isinstance(probe, Probe) else None,
+        salt=secrets.token_hex(16),
+        asks_torch=needs.gpus_per_trial not in (0, "auto"),
+    )
+    try:
+        cluster = ask_nodes(question)
+    except NotJoinedError as error:
+        found = Finding(Level.FAILURE, "cluster", error.problem, error.remedy)
+        return alone(question), (found,)
+    return cluster, judge_members(cluster)
