@@ -24,7 +24,7 @@ from search.tracking.address import TrackingError, check_form, is_new_file, with
 CHECKPOINT_BYTES = 12
 """A parameter: itself and AdamW's two moments."""
 CHECKPOINTS_KEPT = 2
-"""Of a trial: the last, and the one before in case that is damaged."""
+"""Of a trial: the last, and while it is written the one before."""
 TRAINING_BYTES = 16
 """A parameter: with its gradient. What a step holds besides depends on the batch."""
 TRACKING_SECONDS = 60.0
