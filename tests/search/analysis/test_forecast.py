@@ -24,7 +24,7 @@ def falling(floor: float, gain: float, *, power: float = 0.5) -> Curve:
 
 
 def foreseen(curve: Curve, tokens: int) -> float:
-    loss = foresee(curve, tokens=tokens, horizon=HORIZON)
+    loss = foresee(*zip(*curve, strict=True), tokens=tokens, horizon=HORIZON)
     assert loss is not None
     return loss
 
@@ -69,7 +69,7 @@ def test_nothing_after_the_tokens_is_looked_at() -> None:
 
 @pytest.mark.parametrize("curve", [[], [(400.0, 3.0)], [(300.0, 3.1), (400.0, 3.0)]])
 def test_a_curve_too_short_foretells_nothing(curve: Curve) -> None:
-    assert foresee(curve, tokens=400, horizon=HORIZON) is None
+    assert foresee(*zip(*curve, strict=True), tokens=400, horizon=HORIZON) is None
 
 
 def test_a_finished_trial_ends_where_it_ended() -> None:
