@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.drill.cluster import ACTOR, Cluster
+from benchmarks.drill.cluster import Cluster
 from benchmarks.drill.hosts import Host
 from benchmarks.drill.search import TRIALS, Search
 from benchmarks.drill.watch import Watch
 
-TRAINS = f"ray::[{ACTOR[0]}]{ACTOR[1:]}"
-"""The title of a process that trains, as a pattern that does not match itself."""
+TRAINS = "^ray::(TrialActor|ResourceTrainable)"
+"""Titles of a process that trains: Ray's name of the actor, or of what it is wrapped in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def kill_head_host(cluster: Cluster, search: Search, watch: Watch) -> None:
 def stop_mlflow(cluster: Cluster, search: Search, watch: Watch) -> None:
     """MLflow's server is killed after a third of the trials, and started after two thirds."""
     search.wait_for(lambda: len(search.ended) >= TRIALS // 3)
-    cluster.head.run("pkill -9 -f '[m]lflow'")
+    cluster.head.run("pkill -9 -f '^[^ ]*python[^ ]* .*mlflow'")
     search.wait_for(lambda: len(search.ended) >= 2 * TRIALS // 3)
     cluster.start_mlflow()
 

@@ -34,11 +34,8 @@ TOOLS = {
     "pkill": "procps",
 }
 """Each program -> Debian's package."""
-SLOW_MACHINE = {
-    "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": 1}),
-    "RAY_raylet_start_wait_time_s": "300",
-}
-"""What every shell of a host has set: its share of the CPUs, and patience while all three start."""
+SHARE = json.dumps({"CPU": 1})
+"""Of this machine's CPUs that Ray counts on each host."""
 BOOT_SECONDS = 60.0
 
 
@@ -212,8 +209,9 @@ def _furnish(home: Path) -> None:
         f"[global]\nno-index = true\nfind-links = {_home()}/wheels\n", encoding="utf-8"
     )
     shutil.copytree(FOLDER / "wheels", home / "wheels")
-    lines = [f"export {name}='{value}'" for name, value in SLOW_MACHINE.items()]
-    (home / ".bashrc").write_text("# Of this machine\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (home / ".bashrc").write_text(
+        f"# Of this host\nexport RAY_OVERRIDE_RESOURCES='{SHARE}'\n", encoding="utf-8"
+    )
 
 
 def _remove(hosts: Sequence[Host]) -> None:

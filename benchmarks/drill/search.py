@@ -86,7 +86,7 @@ class Search:
 
     def kill(self) -> None:
         """kill -9 of the driver."""
-        self.cluster.head.run("pkill -9 -f '[b]in/fathom run'")
+        self.cluster.head.run("pkill -9 -f '^[^ ]*python[^ ]* [^ ]*/fathom run'")
         if self._command is not None:
             try:
                 self._command.wait(30)  # the connection ends with its command
