@@ -19,8 +19,6 @@ from benchmarks.drill.hosts import FOLDER, Host
 ROOT = Path(__file__).parent.parent.parent
 CHECKPOINT_SECONDS = 2
 """Between a trial's checkpoints, instead of 300: trials last seconds here."""
-LEAN = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false"
-"""MLflow's server without the eight processes that run jobs for language models."""
 ACTOR = "TrialActor"
 """Ray's name of the process that trains."""
 COUNT_NODES = """
@@ -134,12 +132,11 @@ def cluster_on(hosts: Sequence[Host]) -> Iterator[Cluster]:
 def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
     """`cluster.yaml` for these hosts.
 
-    The provider with its addresses and its key, which has no types of nodes; and no `apt-get`: the
-    hosts have what Debian has here.
+    Another provider, with its addresses and its key, which has no types of nodes.
     """
     of_the_cloud = {"provider", "auth", "available_node_types", "head_node_type"}
     own: dict[str, Any] = {
-        key: _without_apt(value) for key, value in settings.items() if key not in of_the_cloud
+        key: _here(value) for key, value in settings.items() if key not in of_the_cloud
     }
     addresses = [host.address for host in hosts]
     own["provider"] = {"type": "local", "head_ip": addresses[0], "worker_ips": addresses[1:]}
@@ -148,13 +145,18 @@ def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
     return own
 
 
-def _without_apt(value: Any) -> Any:
+def _here(value: Any) -> Any:
+    """Commands as they can run here: no `apt-get`, and an MLflow that starts while all is busy.
+
+    With its four processes it never does: each is killed that takes 5 s to import MLflow.
+    """
     if not isinstance(value, list):
         return value
+    lean = "env MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow server --workers 1"
     return [
         re.sub(r"sudo apt-get (.|\\\n)*", "true", command)
+        .replace("mlflow server", lean)
         .replace("seq 60", "seq 300")
-        .replace("mlflow server", f"env {LEAN} mlflow server --workers 1")
         for command in value
     ]
 

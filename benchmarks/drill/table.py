@@ -1,7 +1,7 @@
 """What a run of the drill came to, from its records, its journal, its checkpoints and MLflow."""
 
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,8 +33,11 @@ class Row:
     lost: list[str]
     twice: list[str]
     restarts: int
+    """From a checkpoint."""
+    anew: int
+    """From the beginning."""
     repeated: int
-    """Most steps that a trial repeated."""
+    """Most steps that a trial repeated, as far as it had reported them before."""
     interval: int
     """Most steps between two checkpoints of a trial, or before its first or after its last."""
     mlflow_trials: int
@@ -66,6 +69,8 @@ def measure(
     finished = Counter(r.spec.trial for r in ends if r.outcome is Outcome.FINISHED)
     horizon = max((r.curve[-1].step for r in ends if r.curve), default=0)
     nodes = _mlflow(search.cluster.head.home / "mlflow" / "mlflow.db", search.study)
+    anew = _begun_anew(search.folder.journal, Counter(each.trial for each in watch.restarts))
+    repeated = [*(restart.repeated for restart in watch.restarts), *anew]
     trials = [node for node, _ in nodes if node.startswith("trial/")]
     return Row(
         words=words,
@@ -73,7 +78,8 @@ def measure(
         lost=sorted(trial for trial in expected if trial not in finished),
         twice=sorted(trial for trial, times in finished.items() if times > 1),
         restarts=len(watch.restarts),
-        repeated=max((restart.repeated for restart in watch.restarts), default=0),
+        anew=len(anew),
+        repeated=max(repeated, default=0),
         interval=max((_longest(own, horizon) for own in watch.steps.values()), default=horizon),
         mlflow_trials=len(trials),
         mlflow_running=sum(status == "RUNNING" for _, status in nodes),
@@ -88,7 +94,7 @@ def measure(
 def markdown(rows: Iterable[Row]) -> str:
     """The table of `benchmarks/RESULTS.md`."""
     lines = [
-        "| what happened | exit | trials lost | run twice | restarts from a checkpoint: "
+        "| what happened | exit | trials lost | run twice | restarts from a checkpoint + anew: "
         "steps repeated (interval) | MLflow runs / trials (left RUNNING) | final table | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -96,11 +102,30 @@ def markdown(rows: Iterable[Row]) -> str:
         same = f"{len(row.different)} differ" if row.different else "equal"
         status = "ended by force" if row.status is None else row.status
         lines.append(
-            f"| {row.words} | {status} | {len(row.lost)} | {len(row.twice)} | {row.restarts}: "
-            f"{row.repeated} ({row.interval}) | {row.mlflow_trials} / {row.trials} "
+            f"| {row.words} | {status} | {len(row.lost)} | {len(row.twice)} | {row.restarts} + "
+            f"{row.anew}: {row.repeated} ({row.interval}) | {row.mlflow_trials} / {row.trials} "
             f"({row.mlflow_running}) | {same} | {row.seconds:.0f} |"
         )
     return "\n".join(lines)
+
+
+def _begun_anew(journal: Path, from_checkpoint: Counter[str]) -> list[int]:
+    """Steps that trials had reported when they were begun again and no checkpoint was read.
+
+    Each life of a trial builds its model once, in a time of its own.
+    """
+    lives: defaultdict[str, dict[float, int]] = defaultdict(dict)
+    reached: Counter[str] = Counter()
+    for line in read_lines(journal):
+        if line["event"] == "report":
+            trial = line["trial"]
+            lives[trial].setdefault(line["setup_seconds"], reached[trial])
+            reached[trial] = max([reached[trial], *(point["step"] for point in line["curve"])])
+    anew = []
+    for trial, own in lives.items():
+        again = sorted(list(own.values())[1:], reverse=True)
+        anew += again[: max(0, len(again) - from_checkpoint[trial])]
+    return anew
 
 
 def _longest(steps: list[int], horizon: int) -> int:
