@@ -60,7 +60,7 @@ def kill_head_host(cluster: Cluster, search: Search, watch: Watch) -> None:
     """The head is switched off and on; then `ray up` and the same command again."""
     _midway(search, watch)
     cluster.head.kill()
-    search.kill()
+    search.hang_up()
     cluster.head.start()
     cluster.up()
     search.start()
@@ -69,7 +69,7 @@ def kill_head_host(cluster: Cluster, search: Search, watch: Watch) -> None:
 def stop_mlflow(cluster: Cluster, search: Search, watch: Watch) -> None:
     """MLflow's server is killed after a third of the trials, and started after two thirds."""
     search.wait_for(lambda: len(search.ended) >= TRIALS // 3)
-    cluster.head.run("pkill -9 -f '^[^ ]*python[^ ]* .*mlflow'")
+    cluster.head.run("pkill -9 -f '^[^ ]*python[^ ]* ([^ ]*/mlflow server|-m uvicorn)'")
     search.wait_for(lambda: len(search.ended) >= 2 * TRIALS // 3)
     cluster.start_mlflow()
 

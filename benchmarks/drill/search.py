@@ -87,6 +87,10 @@ class Search:
     def kill(self) -> None:
         """kill -9 of the driver."""
         self.cluster.head.run("pkill -9 -f '^[^ ]*python[^ ]* [^ ]*/fathom run'")
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Wait until the connection notices that nobody is there any more, or end it."""
         if self._command is not None:
             try:
                 self._command.wait(30)  # the connection ends with its command
