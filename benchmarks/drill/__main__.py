@@ -28,7 +28,8 @@ from benchmarks.drill.watch import watched
 def main() -> int:
     """Run what is asked for and print the table."""
     options = _parser().parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     names = ["undisturbed", *(options.only or FAILURES)]
     rows: list[Row] = []
     try:
@@ -42,6 +43,9 @@ def main() -> int:
     except RuntimeError as error:
         print(f"drill: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("drill: interrupted; the hosts are removed", file=sys.stderr)
+        return 130
     finally:
         print(markdown(rows))
     return 0 if all(row.unharmed for row in rows) else 1
