@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -105,18 +106,25 @@ class Cluster:
         return int(words[-1]) if words else 0
 
     def _ray(self, verb: str, *options: str) -> None:
-        answer = subprocess.run(
-            [_ray_program(), verb, *options, "cluster.yaml"],
-            cwd=self.checkout,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        (FOLDER / f"ray-{verb}.log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
-        if answer.returncode:
-            last = (answer.stdout + answer.stderr).strip().splitlines()[-15:]
+        log = FOLDER / f"ray-{verb}.log"
+        command = [_ray_program(), verb, *options, "cluster.yaml"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.checkout,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            status = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # with the ssh that it waits for
+            raise
+        if status:
+            last = log.read_text(errors="replace").strip().splitlines()[-15:]
             raise RuntimeError(f"`ray {verb}` failed:\n" + "\n".join(last))
 
 
