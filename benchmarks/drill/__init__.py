@@ -1,0 +1,1 @@
+"""A search on three hosts of one machine, while things fail; see `__main__.py`."""
