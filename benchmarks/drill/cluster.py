@@ -22,11 +22,6 @@ CHECKPOINT_SECONDS = 2
 """Between a trial's checkpoints, instead of 300: trials last seconds here."""
 ACTOR = "TrialActor"
 """Ray's name of the process that trains."""
-COUNT_NODES = """
-import ray
-ray.init(address="auto", log_to_driver=False)
-print(sum(node["Alive"] for node in ray.nodes()))
-"""
 NODES_SECONDS = 600.0
 
 
@@ -154,19 +149,10 @@ def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
 
 
 def _here(value: Any) -> Any:
-    """Commands as they can run here: no `apt-get`, and an MLflow that starts while all is busy.
-
-    With its four processes it never does: each is killed that takes 5 s to import MLflow.
-    """
+    """Commands as they can run here, where `apt-get` has nothing to fetch from."""
     if not isinstance(value, list):
         return value
-    lean = "env MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false mlflow server --workers 1"
-    return [
-        re.sub(r"sudo apt-get (.|\\\n)*", "true", command)
-        .replace("mlflow server", lean)
-        .replace("seq 60", "seq 300")
-        for command in value
-    ]
+    return [re.sub(r"\$?sudo apt-get (.|\\\n)*", "true", command) for command in value]
 
 
 def _stage(hosts: Sequence[Host]) -> Path:

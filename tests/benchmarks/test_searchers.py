@@ -162,6 +162,15 @@ def test_a_search_that_only_repeats_itself_ends() -> None:
     assert rival.start() is None
 
 
+def test_a_search_ends_with_its_suggestions_however_much_is_left_to_learn() -> None:
+    some = known()
+    one = replace(listed(lambda grid: grid.shapes), suggestions=3)
+    rival = Rival(some, one, 0)
+    moments = list(run(some, rival, workers=2, limit=math.inf))
+    assert moments[-1].tokens == pytest.approx(3 * some.horizon)
+    assert rival.answer() in {shape.depth for shape in some.shapes[:3]}
+
+
 def test_every_shape_has_ranks_that_lead_back_to_it_and_all_ranks_are_shapes() -> None:
     some = known()
     lacking = replace(

@@ -69,7 +69,8 @@ def test_nothing_after_the_tokens_is_looked_at() -> None:
 
 @pytest.mark.parametrize("curve", [[], [(400.0, 3.0)], [(300.0, 3.1), (400.0, 3.0)]])
 def test_a_curve_too_short_foretells_nothing(curve: Curve) -> None:
-    assert foresee(*zip(*curve, strict=True), tokens=400, horizon=HORIZON) is None
+    times, losses = [tokens for tokens, _ in curve], [loss for _, loss in curve]
+    assert foresee(times, losses, tokens=400, horizon=HORIZON) is None
 
 
 def test_a_finished_trial_ends_where_it_ended() -> None:
