@@ -138,9 +138,8 @@ def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
     Another provider, with its addresses and its key, which has no types of nodes.
     """
     of_the_cloud = {"provider", "auth", "available_node_types", "head_node_type"}
-    own: dict[str, Any] = {
-        key: _here(value) for key, value in settings.items() if key not in of_the_cloud
-    }
+    own = {key: value for key, value in settings.items() if key not in of_the_cloud}
+    own["setup_commands"] = [_without_apt(command) for command in settings["setup_commands"]]
     addresses = [host.address for host in hosts]
     own["provider"] = {"type": "local", "head_ip": addresses[0], "worker_ips": addresses[1:]}
     own["auth"] = {"ssh_user": "root", "ssh_private_key": str(FOLDER / "key")}
@@ -148,11 +147,9 @@ def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
     return own
 
 
-def _here(value: Any) -> Any:
-    """Commands as they can run here, where `apt-get` has nothing to fetch from."""
-    if not isinstance(value, list):
-        return value
-    return [re.sub(r"\$?sudo apt-get (.|\\\n)*", "true", command) for command in value]
+def _without_apt(command: str) -> str:
+    """The command as it can run here, where `apt-get` has nothing to fetch from."""
+    return re.sub(r"\$?sudo apt-get (.|\\\n)*", "true", command)
 
 
 def _stage(hosts: Sequence[Host]) -> Path:
