@@ -16,7 +16,7 @@ from search.config import ConfigError, StudyConfig, dump, load
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
-from search.readiness import refuse_another_study
+from search.readiness import refuse_another_study, refuse_foreign
 from search.records import read_records
 from search.terminal import Progress
 from search.tracking.tracker import Tracker
@@ -78,6 +78,7 @@ def report_study(path: Path) -> RunResult:
         ConfigError: when the folder is no run folder.
     """
     folder = RunFolder(path)
+    refuse_foreign(folder)
     if not folder.config.exists():
         raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
     config = load(folder.config)
