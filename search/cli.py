@@ -55,8 +55,10 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    """One line, of which nothing that a file put into it can command the terminal."""
-    line = " ".join(text.split())
+    """One line: no password, and nothing that a file put into it commands the terminal."""
+    from search.tracking.address import without_credentials
+
+    line = without_credentials(" ".join(text.split()))
     safe = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
     print(f"fathom: {safe}", file=sys.stderr)
 

@@ -12,13 +12,14 @@ from objectives.objective import Objective
 from objectives.registry import OBJECTIVES
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
-from search.config import ConfigError, StudyConfig, dump, load
+from search.config import ConfigError, StudyConfig, TrackingConfig, dump, load
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
 from search.readiness import refuse_another_study, refuse_foreign
 from search.records import read_records
 from search.terminal import Progress
+from search.tracking.address import to_keep
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
 
@@ -56,6 +57,7 @@ def run_study(
     plans = plan_study(config, objective.vocab_size, this_machine(config))
     with _locked(folder), _tracker(config, folder, runs) as tracker:
         tracker.confirm()
+        config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
@@ -90,6 +92,11 @@ def report_study(path: Path) -> RunResult:
     return RunResult(folder, conclusion)
 
 
+def _without_secrets(config: StudyConfig) -> StudyConfig:
+    uri = config.tracking.uri
+    return config.model_copy(update={"tracking": TrackingConfig(uri=uri and to_keep(uri))})
+
+
 def _extend(
     config: StudyConfig, folder: RunFolder, plans: tuple[BudgetPlan, ...], console: Console
 ) -> None:
@@ -122,7 +129,7 @@ def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tra
         uri=config.tracking.uri or default_tracking_uri(runs),
         study=config.study,
         folder=folder.path,
-        config_text=dump(config),
+        config_text=dump(_without_secrets(config)),
     )
     try:
         yield tracker

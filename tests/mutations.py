@@ -130,7 +130,22 @@ BYTE_MISTAKES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
     _compressed,
 )
 
-JSON_VALUES = (None, True, -1, 0, 0.5, 10**30, 1e308, float("nan"), "", "x", "../../x", [], {}, [1])
+JSON_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    10**30,
+    1e308,
+    float("nan"),
+    "",
+    "x",
+    "../../x",
+    [],
+    {},
+    [1],
+)
 FOREIGN_LINES = (b"{}", b"[]", b"5", b'{"trial": "a"}', b"[" * 5000, b"\xff\xfe", b"{'a': 1}", b"")
 
 

@@ -103,7 +103,7 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
         budgets=(20_000, 40_000, 80_000), stopping=StoppingConfig(first_rung=0.25, eta=2)
     )
     search = conductor(config, runs / config.study)
-    Simulation(search).run(events=250)
+    Simulation(search).run(events=120)
     (runs.parent / "study.yaml").write_text(dump(config))
     search.folder.config.write_text(dump(config))
     for trial in (*search.live, "foreign"):
@@ -114,7 +114,7 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`fathom run` and `report` without Ray, training, MLflow and figures for papers."""
+    """`fathom run` and `report` without Ray, training, MLflow and figures."""
 
     def simulate(conductor: Conductor, *_: object) -> None:
         Simulation(conductor).run(events=5)
@@ -124,7 +124,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("search.cli._prepare", lambda *_: objective)
     monkeypatch.setattr("search.cli._prepare_and_start_ray", lambda *_: objective)
     monkeypatch.setattr("search.run.Tracker", Nowhere)
-    monkeypatch.setattr("search.report.writer.save_static", lambda *_: None)
+    monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
 
 
 class Nowhere:
