@@ -62,18 +62,19 @@ def server() -> Iterator[int]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2"])
 def test_a_study_is_mirrored_whole_and_ended(
-    server: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+    server: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri = f"{scheme}://fathom@127.0.0.1:{server}/postgres"
-    config = study(budgets=(20_000,), trials=3, tracking=TrackingConfig(uri=uri))
+    uri = f"postgresql://fathom@127.0.0.1:{server}/postgres"
+    config = study(budgets=(20_000,), trials=3)
     search = conductor(config, tmp_path / config.study)
     Simulation(search).run()
-    search.folder.config.write_text(dump(config))
     monkeypatch.setenv("PGPASSWORD", "s3cret")
     monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
-    for _ in range(2):  # the second finds all and repeats nothing
+    # The second finds all and repeats nothing.
+    for address in (uri, uri.replace("postgresql", "postgresql+psycopg2", 1)):
+        tracked = config.model_copy(update={"tracking": TrackingConfig(uri=address)})
+        search.folder.config.write_text(dump(tracked))
         report_study(search.folder.path)
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(config.study)
