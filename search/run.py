@@ -1,6 +1,7 @@
 """`fathom run`: the whole story of a study, from its file to its answer."""
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,14 @@ from search.terminal import Progress
 from search.tracking.address import to_keep
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
+
+CLOUD_SECRETS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SECURITY_TOKEN",
+    "AWS_SESSION_TOKEN",
+)
+"""Tune copies these to every worker, which needs none of them, and Ray's agent logs the copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,8 @@ def run_study(
             spaces = {plan.budget: plan.shapes for plan in plans}
             conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial))
             progress.inherit([*conductor.records, *conductor.live.values()])
-            run_trials(conductor, objective, progress.tick)
+            with _hidden(CLOUD_SECRETS):
+                run_trials(conductor, objective, progress.tick)
         conclusion = conclude(conductor.records, config)
         publish(folder, config, conductor.records, conclusion, tracker)
         if conductor.done:
@@ -121,6 +131,16 @@ def _locked(folder: RunFolder) -> Iterator[None]:
                 f"{folder.path} is in use by another `fathom`; wait for it"
             ) from error
         yield
+
+
+@contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Take variables out of this process's environment for a while."""
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
 
 
 @contextmanager
