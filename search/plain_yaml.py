@@ -22,6 +22,8 @@ def read_text(path: Path) -> str:
     Raises:
         YamlError: when it can't be read, is too large or is not UTF-8.
     """
+    if path.is_fifo():  # reading would wait for a writer, who may never come
+        raise YamlError("is a pipe; write it to a file first")
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
