@@ -340,7 +340,7 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             if not line.endswith(b"\n") and not _is_object(line):
                 return
             try:
-                values = json.loads(line)
+                values = json.loads(line.decode())
                 if not isinstance(values, dict):
                     raise TypeError("it is no JSON object")
                 value = convert(values)
@@ -377,7 +377,7 @@ def repair(path: Path) -> None:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(json.loads(line.decode()), dict)
     except (ValueError, RecursionError):
         return False
 
