@@ -35,25 +35,35 @@ BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for exampl
 
 
 def main() -> None:
-    """Entry point: a user's mistake is one line and status 2, Ctrl-C is status 130."""
+    """Entry point: a user's mistake is one line and status 2, what the machine refuses (a full
+    disk, say) one line and status 1, Ctrl-C is status 130.
+    """
     try:
         app()
     except ValueError as error:
         if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
             raise
-        print(f"fathom: {error}", file=sys.stderr)
+        _complain(str(error))
         sys.exit(2)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno is None:
             raise
-        remedy = (
-            "free some space and give the same command again: it goes on where this one stopped"
-        )
-        print(f"fathom: the disk is full; {remedy}", file=sys.stderr)
-        sys.exit(2)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "; free some, then the same command goes on where this one stopped" if full else ""
+        _complain(f"{error.strerror}: {error.filename or 'no file named'}{remedy}")
+        sys.exit(1)
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _complain(text: str) -> None:
+    """One line: no password, and nothing that a file put into it commands the terminal."""
+    from search.tracking.address import without_credentials
+
+    line = without_credentials(" ".join(text.split()))
+    safe = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
+    print(f"fathom: {safe}", file=sys.stderr)
 
 
 @app.command()
@@ -220,11 +230,13 @@ def export(
     from search.config import ConfigError
     from search.export import select
     from search.folder import RunFolder, write_atomically
+    from search.readiness import refuse_foreign
 
-    best = RunFolder(run_folder).best
-    if not best.exists():
+    folder = RunFolder(run_folder)
+    refuse_foreign(folder)
+    if not folder.best.exists():
         raise ConfigError(f"{run_folder} has no best.yaml yet; `fathom run` or `report` writes it")
-    text = select(best.read_text(encoding="utf-8"), budget, best)
+    text = select(folder.best, budget)
     if out is None:
         print(text, end="")
     else:

@@ -22,7 +22,8 @@ from pydantic import (
 
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
-from search.config_words import explain
+from search.config_words import explain, short
+from search.plain_yaml import YamlError, parse_yaml, read_text
 
 
 class ConfigError(ValueError):
@@ -40,15 +41,17 @@ def parse_count(value: object) -> int:
         ValueError: when the value is anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {value!r}")
+        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {short(value)}")
     match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
     if match is None:
-        raise ValueError(f"must be a positive number such as 300000, 300k or 1.5M, got {value!r}")
+        raise ValueError(
+            f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
+        )
     number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
     if not 1 <= number < 10**18:
-        raise ValueError(f"must be between 1 and 1e18, got {value!r}")
+        raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
     if number % 1:
-        raise ValueError(f"must be a whole number, got {value!r}")
+        raise ValueError(f"must be a whole number, got {short(value)}")
     return int(number)
 
 
@@ -61,9 +64,13 @@ def _not_a_switch(value: object) -> object:
 Number = Annotated[int, BeforeValidator(parse_count)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
-Positive = Annotated[Whole, Field(ge=1)]
+# Far beyond any study, and yet what is computed of it stays a number and a plan an instant.
+Positive = Annotated[Whole, Field(ge=1, le=10**9)]
+Parameters = Annotated[Number, Field(le=10**12)]
+Few = Annotated[Whole, Field(ge=1, le=1000)]
 Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
 PositiveReal = Annotated[Real, Field(gt=0.0)]
+Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
 
 
 class Group(BaseModel):
@@ -76,11 +83,11 @@ class LanguageConfig(Group):
     """Next-token prediction on text."""
 
     name: Literal["language"]
-    corpus: str = "stdlib"
+    corpus: str = Field("stdlib", max_length=4096)
     """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, folder or glob."""
     tokenizer: str = Field(
         "bytes",
-        pattern=r"^(bytes|chars|bpe:[0-9]+)$",
+        pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",
         description="`bytes`, `chars` or `bpe:N`, for example bpe:1024",
     )
     """`bytes`, `chars` or `bpe:N` with N token ids."""
@@ -98,9 +105,9 @@ class LanguageConfig(Group):
 class SpaceConfig(Group):
     """Which shapes may be tried."""
 
-    depth: tuple[Positive, Positive] = (1, 64)
+    depth: tuple[Few, Few] = (1, 64)
     """Fewest and most layers."""
-    ff_ratio: tuple[PositiveReal, PositiveReal] = (1.0, 8.0)
+    ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest d_ff / d_model."""
     head_dim: Positive | None = None
     """Width of a head; d_model adds heads. Without it and `n_heads`: 16, 32 or 64 by budget."""
@@ -142,9 +149,9 @@ class StoppingConfig(Group):
     enabled: bool = True
     first_rung: Real = Field(0.0625, gt=0.0, lt=1.0)
     """Share of the horizon before which nothing pauses; later rungs follow by `eta`."""
-    eta: Real = Field(4.0, ge=1.2)
+    eta: Real = Field(4.0, ge=1.2, le=1000.0)
     """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
-    median_of: Positive = 3
+    median_of: Few = 3
     """Evaluations just before a rung whose median judges a trial, so that no spike does."""
     always_finish: Share = 0.0625
     """Share of trials, drawn at random, that never pause: they audit the stopping."""
@@ -157,7 +164,7 @@ class ConfirmConfig(Group):
     """At most so many: three to begin with, more while they do not enclose the optimum."""
     seeds: Positive = 4
     """At most so many a depth: two to begin with, more while the noise asks for them."""
-    rates: tuple[PositiveReal, ...] = (0.5, 1.0, 2.0)
+    rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the rate tried on the first fresh seed; must contain 1."""
 
     @model_validator(mode="after")
@@ -217,7 +224,7 @@ class TrainConfig(Group):
     betas: tuple[Share, Share] = (0.9, 0.95)
     eps: PositiveReal = 1e-12
     grad_clip: PositiveReal = 1.0
-    evaluations: Positive = 16
+    evaluations: Few = 16
     """Evenly spaced evaluations a trial; rungs add their own."""
     precision: Precision = Precision.AUTO
     compile: bool | Literal["auto"] = "auto"
@@ -230,7 +237,7 @@ class TrainConfig(Group):
 class ResourcesConfig(Group):
     """What a trial gets."""
 
-    cpus_per_trial: PositiveReal = 1
+    cpus_per_trial: Multiple = 1
     """Also the number of threads, rounded down but at least one."""
     gpus_per_trial: Real | Literal["auto"] = "auto"
     """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU."""
@@ -272,7 +279,7 @@ class StudyConfig(Group):
         BeforeValidator(_corpus_settings),
         Field(examples=[{"name": "language"}]),
     ]
-    budgets: tuple[Number, ...] = Field(min_length=1, examples=[["300k", "1M"]])
+    budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
     """Parameters, ascending, for example [300k, 1M]."""
     count: Count = Count.TOTAL
     """Which parameters a budget counts."""
@@ -280,7 +287,7 @@ class StudyConfig(Group):
     """Largest relative error of a shape's count."""
     tokens: Number | None = None
     """Training horizon of every budget."""
-    tokens_per_parameter: PositiveReal | None = None
+    tokens_per_parameter: Multiple | None = None
     """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 12
@@ -330,14 +337,9 @@ def load(path: Path) -> StudyConfig:
         ConfigError: when it can't be read, is not a mapping, or a value breaks a rule.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigError(f"can't read the study file {path}: {reason}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"the study file {path} must be UTF-8 text, byte {error.start} is not"
-        ) from error
+        text = read_text(path)
+    except YamlError as error:
+        raise ConfigError(f"the study file {path} {error}") from error
     try:
         return parse(text)
     except ConfigError as error:
@@ -347,18 +349,21 @@ def load(path: Path) -> StudyConfig:
 def parse(text: str) -> StudyConfig:
     """The study of a YAML text; raises `ConfigError` as `load` does."""
     try:
-        raw = yaml.load(text, Loader=_UniqueKeyLoader)
-    except RecursionError as error:
-        raise ConfigError("not a plain YAML file: it is nested too deeply") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"not a plain YAML file: {_yaml_problem(error)}") from error
-    if not isinstance(raw, Mapping):
-        kind = "empty" if raw is None else f"a {type(raw).__name__}"
+        raw = parse_yaml(text)
+    except YamlError as error:
+        raise ConfigError(str(error)) from error
+    return study_of(raw)
+
+
+def study_of(values: object) -> StudyConfig:
+    """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
+    if not isinstance(values, Mapping):
+        kind = "empty" if values is None else f"a {type(values).__name__}"
         raise ConfigError(
             f"a study file must be a mapping with `study`, `objective` and `budgets`; it is {kind}"
         )
     try:
-        return StudyConfig.model_validate(raw)
+        return StudyConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(explain(error, StudyConfig)) from error
 
@@ -366,27 +371,3 @@ def parse(text: str) -> StudyConfig:
 def dump(config: StudyConfig) -> str:
     """The resolved study as YAML; `parse` reads it back to the same value."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Plain YAML, no tags that run code; a key given twice is an error, not a silent overwrite."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a key must be a word", key_node.start_mark
-                )
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key `{key_node.value}` is given twice", key_node.start_mark
-                )
-            seen.add(key_node.value)
-        return super().construct_mapping(node, deep)
-
-
-def _yaml_problem(error: Exception) -> str:
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return str(error).splitlines()[0]
-    return f"{error.problem} (line {error.problem_mark.line + 1})"

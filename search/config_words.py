@@ -20,6 +20,7 @@ BOUNDS = {
     "less_than": "below {lt:.15g}",
     "less_than_equal": "at most {le:.15g}",
     "finite_number": "a finite number",
+    "string_too_long": "text of at most {max_length} characters",
 }
 KINDS: dict[Any, str] = {
     bool: "true or false",
@@ -49,7 +50,7 @@ def _sentence(error: ErrorDetails, root: type[BaseModel]) -> str:
     assert field is not None, error
     if error["type"] == "missing" and error["loc"] == tuple(keys):
         return f"`{where}` is required{_example(field, '; for example ')}"
-    return f"`{where}` must be {_rule(error, field)}, got {_short(error['input'])}"
+    return f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
 
 
 def _own_words(where: str, message: str) -> str:
@@ -103,7 +104,8 @@ def _example(field: FieldInfo, words: str) -> str:
     return "" if already_said else f"{words}{value}".replace("'", "")
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value as its author is told of it: not more than a line of it."""
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import yaml
 
-from models.shape import Positions, Shape
+from models.shape import Shape
 from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.config import ConfigError, StudyConfig, parse, parse_count
+from search.config import ConfigError, StudyConfig, parse_count, study_of
+from search.plain_yaml import YamlError, parse_yaml, read_text
+from search.records import shape_from_json
+from search.sound import DAMAGE, problem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,11 @@ def best_yaml(config: StudyConfig, optima: Sequence[Optimum]) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def select(text: str, budget: str | None, source: Path) -> str:
-    """The same file with one budget only; all of them when none is named."""
-    content = _content(text, source)
+def select(path: Path, budget: str | None) -> str:
+    """The text of a file with one budget only; all of them when none is named."""
+    content = _content(path)
     if budget is not None:
-        content["best"] = [_choose(content["best"], budget, source)]
+        content["best"] = [_choose(content["best"], budget, path)]
     return yaml.safe_dump(content, sort_keys=False)
 
 
@@ -46,18 +49,16 @@ def read_best(path: Path, budget: str | None) -> BestShape:
     Raises:
         ConfigError: when the file is not one of ours, or the budget is not in it or not clear.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"can't read {path}; `fathom export` writes such a file") from error
-    content = _content(text, path)
+    content = _content(path)
     entry = _choose(content["best"], budget, path)
-    config = parse(yaml.safe_dump(content["study"]))
     try:
-        shape = entry["shape"] | {"positions": Positions(entry["shape"]["positions"])}
-        return BestShape(config, parse_count(entry["budget"]), Shape(**shape))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path}: the shape can't be built: {error}") from error
+        config = study_of(content["study"])
+        shape = shape_from_json(entry["shape"])
+    except DAMAGE as error:
+        raise ConfigError(f"{path}: the shape can't be built: {problem_of(error)}") from error
+    if entry["budget"] not in config.budgets:
+        raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
+    return BestShape(config, entry["budget"], shape)
 
 
 def _entry(optimum: Optimum) -> dict[str, Any]:
@@ -80,11 +81,11 @@ def _entry(optimum: Optimum) -> dict[str, Any]:
     }
 
 
-def _content(text: str, source: Path) -> dict[str, Any]:
+def _content(source: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not a plain YAML file; export it again") from error
+        content = parse_yaml(read_text(source))
+    except YamlError as error:
+        raise ConfigError(f"{source} {error}; `fathom export` writes such a file") from error
     parts = content if isinstance(content, Mapping) else {}
     if not isinstance(parts.get("best"), list) or not isinstance(parts.get("study"), Mapping):
         raise ConfigError(
@@ -94,7 +95,9 @@ def _content(text: str, source: Path) -> dict[str, Any]:
 
 
 def _choose(entries: list[Any], budget: str | None, source: Path) -> dict[str, Any]:
-    found = [entry for entry in entries if isinstance(entry, dict) and "budget" in entry]
+    found = [
+        entry for entry in entries if isinstance(entry, dict) and type(entry.get("budget")) is int
+    ]
     labels = ", ".join(format_count(entry["budget"]) for entry in found) or "none"
     if budget is None:
         if len(found) == 1:

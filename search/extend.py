@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from search.analysis.audit import RungAudit, later_first_rung
 from search.budget import Budget, format_count
 from search.folder import RunFolder
-from search.records import Outcome, TrialRecord, append_line, read_lines, repair
+from search.records import Outcome, TrialRecord, append_line, repair
 from search.recover import read_first_rungs
 
 Audits = Mapping[int, Sequence[RungAudit]]
@@ -50,7 +50,7 @@ def extend(
 ) -> tuple[Extension, ...]:
     """Move the first rung of each budget whose audit failed; none when there is nothing to move."""
     repair(folder.journal)
-    present = read_first_rungs(read_lines(folder.journal))
+    present = read_first_rungs(folder)
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))

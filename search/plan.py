@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -83,15 +84,13 @@ def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
     """Expected trials, tokens and time; mean FLOPs are over depths first, as the sampler draws."""
-    depths = {shape.depth for shape in shapes}
     exploring, confirming = stage_trials(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
     tokens = _exploring_tokens(budget, exploring, rungs) + confirming * budget.tokens
-    by_depth = [
-        [shape.train_flops_per_token for shape in shapes if shape.depth == depth]
-        for depth in depths
-    ]
-    flops = tokens * sum(sum(some) / len(some) for some in by_depth) / len(by_depth)
+    by_depth: defaultdict[int, list[float]] = defaultdict(list)
+    for shape in shapes:
+        by_depth[shape.depth].append(shape.train_flops_per_token)
+    flops = tokens * sum(sum(some) / len(some) for some in by_depth.values()) / len(by_depth)
     seconds = flops / (machine.flops_per_second * machine.slots)
     return BudgetPlan(
         budget=budget,

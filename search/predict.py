@@ -9,6 +9,7 @@ from search.analysis.optimum import Optimum, find_optima
 from search.analysis.published import GPT3, LEVINE, Trained, levine2020
 from search.config import ConfigError, load, parse_count
 from search.folder import RunFolder
+from search.readiness import refuse_foreign
 from search.records import read_records
 
 
@@ -71,6 +72,7 @@ def _if_any(law: Law, budget: int) -> Prediction | None:
 
 def _optima(run: str) -> tuple[Optimum, ...]:
     folder = RunFolder(Path(run))
+    refuse_foreign(folder)
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
     return find_optima(read_records(folder.records), seed=load(folder.config).seed)

@@ -1,5 +1,6 @@
 """Whether a study can be run, before anything starts. Imports no framework: it says so at once."""
 
+import os
 from pathlib import Path
 
 from objectives.tokenizer import vocab_size
@@ -25,8 +26,29 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
     check_form(config.tracking.uri or default_tracking_uri(runs))
 
 
+def refuse_foreign(folder: RunFolder) -> None:
+    """What is not a file or folder of the run's own: a link, by which other files would be written
+    or deleted; a folder in a file's place; a pipe, on which reading would wait for ever.
+
+    Raises:
+        ConfigError: names the first.
+    """
+    own = ("config", "records", "best", "report", "journal", "optuna")
+    files = [*(getattr(folder, name) for name in own), folder.state / "lock"]
+    folders = [folder.state, folder.state / "checkpoints", folder.figures, folder.path / "tables"]
+    for path in (*files, *folders):
+        wanted = path.is_file if path in files else path.is_dir
+        if os.path.lexists(path) and (path.is_symlink() or not wanted()):
+            kind = "file" if path in files else "folder"
+            raise ConfigError(
+                f"{path} must be a plain {kind} of the run itself, and is a link or something "
+                "else; move it away (the run folder as a whole may be a link)"
+            )
+
+
 def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
     """Trials of two different studies in one folder would be compared with each other."""
+    refuse_foreign(folder)
     if not folder.config.exists():
         return
     before = load(folder.config)

@@ -6,14 +6,24 @@ MLflow, the report and every statistic are derived from it.
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from models.shape import Count, Positions, Shape
+from search.sound import DAMAGE, DamagedFileError, checked, problem_of
+
+TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A trial's name, which is also its checkpoint's: no path out of the folder."""
+LATEST = 2**40
+"""Seconds: no clock shows more."""
+
+T = TypeVar("T")
 
 
 class Stage(StrEnum):
@@ -205,76 +215,171 @@ def report_to_json(report: Report) -> dict[str, Any]:
 
 def report_from_json(line: dict[str, Any]) -> Report:
     """The report of a line."""
-    return Report(
-        points=tuple(CurvePoint(**point) for point in line["curve"]),
-        rung=tuple(line["rung"]) if line["rung"] else None,
-        setup_seconds=line["setup_seconds"],
-        peak_memory_bytes=line["peak_memory_bytes"],
-    )
+    values = {
+        "points": _curve_from_json(line["curve"]),
+        "rung": _rung_from_json(line["rung"]) if line["rung"] else None,
+        "setup_seconds": line["setup_seconds"],
+        "peak_memory_bytes": line["peak_memory_bytes"],
+    }
+    return Report(**checked(Report, values))
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
-    """The record of a line; derived figures are computed again, not read."""
-    return TrialRecord(
-        spec=spec_from_json(line),
-        outcome=Outcome(line["outcome"]) if line["outcome"] else None,
-        reason=line["reason"],
-        curve=tuple(CurvePoint(**point) for point in line["curve"]),
-        rungs={int(tokens): value for tokens, value in line["rungs"].items()},
-        started=line["started"],
-        ended=line["ended"],
-        setup_seconds=line["setup_seconds"],
-        peak_memory_bytes=line["peak_memory_bytes"],
-    )
+    """The record of a line; derived figures are computed again, not read.
+
+    Raises:
+        KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.
+    """
+    plain = ("reason", "started", "ended", "setup_seconds", "peak_memory_bytes")
+    values = {
+        **{name: line[name] for name in plain},
+        "spec": spec_from_json(line),
+        "outcome": Outcome(line["outcome"]) if line["outcome"] else None,
+        "curve": _curve_from_json(line["curve"]),
+        "rungs": dict(map(_rung_from_json, line["rungs"].items())),
+    }
+    record = TrialRecord(**checked(TrialRecord, values))
+    _check_end(record)
+    return record
 
 
 def spec_from_json(line: dict[str, Any]) -> TrialSpec:
     """The part of a line that fixes the trial."""
     plain = ("trial", "study", "budget", "horizon_tokens", "seed", "learning_rate", "rate_scale")
-    return TrialSpec(
+    values = {
         **{name: line[name] for name in plain},
-        may_stop=line["may_stop"],
-        stage=Stage(line["stage"]),
-        count=Count(line["count"]),
-        shape=shape_from_json(line["shape"]),
-    )
+        "may_stop": line["may_stop"],
+        "stage": Stage(line["stage"]),
+        "count": Count(line["count"]),
+        "shape": shape_from_json(line["shape"]),
+    }
+    spec = TrialSpec(**checked(TrialSpec, values))
+    if not TRIAL.fullmatch(spec.trial):
+        raise ValueError(f"`trial` can't be {spec.trial[:40]!r}")
+    for name in ("budget", "horizon_tokens", "learning_rate", "rate_scale"):
+        if not 0 < getattr(spec, name) < math.inf:
+            raise ValueError(f"`{name}` can't be {getattr(spec, name)}")
+    return spec
 
 
 def shape_from_json(values: dict[str, Any]) -> Shape:
     """The shape whose fields these are."""
-    return Shape(**values | {"positions": Positions(values["positions"])})
+    return Shape(**checked(Shape, values | {"positions": Positions(values["positions"])}))
+
+
+def _curve_from_json(points: list[dict[str, Any]]) -> tuple[CurvePoint, ...]:
+    curve = tuple(CurvePoint(**checked(CurvePoint, point)) for point in points)
+    step, tokens = 0, 0
+    for point in curve:
+        if point.step <= step or point.tokens <= tokens or not 0 < point.train_seconds < math.inf:
+            raise ValueError(f"`curve` does not go on after step {step}")
+        _check_moment("time", point.time)
+        step, tokens = point.step, point.tokens
+    return curve
+
+
+def _rung_from_json(rung: Iterable[Any]) -> tuple[int, float]:
+    tokens, value = rung
+    if int(tokens) < 1 or isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a rung must be tokens and a value")
+    return int(tokens), value
+
+
+def _check_end(record: TrialRecord) -> None:
+    """What each outcome promises to those who read the record."""
+    _check_moment("started", record.started)
+    if record.outcome is not None:
+        _check_moment("ended", -1.0 if record.ended is None else record.ended)
+    if record.outcome is Outcome.FINISHED and not (
+        record.curve and math.isfinite(record.curve[-1].loss)
+    ):
+        raise ValueError("a finished trial must have a loss")
+    if record.outcome is Outcome.STOPPED and not record.rungs:
+        raise ValueError("a stopped trial must have a rung")
+
+
+def _check_moment(name: str, seconds: float) -> None:
+    if not 0 <= seconds < LATEST:
+        raise ValueError(f"`{name}` can't be {seconds}")
 
 
 def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
-    """Append one JSON line and see it to the disk before going on.
+    """Append one JSON line and see it to the disk before going on; a whole line or none.
 
     Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
     machine that loses power loses the last seconds, up to the next line that is waited for.
     """
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line, allow_nan=True) + "\n")
-        file.flush()
-        if wait:
-            os.fsync(file.fileno())
+    rest = memoryview(json.dumps(line, allow_nan=True).encode() + b"\n")
+    with path.open("ab", buffering=0) as file:
+        begin = file.tell()
+        try:
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            if wait:
+                os.fsync(file.fileno())
+        except OSError:  # of a full disk: half a line would spoil the one that comes after it
+            file.truncate(begin)
+            raise
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    return read_as(path, lambda values: values)
+
+
+def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """What each whole line of a JSONL file stands for.
+
+    Raises:
+        DamagedFileError: at a line that is no JSON object, or that `convert` can't read.
+    """
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n") and not _is_object(line):
+                return
+            try:
+                values = json.loads(line.decode())
+                if not isinstance(values, dict):
+                    raise TypeError("it is no JSON object")
+                value = convert(values)
+            except DAMAGE as error:
+                raise DamagedFileError(
+                    f"{path}, line {number}: {problem_of(error)}; restore the file, or delete that "
+                    "line: what it held is done again"
+                ) from error
+            yield value
 
 
 def repair(path: Path) -> None:
-    """Cut off a last line that a crash left unfinished, so that the next one starts afresh."""
+    """Cut off a last line that a crash left unfinished, so that the next one starts afresh.
+
+    Raises:
+        DamagedFileError: when the rest after the last line is not the beginning of one.
+    """
     if not path.exists():
         return
     with path.open("rb+") as file:
         content = file.read()
-        file.truncate(content.rfind(b"\n") + 1)
+        end = content.rfind(b"\n") + 1
+        rest = content[end:]
+        if _is_object(rest):  # only its end is missing
+            file.write(b"\n")
+        elif rest.strip(b"\0") and (not rest.startswith(b"{") or b"\r" in rest):
+            number = content.count(b"\n") + 1
+            raise DamagedFileError(
+                f"{path}, line {number}: it is not JSON; restore the file, or delete that line"
+            )
+        else:
+            file.truncate(end)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.decode()), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def read_records(path: Path) -> list[TrialRecord]:
@@ -282,7 +387,7 @@ def read_records(path: Path) -> list[TrialRecord]:
 
     A trial that was stopped and taken up again has a line for each end; the last one holds.
     """
-    return last_lives(from_json(line) for line in read_lines(path))
+    return last_lives(read_as(path, from_json))
 
 
 def last_lives(records: Iterable[TrialRecord]) -> list[TrialRecord]:

@@ -16,11 +16,12 @@ from search.records import (
     advanced,
     from_json,
     last_lives,
-    read_lines,
+    read_as,
     repair,
     report_from_json,
     shape_from_json,
 )
+from search.sound import checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,11 @@ class _Journal:
             case "wave":
                 self.waves[line["budget"]] = tuple(map(_choice, line["choices"]))
             case "extend":
-                self.first_rungs[line["budget"]] = line["first_rung"]
+                self.first_rungs[line["budget"]] = _tokens(line["first_rung"])
                 if not self.waves.get(line["budget"]):  # more trials will finish: look again
                     self.waves.pop(line["budget"], None)
+            case event:
+                raise ValueError(f"this version knows no event {str(event)[:40]!r}")
 
     def _begin(self, line: dict[str, Any]) -> None:
         if self.ends[line["trial"]]:
@@ -81,10 +84,10 @@ def read_past(folder: RunFolder) -> Past:
     """Read both files, after cutting off what a crash left half written."""
     repair(folder.records)
     repair(folder.journal)
-    lives = [from_json(line) for line in read_lines(folder.records)]
+    lives = list(read_as(folder.records, from_json))
     journal = _Journal(Counter(record.spec.trial for record in lives))
-    for line in read_lines(folder.journal):
-        journal.take(line)
+    for _ in read_as(folder.journal, journal.take):
+        pass
     ended = (r for r in last_lives(lives) if r.spec.trial not in journal.under_way)
     return Past(
         ended=_by_budget(ended),
@@ -94,9 +97,12 @@ def read_past(folder: RunFolder) -> Past:
     )
 
 
-def read_first_rungs(journal: Iterable[dict[str, Any]]) -> dict[int, int]:
+def read_first_rungs(folder: RunFolder) -> dict[int, int]:
     """Where each extended budget's first rung was moved to, tokens."""
-    return {line["budget"]: line["first_rung"] for line in journal if line["event"] == "extend"}
+    journal = _Journal(Counter())
+    for _ in read_as(folder.journal, journal.take):
+        pass
+    return journal.first_rungs
 
 
 def _by_budget(records: Iterable[TrialRecord]) -> Mapping[int, list[TrialRecord]]:
@@ -107,4 +113,10 @@ def _by_budget(records: Iterable[TrialRecord]) -> Mapping[int, list[TrialRecord]
 
 
 def _choice(line: dict[str, Any]) -> Choice:
-    return Choice(shape_from_json(line["shape"]), line["seed"], line["rate_scale"])
+    return Choice(**checked(Choice, line | {"shape": shape_from_json(line["shape"])}))
+
+
+def _tokens(value: object) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError("`first_rung` must be tokens")
+    return value

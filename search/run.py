@@ -1,6 +1,7 @@
 """`fathom run`: the whole story of a study, from its file to its answer."""
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,15 +13,24 @@ from objectives.objective import Objective
 from objectives.registry import OBJECTIVES
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
-from search.config import ConfigError, StudyConfig, dump, load
+from search.config import ConfigError, StudyConfig, TrackingConfig, dump, load
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
-from search.readiness import refuse_another_study
+from search.readiness import refuse_another_study, refuse_foreign
 from search.records import read_records
 from search.terminal import Progress
+from search.tracking.address import to_keep
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
+
+CLOUD_SECRETS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SECURITY_TOKEN",
+    "AWS_SESSION_TOKEN",
+)
+"""Tune copies these to every worker, which needs none of them, and Ray's agent logs the copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ def run_study(
     plans = plan_study(config, objective.vocab_size, this_machine(config))
     with _locked(folder), _tracker(config, folder, runs) as tracker:
         tracker.confirm()
+        config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
@@ -63,7 +74,8 @@ def run_study(
             spaces = {plan.budget: plan.shapes for plan in plans}
             conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial))
             progress.inherit([*conductor.records, *conductor.live.values()])
-            run_trials(conductor, objective, progress.tick)
+            with _hidden(CLOUD_SECRETS):
+                run_trials(conductor, objective, progress.tick)
         conclusion = conclude(conductor.records, config)
         publish(folder, config, conductor.records, conclusion, tracker)
         if conductor.done:
@@ -78,6 +90,7 @@ def report_study(path: Path) -> RunResult:
         ConfigError: when the folder is no run folder.
     """
     folder = RunFolder(path)
+    refuse_foreign(folder)
     if not folder.config.exists():
         raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
     config = load(folder.config)
@@ -87,6 +100,11 @@ def report_study(path: Path) -> RunResult:
         tracker.confirm()
         publish(folder, config, records, conclusion, tracker)
     return RunResult(folder, conclusion)
+
+
+def _without_secrets(config: StudyConfig) -> StudyConfig:
+    uri = config.tracking.uri
+    return config.model_copy(update={"tracking": TrackingConfig(uri=uri and to_keep(uri))})
 
 
 def _extend(
@@ -116,12 +134,22 @@ def _locked(folder: RunFolder) -> Iterator[None]:
 
 
 @contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Take variables out of this process's environment for a while."""
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
+
+
+@contextmanager
 def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tracker]:
     tracker = Tracker(
         uri=config.tracking.uri or default_tracking_uri(runs),
         study=config.study,
         folder=folder.path,
-        config_text=dump(config),
+        config_text=dump(_without_secrets(config)),
     )
     try:
         yield tracker

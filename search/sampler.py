@@ -26,6 +26,7 @@ from search.analysis.evidence import KNOWN_NOISE
 from search.analysis.forecast import fit_outlook, outlook
 from search.config import Sampler, StudyConfig
 from search.records import Outcome, TrialRecord, repair
+from search.sound import DamagedFileError
 from search.space import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -54,7 +55,13 @@ def open_store(path: Path) -> Store:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     repair(path)
     path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a run that was killed
-    return Store(JournalFileBackend(str(path)))
+    try:
+        return Store(JournalFileBackend(str(path)))
+    except Exception as error:
+        raise DamagedFileError(
+            f"{path}: Optuna can't read it ({type(error).__name__}); restore the file, or delete "
+            "it: Optuna begins anew, and the records keep every trial"
+        ) from error
 
 
 class ShapeSampler:

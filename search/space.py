@@ -14,6 +14,8 @@ from search.config import ConfigError, StudyConfig
 FEWEST_DEPTHS = 3
 """An optimum needs a depth on either side."""
 LARGEST_D_MODEL = 2**17
+MOST_SHAPES = 200_000
+"""A budget of 1T with depths 1 to 1000 has fewer; beyond, planning would take minutes."""
 ROUNDING = 1e-9
 """So that a ratio such as 1.1 allows 11 for 10, which floating point puts just outside."""
 
@@ -70,17 +72,37 @@ class _Width:
 
 def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     step = _width_step(config)
-    shallowest, deepest = config.space.depth
+    shallowest = config.space.depth[0]
     shapes = []
     for d_model in range(step, LARGEST_D_MODEL, step):
         width = _width(config, budget, vocab_size, d_model)
         if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
             break  # nor does anything wider fit
-        for depth in range(shallowest, deepest + 1) if width.d_ffs else ():
+        for depth in _depths(config, budget, width):
             d_ff = width.nearest_d_ff(depth, budget.params)
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
                 shapes.append(_shape(config, vocab_size, depth, d_model, d_ff))
+        if len(shapes) > MOST_SHAPES:
+            raise ConfigError(
+                f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
+                "or raise `space.d_model_multiple`"
+            )
     return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
+
+
+def _depths(config: StudyConfig, budget: Budget, width: _Width) -> range:
+    """The depths at which a width may meet the budget: between its thickest layers and thinnest."""
+    if not width.d_ffs:
+        return range(0)
+    least, most = (
+        budget.params * (1 + sign * budget.tolerance) - width.outside for sign in (-1, 1)
+    )
+    thinnest, thickest = (width.block + width.per_d_ff * width.d_ffs[end] for end in (0, -1))
+    shallowest, deepest = config.space.depth
+    return range(
+        max(shallowest, math.ceil(least / thickest - ROUNDING)),
+        min(deepest, math.floor(most / thinnest + ROUNDING)) + 1,
+    )
 
 
 def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:

@@ -16,6 +16,10 @@ SCHEMES = {
 """What MLflow's own stores go by."""
 
 
+SECRET_KEYS = r"(?:\w*password|passwd|pwd|\w*token|\w*secret)"
+"""Parameters of a database's address that nobody else may see."""
+
+
 class TrackingError(ValueError):
     """A tracking address that cannot be used."""
 
@@ -30,8 +34,8 @@ def check_form(uri: str) -> None:
     try:
         parts = urlsplit(uri)
         _ = parts.port
-    except ValueError as error:
-        raise unusable(uri, str(error)) from None
+    except ValueError:  # whose own words may repeat a part of a password
+        raise unusable(uri, "its host or port can't be read") from None
     if path is not None:
         _check_file(uri, path)
     elif parts.scheme.startswith("sqlite"):
@@ -54,7 +58,23 @@ def is_new_file(uri: str) -> bool:
 
 def without_credentials(text: str) -> str:
     """The text with user names and passwords taken out of every address in it."""
-    return re.sub(r"(?<=://)[^/\s'\"]*@", "***@", text)
+    # To the last @ of a word: a password may hold what should have been escaped there.
+    text = re.sub(r"(?<=://)[^\s'\"]*@", "***@", text)
+    return re.sub(rf"({SECRET_KEYS}=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
+
+
+def to_keep(uri: str) -> str:
+    """The address as a file may hold it: without password, and a server's without user name.
+
+    Who uses it again has the rest in the environment: `MLFLOW_TRACKING_USERNAME` and
+    `MLFLOW_TRACKING_PASSWORD`, or `PGPASSWORD`.
+    """
+    head, separator, rest = uri.partition("://")
+    login, at, place = rest.rpartition("@")
+    if head in ("http", "https") or not login:
+        login = at = ""
+    uri = f"{head}{separator}{login.partition(':')[0]}{at}{place}"
+    return re.sub(rf"[?&]{SECRET_KEYS}=[^&]*", "", uri, flags=re.IGNORECASE)
 
 
 def sqlite_path(uri: str) -> Path | None:

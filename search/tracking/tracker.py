@@ -6,6 +6,7 @@ is next run or reported.
 """
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -61,6 +62,7 @@ class Tracker(Mirror):
         self._checked: Future[str] = Future()
         self._missing: Future[int] = Future()
         self._link, self._far_end = Pipe()
+        self._environment = dict(os.environ)  # as it is now, with what its store may ask for
         self._process: subprocess.Popen[bytes] | None = None
         if self._must_be_checked:
             self._wanted.set()
@@ -101,7 +103,7 @@ class Tracker(Mirror):
 
     def _send(self) -> None:
         self._wanted.wait(QUIET_SECONDS)
-        self._process = _start(self._far_end)
+        self._process = _start(self._far_end, self._environment)
         threading.Thread(target=self._listen, name="mlflow-answers", daemon=True).start()
         news: Message = self._opening
         closing = False
@@ -142,7 +144,7 @@ class Tracker(Mirror):
                 self._missing.set_result(answer.missing)
 
 
-def _start(link: Connection) -> "subprocess.Popen[bytes]":
+def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
     """The other process, which alone holds that end of the link from then on.
 
     A session of its own, so that Ctrl-C ends the search first and lets it write what it found.
@@ -151,6 +153,7 @@ def _start(link: Connection) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-m", "search.tracking.process", str(link.fileno())],
             pass_fds=(link.fileno(),),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

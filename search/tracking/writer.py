@@ -6,6 +6,7 @@ study is next run or reported, because every write may be repeated without repea
 """
 
 import logging
+import re
 import threading
 import uuid
 from pathlib import Path
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 REFUSALS = ("INVALID_PARAMETER_VALUE", "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST")
 """MLflow's answers that trying again does not change."""
+KEY = re.compile(r"[0-9a-f]{32}")
+"""What ties a folder to its runs, and is put into MLflow's queries as it is."""
 GATHER_SECONDS = 1.0
 """Between two rounds of writing; the snapshots that a trial sends meanwhile become one."""
 LONGEST_WAIT_SECONDS = 30.0
@@ -146,10 +149,12 @@ class Writer(Mirror):
 def study_key(folder: Path) -> str:
     """Key of a run folder: the same whenever the study is resumed, another for a fresh start."""
     path = RunFolder(folder).state / "tracking-key"
-    if not path.exists():
+    key = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    if not KEY.fullmatch(key):
+        key = uuid.uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, uuid.uuid4().hex)
-    return path.read_text(encoding="utf-8")
+        write_atomically(path, key)
+    return key
 
 
 def _send(runs: StudyRuns, item: Item) -> None:

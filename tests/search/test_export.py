@@ -45,7 +45,7 @@ def test_one_budget_can_be_cut_out_and_needs_no_naming_then(
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --budget"):
         read_best(path, None)
-    path.write_text(select(text, "40000", path))
+    path.write_text(select(path, "40000"))
     assert read_best(path, None).budget == 40_000
 
 

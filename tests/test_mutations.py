@@ -1,0 +1,315 @@
+"""Whatever a study file or a run folder holds: an answer or one line, no traceback, no harm."""
+
+import io
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from search.cli import main
+from search.conductor import Conductor
+from search.config import StoppingConfig, dump, load
+from search.folder import RunFolder
+from search.records import append_line, read_lines, read_records, repair
+from search.recover import read_past
+from search.sound import DamagedFileError
+from tests.mutations import damage_run, mutated_study
+from tests.search.dry_run import Simulation, conductor, study
+
+ROOT = Path(__file__).parents[1]
+STUDIES = 300
+FOLDERS = 100
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command ended with."""
+
+    status: object
+    output: str
+    complaint: str
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; empty when it is an answer or one line."""
+        lines = self.complaint.splitlines()
+        if self.status in (None, 0):
+            return "" if not lines else f"complained of nothing: {lines}"
+        if self.status not in (1, 2):
+            return f"status {self.status}"
+        plain = len(lines) == 1 and lines[0].startswith("fathom: ") and len(lines[0]) < 1000
+        return "" if plain else f"status {self.status} and {self.complaint!r}"
+
+
+def fathom(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Answer:
+    """The command in this process; an exception that it lets through is its status."""
+    monkeypatch.setattr(sys, "argv", ["fathom", *arguments])
+    output, complaint = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    status: object = None
+    with redirect_stdout(output), redirect_stderr(complaint):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+        except Exception as error:  # noqa: BLE001 - a traceback is what is looked for
+            status = repr(error)
+        output.flush()
+    return Answer(status, output.buffer.getvalue().decode(), complaint.getvalue())
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """Every path below a folder; None for what is no regular file."""
+    return {
+        path: path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_mutated_studies_are_planned_or_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = [path.read_text(encoding="utf-8") for path in (ROOT / "configs").glob("*.yaml")]
+    sources = [*sorted(shipped), dump(load(ROOT / "configs" / "tiny.yaml"))]
+    monkeypatch.chdir(tmp_path)
+    answers, faults = Counter[object](), {}
+    for seed in range(STUDIES):
+        content = mutated_study(sources, seed)
+        Path("study.yaml").write_bytes(content)
+        answer = fathom(monkeypatch, "plan", "study.yaml")
+        answers[answer.status] += 1
+        if answer.fault:
+            faults[seed] = answer.fault
+        assert contents(tmp_path) == {tmp_path / "study.yaml": content}, seed
+    assert not faults
+    assert answers[2] > STUDIES / 2
+    assert answers[0] > STUDIES / 30
+    with capsys.disabled():
+        print(f" {STUDIES} studies: {answers[0]} planned, {answers[2]} refused ", end="")
+
+
+@pytest.fixture(scope="module")
+def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half a search, as a kill leaves it, with an earlier report: `runs/simulated`."""
+    runs = tmp_path_factory.mktemp("damageable") / "runs"
+    config = study(
+        budgets=(20_000, 40_000, 80_000), stopping=StoppingConfig(first_rung=0.25, eta=2)
+    )
+    search = conductor(config, runs / config.study)
+    Simulation(search).run(events=120)
+    (runs.parent / "study.yaml").write_text(dump(config))
+    search.folder.config.write_text(dump(config))
+    for trial in (*search.live, "foreign"):
+        search.folder.checkpoint(trial).write_bytes(b"PK\3\4 half a checkpoint")
+    (search.folder.path / "notes.txt").write_text("mine")
+    return runs.parent
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fathom run` and `report` without Ray, training, MLflow and figures."""
+
+    def simulate(conductor: Conductor, *_: object) -> None:
+        Simulation(conductor).run(events=5)
+
+    objective = SimpleNamespace(vocab_size=256)
+    monkeypatch.setattr("search.run.run_trials", simulate)
+    monkeypatch.setattr("search.cli._prepare", lambda *_: objective)
+    monkeypatch.setattr("search.cli._prepare_and_start_ray", lambda *_: objective)
+    monkeypatch.setattr("search.run.Tracker", Nowhere)
+    monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
+
+
+class Nowhere:
+    """A tracker that writes nothing."""
+
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def __getattr__(self, _: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+VERBS = (
+    ("report", "runs/simulated"),
+    ("plan", "runs/simulated/config.yaml"),
+    ("export", "runs/simulated", "--budget", "20k"),
+    ("predict", "--law", "runs/simulated"),
+    ("run", "study.yaml"),
+)
+
+
+@pytest.mark.timeout(300)
+def test_damaged_run_folders_are_read_or_refused_in_one_line(
+    damageable: Path,
+    untrained: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(damageable)
+    assert fathom(monkeypatch, "report", "runs/simulated").fault == ""
+    answers, faults = Counter[object](), {}
+    for seed in range(FOLDERS):
+        here, outside = tmp_path / f"{seed}", tmp_path / f"{seed}-outside"
+        shutil.copytree(damageable, here)
+        outside.mkdir()
+        monkeypatch.chdir(here)
+        folder = RunFolder(here / "runs" / "simulated")
+        what = damage_run(folder.path, outside, seed)
+        lines = whole_lines(folder.records)
+        kept = contents(outside)
+        for verb in VERBS:
+            answer = fathom(monkeypatch, *verb)
+            answers[answer.status] += 1
+            if answer.fault:
+                faults[seed, what, verb[0]] = answer.fault
+        assert whole_lines(folder.records)[: len(lines)] == lines, (seed, what)
+        assert contents(outside) == kept, (seed, what)
+        assert (folder.path / "notes.txt").read_text() == "mine"
+        shutil.rmtree(here)
+    assert not faults
+    assert min(answers[0], answers[2]) > FOLDERS / 2
+    with capsys.disabled():
+        told = ", ".join(f"{count} ended with {status}" for status, count in answers.items())
+        print(f" {FOLDERS} folders, {len(VERBS)} commands on each: {told} ", end="")
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """Lines of a file that have their end."""
+    return path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda line: line[:40], "it is not JSON"),
+        (lambda line: b"\0" * len(line), "it is not JSON"),
+        (lambda line: b"\xff" + line, "it is not"),
+        (lambda line: b"[1, 2]", "it is no JSON object"),
+        (lambda line: line.replace(b'"seed"', b'"sead"'), "it lacks `seed`"),
+        (lambda line: line.replace(b'"gated"', b'"of_version_9"'), "`of_version_9` is unknown"),
+        (lambda line: line.replace(b'"step": ', b'"step": -'), "`curve` does not go on"),
+        (lambda line: line.replace(b'"time": ', b'"time": -'), "`time` can't be"),
+        (lambda line: line.replace(b'"20k-', b'"../../20k-'), "`trial` can't be '../../20k-"),
+        (lambda line: line.replace(b'"budget": ', b'"budget": -'), "`budget` can't be -20000"),
+    ],
+)
+def test_a_damaged_record_is_refused_with_file_line_and_remedy(
+    damageable: Path, tmp_path: Path, damage: Callable[[bytes], bytes], problem: str
+) -> None:
+    path = tmp_path / "records.jsonl"
+    lines = RunFolder(damageable / "runs" / "simulated").records.read_bytes().splitlines()
+    at = next(n for n, line in enumerate(lines) if n and b'"20k-' in line)
+    lines[at] = damage(lines[at])
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(DamagedFileError) as refusal:
+        read_records(path)
+    assert str(refusal.value).startswith(f"{path}, line {at + 1}: ")
+    assert problem in str(refusal.value)
+    assert "restore the file, or delete that line" in str(refusal.value)
+
+
+def test_a_trial_whose_damaged_line_was_deleted_is_run_again(
+    damageable: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(damageable / "runs" / "simulated", run)
+    folder = RunFolder(run)
+    gone, *rest = folder.records.read_bytes().splitlines(keepends=True)
+    folder.records.write_bytes(b"".join(rest))
+    past = read_past(folder)
+    (again,) = (
+        record.spec.trial
+        for records in past.under_way.values()
+        for record in records
+        if record.spec.trial.encode() in gone
+    )
+    assert again.encode() in gone
+
+
+def test_a_file_whose_lines_ran_together_is_refused_and_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"a": 1}\r{"b": 2}\r')
+    with pytest.raises(DamagedFileError, match="line 1"):
+        repair(path)
+    assert path.read_bytes() == b'{"a": 1}\r{"b": 2}\r'
+
+
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"b": 2}')
+    assert list(read_lines(path)) == [{"a": 1}, {"b": 2}]
+    repair(path)
+    append_line(path, {"c": 3})
+    assert list(read_lines(path)) == [{"a": 1}, {"b": 2}, {"c": 3}]
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    append_line(path, {"a": 1})
+    whole = path.read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 5, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            append_line(path, {"b": "x" * 100})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes() == whole
+
+
+BOMB = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+)
+
+
+@pytest.mark.parametrize("where", ["study.yaml", "best.yaml"])
+def test_an_alias_bomb_is_refused_in_little_memory(tmp_path: Path, where: str) -> None:
+    (tmp_path / where).write_text(f"{BOMB}\nbudgets: *a11\nbest: *a11\nstudy: s\n")
+    command = {"study.yaml": ["plan", "study.yaml"], "best.yaml": ["export", "."]}[where]
+    limit = 3 * 2**30  # of addresses: numpy's threads alone take one
+    done = subprocess.run(
+        [sys.executable, "-m", "search", *command],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "`*a0` must be written out, not aliased (line 2)" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["folder", "nowhere.yaml", "/dev/zero", "two\nlines"])
+def test_what_is_no_file_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for verb in ("plan", "run", "train"):
+        answer = fathom(monkeypatch, verb, name)
+        assert (answer.status, answer.fault) == (2, ""), verb
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_file_cannot_command_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study.yaml").write_text('study: s\n"\\e[2J\\e]0;owned\\a": 1\n')
+    monkeypatch.chdir(tmp_path)
+    answer = fathom(monkeypatch, "plan", "study.yaml")
+    assert answer.fault == ""
+    assert "unknown key `\\x1b[2J" in answer.complaint
+    assert answer.complaint.rstrip("\n").isprintable()
