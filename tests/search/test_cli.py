@@ -12,6 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 from search.config import StoppingConfig, dump
+from search.folder import MARKER
 from search.records import Outcome, read_records
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
@@ -191,7 +192,7 @@ def test_run_leaves_everything_that_was_promised(finished: Path) -> None:
     assert list((run / "figures").glob("*.png"))
     assert list((run / "figures").glob("*.svg"))
     assert (finished / "runs" / "mlflow.db").exists()
-    assert not list((run / "state" / "checkpoints").iterdir())
+    assert [path.name for path in (run / "state" / "checkpoints").iterdir()] == [MARKER]
 
 
 @pytest.mark.timeout(300)

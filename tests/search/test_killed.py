@@ -32,7 +32,8 @@ train: {batch_size: 16, evaluations: 8}
 resources: {gpus_per_trial: 0, max_concurrent_trials: 2}
 """
 TRIALS = 2 * (3 + 2)
-ACTOR = "ray::TrialActor"
+ACTORS = ("ray::TrialActor", "ray::ResourceTrainable")
+"""What Ray calls a process that trains, between two reports and before one."""
 LONGEST_SECONDS = 150.0
 
 
@@ -72,7 +73,8 @@ class Search:
         assert self.process.returncode == 0, said
 
     def kill_a_worker(self) -> None:
-        workers = [one for one in self.children if ACTOR in " ".join(one.cmdline())]
+        titles = {one: " ".join(one.cmdline()) for one in self.children if one.is_running()}
+        workers = [one for one, title in titles.items() if title.startswith(ACTORS)]
         workers[0].kill()
 
     def kill(self) -> None:

@@ -17,7 +17,7 @@ from search.records import read_records
 from search.run import report_study
 from tests.search.dry_run import Simulation, conductor, study
 
-pytest.importorskip("psycopg2", reason="the `postgres` extra is not installed")
+pytest.importorskip("psycopg", reason="the `postgres` extra is not installed")
 
 
 def server_programs() -> Path | None:
@@ -72,7 +72,7 @@ def test_a_study_is_mirrored_whole_and_ended(
     monkeypatch.setenv("PGPASSWORD", "s3cret")
     monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
     # The second finds all and repeats nothing.
-    for address in (uri, uri.replace("postgresql", "postgresql+psycopg2", 1)):
+    for address in (uri, uri.replace("postgresql", "postgresql+psycopg", 1)):
         tracked = config.model_copy(update={"tracking": TrackingConfig(uri=address)})
         search.folder.config.write_text(dump(tracked))
         report_study(search.folder.path)
