@@ -16,7 +16,8 @@ from search.analysis.optimum import Optimum, find_optima
 from search.budget import format_count
 from search.config import load
 from search.folder import RunFolder
-from search.records import TrialRecord, read_lines, read_records
+from search.record_file import read_lines, read_records
+from search.records import TrialRecord
 
 
 def main() -> None:

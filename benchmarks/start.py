@@ -16,7 +16,7 @@ from pathlib import Path
 
 from search.config import load
 from search.folder import RunFolder
-from search.records import read_lines
+from search.record_file import read_lines
 
 COMMANDS = (
     ("--help",),

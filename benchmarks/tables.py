@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.folder import RunFolder
-from search.records import Outcome, TrialRecord, read_records
+from search.record_file import read_records
+from search.records import Outcome, TrialRecord
 
 Array = NDArray[np.float64]
 

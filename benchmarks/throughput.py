@@ -9,7 +9,8 @@ from pathlib import Path
 
 from search.budget import format_count
 from search.folder import RunFolder
-from search.records import TrialRecord, read_records
+from search.record_file import read_records
+from search.records import TrialRecord
 
 
 def main() -> None:

@@ -17,18 +17,9 @@ from search.config import Sampler, StudyConfig
 from search.confirm import Choice, next_wave, whole_ladder
 from search.folder import UNFINISHED, RunFolder
 from search.plan import stage_trials
-from search.records import (
-    Outcome,
-    Report,
-    Stage,
-    TrialRecord,
-    TrialSpec,
-    advanced,
-    append_line,
-    news,
-    report_to_json,
-    to_json,
-)
+from search.record_file import append_line
+from search.record_json import report_to_json, to_json
+from search.records import Outcome, Report, Stage, TrialRecord, TrialSpec, advanced, news
 from search.recover import read_past
 from search.sampler import ShapeSampler, Store, ladder_shapes, open_store
 from search.scheduler import leaders

@@ -12,7 +12,7 @@ from search.analysis.optimum import Optimum
 from search.budget import format_count
 from search.config import ConfigError, StudyConfig, parse_count, study_of
 from search.plain_yaml import YamlError, parse_yaml, read_text
-from search.records import shape_from_json
+from search.record_json import shape_from_json
 from search.sound import DAMAGE, problem_of
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from search.analysis.audit import RungAudit, later_first_rung
 from search.budget import Budget, format_count
 from search.folder import RunFolder
-from search.records import Outcome, TrialRecord, append_line, repair
+from search.record_file import append_line, repair
+from search.records import Outcome, TrialRecord
 from search.recover import read_first_rungs
 
 Audits = Mapping[int, Sequence[RungAudit]]

@@ -10,7 +10,7 @@ from search.analysis.published import GPT3, LEVINE, Trained, levine2020
 from search.config import ConfigError, load, parse_count
 from search.folder import RunFolder
 from search.readiness import refuse_foreign
-from search.records import read_records
+from search.record_file import read_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,16 +11,9 @@ from typing import Any
 
 from search.confirm import Choice
 from search.folder import RunFolder
-from search.records import (
-    TrialRecord,
-    advanced,
-    from_json,
-    last_lives,
-    read_as,
-    repair,
-    report_from_json,
-    shape_from_json,
-)
+from search.record_file import last_lives, read_as, repair
+from search.record_json import from_json, report_from_json, shape_from_json
+from search.records import TrialRecord, advanced
 from search.sound import checked
 
 

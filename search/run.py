@@ -18,7 +18,7 @@ from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
 from search.readiness import refuse_another_study, refuse_foreign
-from search.records import read_records
+from search.record_file import read_records
 from search.terminal import Progress
 from search.tracking.address import to_keep
 from search.tracking.tracker import Tracker

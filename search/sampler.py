@@ -25,7 +25,8 @@ from search.analysis.curve import draw
 from search.analysis.evidence import KNOWN_NOISE
 from search.analysis.forecast import fit_outlook, outlook
 from search.config import Sampler, StudyConfig
-from search.records import Outcome, TrialRecord, repair
+from search.record_file import repair
+from search.records import Outcome, TrialRecord
 from search.sound import DamagedFileError
 from search.space import nearest_shape
 

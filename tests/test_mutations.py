@@ -19,7 +19,7 @@ from search.cli import main
 from search.conductor import Conductor
 from search.config import StoppingConfig, dump, load
 from search.folder import RunFolder
-from search.records import append_line, read_lines, read_records, repair
+from search.record_file import append_line, read_lines, read_records, repair
 from search.recover import read_past
 from search.sound import DamagedFileError
 from tests.mutations import damage_run, mutated_study

@@ -9,7 +9,8 @@ from pathlib import Path
 from benchmarks.drill.cluster import Cluster
 from benchmarks.drill.hosts import FOLDER
 from search.folder import RunFolder
-from search.records import TrialRecord, read_lines, read_records
+from search.record_file import read_lines, read_records
+from search.records import TrialRecord
 
 STUDY = Path(__file__).with_name("study.yaml")
 TRIALS = 12

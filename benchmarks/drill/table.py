@@ -10,7 +10,9 @@ from pathlib import Path
 from benchmarks.drill.search import Search
 from benchmarks.drill.watch import Watch
 from models.shape import Shape
-from search.records import Outcome, TrialRecord, from_json, read_lines
+from search.record_file import read_lines
+from search.record_json import from_json
+from search.records import Outcome, TrialRecord
 
 Results = dict[str, tuple[Shape, float | None]]
 """Trial -> its shape and its loss, nats per token."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from search.folder import RunFolder
-from search.records import read_lines
+from search.record_file import read_lines
 
 POLL_SECONDS = 0.2
 

@@ -17,7 +17,8 @@ from benchmarks.tables import (
     size_slope,
 )
 from search.folder import RunFolder
-from search.records import append_line, to_json
+from search.record_file import append_line
+from search.record_json import to_json
 from tests.benchmarks.curves import run, write
 from tests.search.simulated import simulated_study
 

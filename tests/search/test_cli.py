@@ -13,7 +13,8 @@ from mlflow import MlflowClient
 
 from search.config import StoppingConfig, dump
 from search.folder import MARKER
-from search.records import Outcome, read_records
+from search.record_file import read_records
+from search.records import Outcome
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,8 @@ import pytest
 
 from search.budget import rung_steps
 from search.config import Sampler, StoppingConfig, StudyConfig
-from search.records import Outcome, Stage, TrialSpec, read_lines, read_records
+from search.record_file import read_lines, read_records
+from search.records import Outcome, Stage, TrialSpec
 from tests.search.dry_run import Simulation, best_at_four, conductor, study
 
 

@@ -14,7 +14,8 @@ from search.conclude import audit_budgets
 from search.conductor import Conductor
 from search.config import StoppingConfig, StudyConfig
 from search.extend import extend, forget_checkpoints, warnings
-from search.records import Outcome, Stage, TrialRecord, read_lines, read_records
+from search.record_file import read_lines, read_records
+from search.records import Outcome, Stage, TrialRecord
 from search.scheduler import leaders
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 

@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 
 from search.folder import RunFolder
-from search.records import read_lines, read_records
+from search.record_file import read_lines, read_records
 
 STUDY = """
 study: killed

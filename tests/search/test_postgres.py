@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from search.config import TrackingConfig, dump
-from search.records import read_records
+from search.record_file import read_records
 from search.run import report_study
 from tests.search.dry_run import Simulation, conductor, study
 

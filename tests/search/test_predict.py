@@ -13,7 +13,9 @@ from search.analysis.optimum import find_optima
 from search.config import ConfigError
 from search.predict import Foretold, predict, predict_table
 from search.predict_tables import print_table, table_json
-from search.records import TrialRecord, append_line, to_json
+from search.record_file import append_line
+from search.record_json import to_json
+from search.records import TrialRecord
 from tests.search.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)

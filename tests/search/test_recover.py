@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from search.folder import RunFolder
-from search.records import Report, advanced, append_line, news, read_lines, to_json
+from search.record_file import append_line, read_lines
+from search.record_json import to_json
+from search.records import Report, advanced, news
 from search.recover import read_past
 from tests.search.dry_run import Simulation, conductor, study
 

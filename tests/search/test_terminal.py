@@ -8,7 +8,7 @@ from rich.console import Console
 
 from search.folder import RunFolder
 from search.plan import plan_study
-from search.records import read_lines
+from search.record_file import read_lines
 from search.terminal import Progress, format_seconds
 from tests.search.dry_run import Simulation, conductor, study
 from tests.search.test_plan import MACHINE

@@ -26,15 +26,8 @@ from search.cluster import join_cluster, start_ray
 from search.conductor import Conductor, Listener
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
-from search.records import (
-    CurvePoint,
-    Outcome,
-    Stage,
-    TrialRecord,
-    append_line,
-    read_lines,
-    read_records,
-)
+from search.record_file import append_line, read_lines, read_records
+from search.records import CurvePoint, Outcome, Stage, TrialRecord
 from search.sampler import open_store
 from search.space import feasible_shapes
 from search.tracking.tracker import Tracker

@@ -1,0 +1,113 @@
+"""Files of one JSON line for each thing that happened: appended to, never rewritten.
+
+`records.jsonl` is the source of truth, with a line for each end of a trial: MLflow, the report and
+every statistic are derived from it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from search.record_json import from_json
+from search.records import TrialRecord
+from search.sound import DAMAGE, DamagedFileError, problem_of
+
+T = TypeVar("T")
+
+
+def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
+    """Append one JSON line and see it to the disk before going on; a whole line or none.
+
+    Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
+    machine that loses power loses the last seconds, up to the next line that is waited for.
+    """
+    rest = memoryview(json.dumps(line, allow_nan=True).encode() + b"\n")
+    with path.open("ab", buffering=0) as file:
+        begin = file.tell()
+        try:
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            if wait:
+                os.fsync(file.fileno())
+        except OSError:  # of a full disk: half a line would spoil the one that comes after it
+            file.truncate(begin)
+            raise
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    return read_as(path, lambda values: values)
+
+
+def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """What each whole line of a JSONL file stands for.
+
+    Raises:
+        DamagedFileError: at a line that is no JSON object, or that `convert` can't read.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n") and not _is_object(line):
+                return
+            try:
+                values = json.loads(line.decode())
+                if not isinstance(values, dict):
+                    raise TypeError("it is no JSON object")
+                value = convert(values)
+            except DAMAGE as error:
+                raise DamagedFileError(
+                    f"{path}, line {number}: {problem_of(error)}; restore the file, or delete that "
+                    "line: what it held is done again"
+                ) from error
+            yield value
+
+
+def repair(path: Path) -> None:
+    """Cut off a last line that a crash left unfinished, so that the next one starts afresh.
+
+    Raises:
+        DamagedFileError: when the rest after the last line is not the beginning of one.
+    """
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        end = content.rfind(b"\n") + 1
+        rest = content[end:]
+        if _is_object(rest):  # only its end is missing
+            file.write(b"\n")
+        elif rest.strip(b"\0") and (not rest.startswith(b"{") or b"\r" in rest):
+            number = content.count(b"\n") + 1
+            raise DamagedFileError(
+                f"{path}, line {number}: it is not JSON; restore the file, or delete that line"
+            )
+        else:
+            file.truncate(end)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.decode()), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def read_records(path: Path) -> list[TrialRecord]:
+    """All trials of a run that have ended, in the order in which they ended.
+
+    A trial that was stopped and taken up again has a line for each end; the last one holds.
+    """
+    return last_lives(read_as(path, from_json))
+
+
+def last_lives(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """The last record of every trial, in the order of these."""
+    last: dict[str, TrialRecord] = {}
+    for record in records:
+        last.pop(record.spec.trial, None)
+        last[record.spec.trial] = record
+    return list(last.values())
