@@ -65,15 +65,19 @@ def cluster_address() -> str | None:
 
 
 def join_cluster(**settings: Any) -> str | None:
-    """Join the cluster and return its address; None where there is none, or nobody answers there.
+    """Join the cluster and return its address; None where there is none.
 
     Raises:
-        NotJoinedError: when something listens, but this process can't join it. To go on without
-            would leave a whole cluster unused.
+        NotJoinedError: when this process can't join it, or nobody answers at `RAY_ADDRESS`. To go
+            on without would leave a whole cluster unused.
     """
     address = cluster_address()
-    if address is None or not _answers(address):
+    if address is None:
         return None
+    if not _answers(address):
+        if "RAY_ADDRESS" in os.environ:
+            raise NotJoinedError(address, ConnectionError("nobody answers there"))
+        return None  # the file of a `ray start` that is gone
     try:
         ray.init(address=address, **QUIET, **settings)
     except ConnectionError as error:

@@ -301,11 +301,17 @@ def free_port() -> int:
         return port
 
 
-def test_an_address_where_nobody_listens_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{free_port()}")
-
-    assert cluster_address()
-    assert join_cluster() is None
+def test_an_address_where_nobody_listens_is_refused_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(NotJoinedError, match=f"at {address} can't be joined: nobody answers"):
+        join_cluster()
+    monkeypatch.delenv("RAY_ADDRESS")
+    monkeypatch.setattr("search.cluster.find_bootstrap_address", lambda _: address)
+    assert cluster_address() == address
+    assert join_cluster() is None, "a `ray start` that is gone"
 
 
 @pytest.fixture(scope="module")
