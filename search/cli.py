@@ -50,7 +50,8 @@ def main() -> None:
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "; free some, then the same command goes on where this one stopped" if full else ""
-        _complain(f"{error.strerror}: {error.filename or 'no file named'}{remedy}")
+        where = f": {error.filename}" if error.filename else ""
+        _complain(f"{error.strerror}{where}{remedy}")
         sys.exit(1)
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)

@@ -89,5 +89,9 @@ def default_tracking_uri(runs: Path) -> str:
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file so that a reader, or a crash, sees the old or the new one, never a half."""
     temporary = path.with_name(path.name + UNFINISHED)
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -4,6 +4,7 @@ Ray schedules, places and restarts trials. What runs next, who is stopped and wh
 the conductor's; the adapters below only carry its answers to Ray.
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,8 @@ def run_trials(
     """
     if conductor.done:
         return
+    # Tune's own state, which nothing here reads: that it can't be kept is no news to a user.
+    logging.getLogger("ray.tune.execution.experiment_state").setLevel(logging.CRITICAL)
     resources = conductor.config.resources
     start_ray(resources)
     trainable = tune.with_resources(
