@@ -11,6 +11,10 @@ import torch
 from benchmarks.searchers.rival import Asked, Contender, Grid, over_depth
 
 FIDELITY = "level"
+SYNCHRONOUS = 200
+"""Suggestions of a search whose rungs wait until they are full: for each, NePS makes all brackets
+anew from all trials, and with repeats that teach nothing they would be thousands.
+"""
 
 
 class Neps:
@@ -62,6 +66,8 @@ def contender(
     words += [f"grace {grace:.2g}"] if grace else []
     # Its brackets ask for many more trials than a budget has shapes, most of them known already.
     limits = {"patience": 100, "share": 0.25, "levels": 81}
+    if algorithm in ("successive_halving", "hyperband", "priorband"):
+        limits["suggestions"] = SYNCHRONOUS
     return Contender(name=" ".join(["NePS", algorithm, *words]), build=build, **limits | changes)
 
 

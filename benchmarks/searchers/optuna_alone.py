@@ -66,6 +66,13 @@ class Optuna:
         self._study.tell(self._trials[handle], loss)
 
 
+def halving(levels: int, first: float, eta: int, after: int) -> SuccessiveHalvingPruner:
+    """From a share of the horizon on; so many trials all stop at a rung before any goes on."""
+    return SuccessiveHalvingPruner(
+        min_resource=max(1, int(first * levels)), reduction_factor=eta, bootstrap_count=after
+    )
+
+
 SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
     "TPE": lambda seed: TPESampler(seed=seed),
     "TPE eager": lambda seed: TPESampler(seed=seed, n_startup_trials=4, constant_liar=True),
@@ -81,9 +88,10 @@ PRUNERS: dict[str, Callable[[int], BasePruner]] = {
     "Hyperband eta 2": lambda levels: HyperbandPruner(max_resource=levels, reduction_factor=2),
     "SuccessiveHalving": lambda levels: SuccessiveHalvingPruner(),
     "SuccessiveHalving from 1": lambda levels: SuccessiveHalvingPruner(min_resource=1),
-    "SuccessiveHalving from 1/8": lambda levels: SuccessiveHalvingPruner(
-        min_resource=max(1, levels // 8), reduction_factor=2
-    ),
+    "SuccessiveHalving from 1/8": lambda levels: halving(levels, 1 / 8, 2, 0),
+    "SuccessiveHalving from 1/8 eta 4 after 4": lambda levels: halving(levels, 1 / 8, 4, 4),
+    "SuccessiveHalving from 1/8 eta 4 after 8": lambda levels: halving(levels, 1 / 8, 4, 8),
+    "SuccessiveHalving from 1/32 eta 4 after 3": lambda levels: halving(levels, 1 / 32, 4, 3),
     "Wilcoxon": lambda levels: WilcoxonPruner(),
 }
 
@@ -105,6 +113,7 @@ def contender(sampler: str, pruner: str, **changes: Any) -> Contender:
 
 MODEL = contender("TPE", "Hyperband eta 2", patience=20)
 LISTED = contender(GRID, "Hyperband eta 2")
+PATIENT = contender(GRID, "SuccessiveHalving from 1/8 eta 4 after 8")
 CONTENDERS = (
     contender("TPE", "Median", patience=20),
     contender("TPE", "Median after 1 trial", patience=20),
@@ -115,6 +124,10 @@ CONTENDERS = (
     MODEL,
     over_depth(MODEL),
     contender(GRID, "SuccessiveHalving from 1/8"),
+    contender(GRID, "SuccessiveHalving from 1/8 eta 4 after 4"),
+    PATIENT,
+    over_depth(PATIENT),
+    contender(GRID, "SuccessiveHalving from 1/32 eta 4 after 3"),
     LISTED,
     over_depth(LISTED),
     contender("TPE", "Wilcoxon", patience=12, share=0.05),

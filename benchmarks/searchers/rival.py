@@ -108,6 +108,10 @@ class Contender:
     """Evaluations of a whole trial, as far as the table has them."""
     patience: int = 100
     """Suggestions in a row that only repeat what is known, after which a search has ended."""
+    suggestions: int = 1000
+    """Suggestions in all, after which a search ends with what it has found: patience begins again
+    with anything new, while each suggestion may cost its package more than the one before.
+    """
     share: float = 1.0
     """Of the repetitions that it takes part in, less than 1 where it takes seconds for each."""
 
@@ -146,24 +150,25 @@ class Rival:
         self._seeds = known.seeds
         self._package = contender.build(Grid(known, depth_only=contender.depth_only), levels, seed)
         self._reading, self._patience = contender.reading, contender.patience
+        self._left = contender.suggestions
         self._tracks: dict[str, Track] = {}
         self._handles: dict[str, Track] = {}
         self._drawn: Counter[Shape] = Counter()
         self._heard: Counter[str] = Counter()
         self._worst = 0.0
-        self._ended = False
 
     def start(self) -> Start | None:
         """The next trial that has anything new to tell."""
-        for _ in range(0 if self._ended else self._patience):
+        for _ in range(min(self._patience, self._left)):
             asked = self._package.ask()
             if asked is None:
                 return None
+            self._left -= 1
             track = self._track(asked)
             if self._recalled(track):
                 track.busy = True
                 return Start(track.name, track.shape, track.seed)
-        self._ended = True
+        self._left = 0
         return None
 
     def report(self, trial: str, index: int, loss: float) -> bool:

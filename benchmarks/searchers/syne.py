@@ -112,6 +112,8 @@ def contender(name: str, make: Make, **changes: Any) -> Contender:
     return Contender(name=f"Syne Tune {name}", build=build, **changes)
 
 
+SLOW: dict[str, Any] = {"patience": 12, "suggestions": 100, "share": 0.05}
+"""Of those that fit a model anew for each suggestion, which takes seconds."""
 LISTED = contender("ASHA all shapes eta 3 grace 0.25", asha("ASHA", 3, 0.25, listed=True))
 CONTENDERS = (
     contender("ASHA", asha("ASHA", 3, 0.0)),
@@ -124,10 +126,10 @@ CONTENDERS = (
     contender("REA", whole("REA"), patience=10),
     contender("TPE", whole("TPE"), patience=10),
     contender("random + median rule", median),
-    contender("ASHACQR", asha("ASHACQR", 3, 0.0), patience=12, share=0.05),
-    contender("ASHABORE", asha("ASHABORE", 3, 0.0), patience=12, share=0.05),
-    contender("CQR", whole("CQR"), patience=12, share=0.05),
-    contender("BORE", whole("BORE"), patience=12, share=0.05),
-    contender("BOTorch", whole("BOTorch"), patience=12, share=0.05),
+    contender("ASHACQR", asha("ASHACQR", 3, 0.0), **SLOW),
+    contender("ASHABORE", asha("ASHABORE", 3, 0.0), **SLOW),
+    contender("CQR", whole("CQR"), **SLOW),
+    contender("BORE", whole("BORE"), **SLOW),
+    contender("BOTorch", whole("BOTorch"), **SLOW),
 )
 """Every scheduler for one objective that version 0.16 has, and the best settings of ASHA found."""
