@@ -108,6 +108,10 @@ class Timed:
         measured = self.objective.evaluate(model)
         return measured | {"evaluation_seconds": time.perf_counter() - began}
 
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Of the objective."""
+        return self.objective.final_metrics(model)
+
 
 @dataclass(frozen=True)
 class Nothing:
@@ -133,6 +137,10 @@ class Nothing:
     def evaluate(self, model: Model) -> dict[str, float]:
         """A number."""
         return {"loss": 1.0}
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Nothing more."""
+        return {}
 
 
 def fathom_seconds(trials: int) -> float:

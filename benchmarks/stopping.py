@@ -34,7 +34,8 @@ from benchmarks.tables import (
     size_slope,
 )
 from search.budget import format_count
-from search.config import ConfigError, StoppingConfig, parse_count
+from search.config import ConfigError, StoppingConfig
+from search.config_values import parse_count
 
 GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""

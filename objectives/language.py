@@ -5,17 +5,16 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from objectives.corpus import read_corpus
 from objectives.encoding import Encoding, Ids, encode
 from objectives.objective import Batch, Model
+from objectives.token_loss import token_losses
 from objectives.tokenizer import check_tokenizer
 
 EVAL_CHUNK_TOKENS = 8192
@@ -91,11 +90,11 @@ class Language:
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token."""
-        return _token_losses(model, batch).mean()
+        return token_losses(model, batch).mean()
 
     def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
         """Mean nats per token of each replica."""
-        return _token_losses(model, batch).view(replicas, -1).mean(1)
+        return token_losses(model, batch).view(replicas, -1).mean(1)
 
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:
@@ -112,9 +111,13 @@ class Language:
         sums_R = []
         for at in range(0, self.eval_windows, chunk):
             batch = _windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
-            sums_R.append(_token_losses(model, batch).view(replicas, -1).sum(1))
+            sums_R.append(token_losses(model, batch).view(replicas, -1).sum(1))
         # The one synchronisation with the device; summed in double precision.
         return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Nothing: every evaluation is complete."""
+        return {}
 
     def _metrics(self, nats: float) -> dict[str, float]:
         loss = nats / (self.eval_windows * self.context)
@@ -172,32 +175,3 @@ def _windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
     """The sequences from each start on, and the same one token later."""
     windows = tokens.unfold(0, context + 1, 1)[starts].long()
     return Batch(inputs=windows[:, :-1], targets=windows[:, 1:])
-
-
-def _token_losses(model: Model, batch: Batch) -> Tensor:
-    """Nats of each token, (N,)."""
-    logits_NV, targets_N = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
-    if torch.compiler.is_compiling():
-        return F.cross_entropy(logits_NV.float(), targets_N, reduction="none")
-    losses_N: Tensor = _CrossEntropy.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
-    return losses_N
-
-
-class _CrossEntropy(torch.autograd.Function):
-    """PyTorch's, whose gradient takes five passes over the vocabulary; here three, in place."""
-
-    @staticmethod
-    def forward(ctx: Any, logits_NV: Tensor, targets_N: Tensor) -> Tensor:
-        # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
-        log_p_NV = F.log_softmax(logits_NV, dim=-1, dtype=torch.float32)
-        ctx.save_for_backward(log_p_NV, targets_N[:, None])
-        ctx.dtype = logits_NV.dtype
-        return -log_p_NV.gather(1, targets_N[:, None])[:, 0]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor, None]:
-        log_p_NV, targets_N1 = ctx.saved_tensors
-        p_NV = log_p_NV.exp_()
-        p_NV.scatter_add_(1, targets_N1, p_NV.new_full(targets_N1.shape, -1.0))
-        return p_NV.mul_(grad_N[:, None]).to(ctx.dtype), None

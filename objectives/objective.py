@@ -15,8 +15,15 @@ Model = Callable[[Tensor], Tensor]
 """Tokens (B, T) to logits (B, T, V)."""
 
 
+IGNORED = -100
+"""The target where nothing is asked of the model: in a prompt, in padding."""
+
+
 class Batch(NamedTuple):
-    """Token ids, both (B, T) and int64: what the model reads, and what it should say next."""
+    """Token ids, both (B, T) and int64: what the model reads, and what it should say next.
+
+    T is at most the objective's context. A target may be `IGNORED`.
+    """
 
     inputs: Tensor
     targets: Tensor
@@ -48,10 +55,13 @@ class Objective(Protocol):
         """
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean training loss of the batch, a scalar with a gradient."""
+        """Mean training loss over the batch's targets, a scalar with a gradient."""
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Fixed held-out measurement; has the key `loss`, other keys are further metrics."""
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Measured once, when training has ended: what is too dear for every evaluation."""
 
 
 class ReplicatedObjective(Objective, Protocol):

@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from models.shape import Count, Shape
-from search.config import Sampler, StudyConfig, parse_count
+from search.config import Sampler, StudyConfig
+from search.config_values import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
 """Hoffmann et al. 2022."""

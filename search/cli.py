@@ -74,17 +74,13 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from objectives.tokenizer import vocab_size
     from search.config import load
-    from search.plan import plan_study, this_machine
+    from search.plan import plan_study, this_machine, vocab_size_of
     from search.tables import plan_json, print_plan
 
     config = load(study)
     machine = this_machine(config)
-    objective = config.objective
-    plans = plan_study(
-        config, vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer), machine
-    )
+    plans = plan_study(config, vocab_size_of(config), machine)
     if as_json:
         _print_json(plan_json(plans, with_shapes=shapes))
     else:

@@ -3,103 +3,35 @@
 Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
 """
 
-import re
 from collections.abc import Mapping
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
-from search.config_words import explain, short
+from search.config_objective import LanguageConfig
+from search.config_values import (
+    Few,
+    Group,
+    Multiple,
+    Number,
+    Parameters,
+    Positive,
+    PositiveReal,
+    Real,
+    Share,
+    Whole,
+)
+from search.config_words import explain
 from search.plain_yaml import YamlError, parse_yaml, read_text
 
 
 class ConfigError(ValueError):
     """A study file that can't be run: one line with the rule, the value and the remedy."""
-
-
-SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
-COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
-
-
-def parse_count(value: object) -> int:
-    """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
-
-    Raises:
-        ValueError: when the value is anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {short(value)}")
-    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
-    if match is None:
-        raise ValueError(
-            f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
-        )
-    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
-    if not 1 <= number < 10**18:
-        raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
-    if number % 1:
-        raise ValueError(f"must be a whole number, got {short(value)}")
-    return int(number)
-
-
-def _not_a_switch(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError(f"must be a number, got {str(value).lower()}")
-    return value
-
-
-Number = Annotated[int, BeforeValidator(parse_count)]
-Whole = Annotated[int, BeforeValidator(_not_a_switch)]
-Real = Annotated[float, BeforeValidator(_not_a_switch)]
-# Far beyond any study, and yet what is computed of it stays a number and a plan an instant.
-Positive = Annotated[Whole, Field(ge=1, le=10**9)]
-Parameters = Annotated[Number, Field(le=10**12)]
-Few = Annotated[Whole, Field(ge=1, le=1000)]
-Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
-PositiveReal = Annotated[Real, Field(gt=0.0)]
-Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
-
-
-class Group(BaseModel):
-    """A part of the study file: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class LanguageConfig(Group):
-    """Next-token prediction on text."""
-
-    name: Literal["language"]
-    corpus: str = Field("stdlib", max_length=4096)
-    """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, folder or glob."""
-    tokenizer: str = Field(
-        "bytes",
-        pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",
-        description="`bytes`, `chars` or `bpe:N`, for example bpe:1024",
-    )
-    """`bytes`, `chars` or `bpe:N` with N token ids."""
-    context: Positive = 256
-    """Tokens in a training sequence."""
-    eval_tokens: Number = 131_072
-    """Held-out tokens in an evaluation."""
-    validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
-
-    def settings(self) -> dict[str, Any]:
-        """What the objective is prepared from."""
-        return self.model_dump(exclude={"name"})
 
 
 class SpaceConfig(Group):

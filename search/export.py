@@ -10,7 +10,8 @@ import yaml
 from models.shape import Shape
 from search.analysis.optimum import Optimum
 from search.budget import format_count
-from search.config import ConfigError, StudyConfig, parse_count, study_of
+from search.config import ConfigError, StudyConfig, study_of
+from search.config_values import parse_count
 from search.plain_yaml import YamlError, parse_yaml, read_text
 from search.record_json import shape_from_json
 from search.sound import DAMAGE, problem_of

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from models.shape import Shape
+from objectives.vocabulary import vocab_size
 from search.budget import Budget, expand_budgets, rung_steps
 from search.config import Sampler, StudyConfig
 from search.space import feasible_shapes
@@ -70,6 +71,15 @@ class Machine:
     flops_per_second: float
     """Training throughput of one trial."""
     words: str
+
+
+def vocab_size_of(config: StudyConfig) -> int:
+    """Token ids of the study's objective; reads its data only where they are not known without.
+
+    Raises:
+        ValueError: when the data are missing or don't suit the settings.
+    """
+    return vocab_size(config.objective.name, config.objective.settings())
 
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from search.analysis.law import Law, Prediction, fit_laws, usable
 from search.analysis.optimum import Optimum, find_optima
 from search.analysis.published import GPT3, LEVINE, Trained, levine2020
-from search.config import ConfigError, load, parse_count
+from search.config import ConfigError, load
+from search.config_values import parse_count
 from search.folder import RunFolder
 from search.readiness import refuse_foreign
 from search.record_file import read_records

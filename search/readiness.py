@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-from objectives.tokenizer import vocab_size
 from search.config import ConfigError, StudyConfig, load
 from search.folder import RunFolder, default_tracking_uri
-from search.plan import plan_study, this_machine
+from search.plan import plan_study, this_machine, vocab_size_of
 from search.tracking.address import check_form
 
 FREE_TO_CHANGE = {"resources", "tracking"}
@@ -20,9 +19,7 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
         ValueError: when the study can't be run.
     """
     refuse_another_study(config, RunFolder(runs / config.study))
-    objective = config.objective
-    known = vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer)
-    plan_study(config, known, this_machine(config))
+    plan_study(config, vocab_size_of(config), this_machine(config))
     check_form(config.tracking.uri or default_tracking_uri(runs))
 
 

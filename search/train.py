@@ -19,7 +19,7 @@ from models.optim import build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization
 from models.shape import Shape
 from models.transformer import Transformer
-from objectives.objective import Batch, Model, Objective
+from objectives.objective import IGNORED, Batch, Model, Objective
 
 HOPELESS_NATS = 1.0
 """Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
@@ -123,6 +123,8 @@ def train(
         training.model.eval()
         with autocast(training.device, plan):
             metrics = objective.evaluate(training.model)
+            if goal == plan.steps:
+                metrics |= objective.final_metrics(training.model)
         training.model.train()
         loss = metrics.pop("loss")
         diverged = divergence_of(
@@ -170,12 +172,13 @@ def advance(
 
 
 def _parts(batch: Batch, count: int) -> Iterator[tuple[Batch, float]]:
-    """The batch in parts of whole sequences, each with its share of them."""
+    """The batch in parts of whole sequences, each with its share of what the loss averages over."""
     if count == 1:
         yield batch, 1.0
         return
+    asked = int((batch.targets != IGNORED).sum())
     for inputs, targets in zip(batch.inputs.chunk(count), batch.targets.chunk(count), strict=True):
-        yield Batch(inputs, targets), len(inputs) / len(batch.inputs)
+        yield Batch(inputs, targets), int((targets != IGNORED).sum()) / asked
 
 
 def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:

@@ -8,7 +8,8 @@ import yaml
 
 from objectives.registry import OBJECTIVES
 from search.budget import Budget, expand_budgets
-from search.config import ConfigError, StudyConfig, dump, parse_count
+from search.config import ConfigError, StudyConfig, dump
+from search.config_values import parse_count
 from search.export import BestShape
 from search.folder import write_atomically
 from search.records import CurvePoint, Outcome, Stage, TrialSpec

@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from objectives.tokenizer import vocab_size
 from search.cluster import NotJoinedError
 from search.config import ResourcesConfig, StudyConfig
 from search.doctor.access import judge_storage, judge_tracking
@@ -17,7 +16,7 @@ from search.doctor.gather import disk
 from search.doctor.nodes import alone, ask_nodes
 from search.doctor.storage import planted
 from search.folder import RunFolder, default_tracking_uri
-from search.plan import plan_study, this_machine
+from search.plan import plan_study, this_machine, vocab_size_of
 from search.readiness import refuse_another_study
 from search.tracking.address import TrackingError, check_form, is_new_file, without_credentials
 
@@ -63,9 +62,7 @@ def study_needs(config: StudyConfig | None) -> Needs:
     resources = config.resources if config else ResourcesConfig()
     checkpoints = largest = 0
     if config is not None:
-        objective = config.objective
-        vocabulary = vocab_size(corpus=objective.corpus, tokenizer=objective.tokenizer)
-        for plan in plan_study(config, vocabulary, this_machine(config)):
+        for plan in plan_study(config, vocab_size_of(config), this_machine(config)):
             params = max(shape.params_total for shape in plan.shapes)
             largest = max(largest, params)
             # Those that stopping has paused keep theirs until the whole search is concluded.

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from objectives.objective import Objective
+from objectives.objective import IGNORED, Objective
 from objectives.registry import OBJECTIVES
 
 CPU = torch.device("cpu")
@@ -78,9 +78,15 @@ def test_batches_have_the_promised_shape_and_only_ids_of_the_vocabulary(
     objective: Objective, batch_size: int
 ) -> None:
     for tokens in objective.batch(seed=0, step=0, batch_size=batch_size):
-        assert tokens.shape == (batch_size, objective.context)
+        assert tokens.shape[0] == batch_size
+        assert 1 <= tokens.shape[1] <= objective.context
         assert tokens.dtype == torch.int64
-        assert 0 <= int(tokens.min()) <= int(tokens.max()) < objective.vocab_size
+    inputs, targets = objective.batch(seed=0, step=0, batch_size=batch_size)
+    asked = targets[targets != IGNORED]
+    assert inputs.shape == targets.shape
+    assert len(asked) > 0
+    for ids in (inputs, asked):
+        assert 0 <= int(ids.min()) <= int(ids.max()) < objective.vocab_size
 
 
 def test_an_evaluation_is_repeatable_and_in_floats(objective: Objective) -> None:
@@ -89,6 +95,7 @@ def test_an_evaluation_is_repeatable_and_in_floats(objective: Objective) -> None
     objective.batch(seed=0, step=0, batch_size=2)
     assert objective.evaluate(model) == first
     assert "loss" in first
+    first |= objective.final_metrics(model)
     assert all(type(value) is float and math.isfinite(value) for value in first.values())
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from models.shape import Count, Shape
 from search.budget import Budget, evaluation_steps, expand_budgets, format_count, rung_steps
-from search.config import StudyConfig, parse, parse_count
+from search.config import StudyConfig, parse
+from search.config_values import parse_count
 
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=32, context=8)
 

@@ -60,6 +60,10 @@ class Successor:
         loss = self.loss(model, self._from(torch.arange(self.vocab_size)[:, None]))
         return {"loss": self.fault(float(loss)), "sequences": float(self.vocab_size)}
 
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Nothing more."""
+        return {}
+
     def _from(self, starts: Tensor) -> Batch:
         tokens = ((starts + torch.arange(self.context + 1)) % self.vocab_size).to(self.device)
         return Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:])

@@ -1,0 +1,61 @@
+"""Nats of each token, and which tokens count.
+
+Shapes: B batch, T time, N = B * T, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from objectives.objective import IGNORED, Batch, Model
+
+
+def token_losses(model: Model, batch: Batch) -> Tensor:
+    """Nats of each token, (N,)."""
+    logits_NV, targets_N = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
+    if torch.compiler.is_compiling():
+        return F.cross_entropy(logits_NV.float(), targets_N, reduction="none")
+    losses_N: Tensor = _CrossEntropy.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
+    return losses_N
+
+
+def masked_loss(model: Model, batch: Batch) -> Tensor:
+    """Mean nats over the targets that are not ignored."""
+    losses_BT, asked_BT, _ = answers(model, batch)
+    return losses_BT.sum() / asked_BT.sum()
+
+
+def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Nats of each target, 0 where it is ignored; whether it is asked; whether its most likely
+    token is right. All (B, T)."""
+    asked_BT = batch.targets != IGNORED
+    targets_BT = batch.targets.clamp(min=0)
+    logits_BTV = model(batch.inputs)
+    losses_BT = F.cross_entropy(
+        logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), reduction="none"
+    ).view_as(targets_BT)
+    right_BT = logits_BTV.argmax(-1) == targets_BT
+    return losses_BT * asked_BT, asked_BT, right_BT & asked_BT
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """PyTorch's, whose gradient takes five passes over the vocabulary; here three, in place."""
+
+    @staticmethod
+    def forward(ctx: Any, logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+        # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
+        log_p_NV = F.log_softmax(logits_NV, dim=-1, dtype=torch.float32)
+        ctx.save_for_backward(log_p_NV, targets_N[:, None])
+        ctx.dtype = logits_NV.dtype
+        return -log_p_NV.gather(1, targets_N[:, None])[:, 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor, None]:
+        log_p_NV, targets_N1 = ctx.saved_tensors
+        p_NV = log_p_NV.exp_()
+        p_NV.scatter_add_(1, targets_N1, p_NV.new_full(targets_N1.shape, -1.0))
+        return p_NV.mul_(grad_N[:, None]).to(ctx.dtype), None

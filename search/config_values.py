@@ -1,0 +1,57 @@
+"""The values of a study file: numbers as people write them, and groups of keys."""
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from search.config_words import short
+
+SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
+
+
+def parse_count(value: object) -> int:
+    """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
+
+    Raises:
+        ValueError: when the value is anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {short(value)}")
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if match is None:
+        raise ValueError(
+            f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
+        )
+    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    if not 1 <= number < 10**18:
+        raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
+    if number % 1:
+        raise ValueError(f"must be a whole number, got {short(value)}")
+    return int(number)
+
+
+def _not_a_switch(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, got {str(value).lower()}")
+    return value
+
+
+Number = Annotated[int, BeforeValidator(parse_count)]
+Whole = Annotated[int, BeforeValidator(_not_a_switch)]
+Real = Annotated[float, BeforeValidator(_not_a_switch)]
+# Far beyond any study, and yet what is computed of it stays a number and a plan an instant.
+Positive = Annotated[Whole, Field(ge=1, le=10**9)]
+Parameters = Annotated[Number, Field(le=10**12)]
+Few = Annotated[Whole, Field(ge=1, le=1000)]
+Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
+PositiveReal = Annotated[Real, Field(gt=0.0)]
+Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
+
+
+class Group(BaseModel):
+    """A part of the study file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
