@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ray import tune
 from objectives.objective import Objective
 from search.folder import MARKER
 from search.records import Report
-from search.trial import Assignment, guarded, run_trial
+from search.trial import Assignment, RunningTrial, guarded, run_trial
 
 LONGEST_WAIT_SECONDS = 60
 """For a folder that other hosts write to."""
@@ -24,15 +25,13 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Place the data once, then start the trial."""
         assert objective is not None
-        gpus = torch.cuda.is_available()
-        self._device = torch.device("cuda" if gpus else "cpu")
-        threads = int(config["assignment"].config.resources.cpus_per_trial)
-        torch.set_num_threads(max(1, threads))
-        self._objective = objective.to(self._device)
+        torch.set_num_threads(threads(config["assignment"]))
+        self.place(objective)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start another trial in the same process."""
+        self.cleanup()
         self._reports = self._start(new_config["assignment"])
         return True
 
@@ -42,14 +41,29 @@ class TrialActor(tune.Trainable):
         return {"report": report, "done": report.outcome is not None}
 
     def cleanup(self) -> None:
-        """Let the model go before the process does."""
+        """Let the model go before the process does, or before the next one."""
         self._reports = iter(())
 
-    def _start(self, assignment: Assignment) -> Iterator[Report]:
+    def place(self, objective: Objective) -> None:
+        """Where trials find the data."""
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._objective = objective.to(self._device)
+
+    def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
+        """Take a trial up where its checkpoint is."""
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
+        trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
+        return trial.reports()
+
+    def _start(self, assignment: Assignment) -> Iterator[Report]:
         refuse_unseen_checkpoints(assignment)
-        yield from guarded(run_trial(assignment, self._objective, self._device))
+        yield from guarded(run_trial(partial(self.attempt, assignment)))
+
+
+def threads(assignment: Assignment) -> int:
+    """CPU threads of a process that trains."""
+    return max(1, int(assignment.config.resources.cpus_per_trial))
 
 
 class StorageError(ValueError):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from models.shape import Count, Shape
-from search.config import Sampler, StudyConfig
+from search.config import ConfigError, Sampler, StudyConfig
 from search.config_values import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
@@ -60,6 +60,12 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         batch_size = 2 ** max(0, round(math.log2(max(wanted, 1))))
     else:
         batch_size = config.train.batch_size
+    if batch_size % config.resources.processes_per_trial:
+        raise ConfigError(
+            "`train.batch_size` must be a multiple of `resources.gpus_per_trial`, got "
+            f"{batch_size} sequences for {config.resources.processes_per_trial} GPUs at budget "
+            f"{format_count(params)}; use another number of GPUs, or of sequences"
+        )
     tokens_per_step = batch_size * context
     return Budget(
         params=params,

@@ -111,7 +111,7 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     if resources.max_concurrent_trials != "auto":
         return resources.max_concurrent_trials
     cluster, gpus = ray.cluster_resources(), gpus_per_trial(resources)
-    slots = cluster.get("CPU", 1) / resources.cpus_per_trial
+    slots = cluster.get("CPU", 1) / (resources.cpus_per_trial * resources.processes_per_trial)
     if gpus:
         slots = min(slots, cluster.get("GPU", 0) / gpus)
     return max(1, int(slots))
@@ -143,9 +143,13 @@ def _check_resources(resources: ResourcesConfig) -> None:
     """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
     here = ray.cluster_resources()
     gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
-    for kind, asked in (("CPU", resources.cpus_per_trial), ("GPU", gpus)):
-        if asked > here.get(kind, 0):
+    for kind, asked, times in (
+        ("GPU", gpus, 1),
+        ("CPU", resources.cpus_per_trial, resources.processes_per_trial),
+    ):
+        if asked * times > here.get(kind, 0):
+            each = f" for each of {times} GPUs" if times > 1 else ""
             raise ConfigError(
                 f"`resources.{kind.lower()}s_per_trial` must be at most what this machine has, "
-                f"{here.get(kind, 0):g}, got {asked:g}"
+                f"{here.get(kind, 0):g}, got {asked:g}{each}"
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
@@ -170,20 +170,29 @@ class ResourcesConfig(Group):
     """What a trial gets."""
 
     cpus_per_trial: Multiple = 1
-    """Also the number of threads, rounded down but at least one."""
+    """Also the number of threads, rounded down but at least one; with several GPUs, for each."""
     gpus_per_trial: Real | Literal["auto"] = "auto"
-    """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU."""
+    """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU.
+
+    With 2 or more each GPU trains its share of every batch, for shapes that one would train too
+    slowly.
+    """
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
     """`auto` fills the cluster as it is when the search starts; say it for one that grows."""
 
-    @model_validator(mode="after")
-    def _share_of_a_gpu(self) -> Self:
-        if self.gpus_per_trial != "auto" and not 0 <= self.gpus_per_trial <= 1:
-            raise ValueError(
-                "`gpus_per_trial` must be between 0 and 1 (several GPUs in one trial are not "
-                f"supported), got {self.gpus_per_trial}"
-            )
-        return self
+    @field_validator("gpus_per_trial")
+    @classmethod
+    def _whole_or_a_share(cls, value: float | str) -> float | str:
+        if isinstance(value, str) or 0.01 <= value <= 1 or value in range(1025):
+            return value
+        raise ValueError(
+            f"must be 0, a share of a GPU from 0.01 to 1, or 2, 3, ... 1024, got {value:g}"
+        )
+
+    @property
+    def processes_per_trial(self) -> int:
+        """One, or one for each of several GPUs."""
+        return 1 if self.gpus_per_trial == "auto" else max(1, int(self.gpus_per_trial))
 
 
 class TrackingConfig(Group):

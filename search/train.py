@@ -19,7 +19,8 @@ from models.optim import build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization
 from models.shape import Shape
 from models.transformer import Transformer
-from objectives.objective import IGNORED, Batch, Model, Objective
+from objectives.objective import Batch, Model, Objective
+from search.ranks import ALONE, Ranks, weighted_parts
 
 HOPELESS_NATS = 1.0
 """Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
@@ -72,7 +73,7 @@ class Training:
 
     def __init__(
         self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
-        device: torch.device,
+        device: torch.device, ranks: Ranks = ALONE,
     ) -> None:  # fmt: skip
         # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
         with device:
@@ -81,6 +82,7 @@ class Training:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()
         self.model.initialise(torch.Generator(device).manual_seed(seed))
+        self.ranks, self.network = ranks, ranks.network(self.model)
         self.optimizer = build_optimizer(
             self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps
         )
@@ -120,12 +122,7 @@ def train(
         began = time.perf_counter()
         train_loss = advance(training, objective, plan, goal=goal, seed=seed)
         training.train_seconds += time.perf_counter() - began
-        training.model.eval()
-        with autocast(training.device, plan):
-            metrics = objective.evaluate(training.model)
-            if goal == plan.steps:
-                metrics |= objective.final_metrics(training.model)
-        training.model.train()
+        metrics = training.ranks.told(lambda: _evaluated(training, objective, plan))
         loss = metrics.pop("loss")
         diverged = divergence_of(
             loss, train_loss, objective.chance_loss, warm=goal > plan.warmup_steps
@@ -142,11 +139,23 @@ def train(
             return
 
 
+def _evaluated(training: Training, objective: Objective, plan: TrainPlan) -> dict[str, float]:
+    """What the objective measures now, and at the end what it measures only then."""
+    model = training.model
+    model.eval()
+    with autocast(training.device, plan):
+        metrics = objective.evaluate(model)
+        if training.step == plan.steps:
+            metrics |= objective.final_metrics(model)
+    model.train()
+    return metrics
+
+
 def advance(
     training: Training, objective: Objective, plan: TrainPlan, *, goal: int, seed: int
 ) -> float:
     """Train up to a step; the mean training loss on the way, read from the device once."""
-    model, optimizer = training.model, training.optimizer
+    ranks, optimizer = training.ranks, training.optimizer
     loss_of = _loss_of(objective, plan)
     total = torch.zeros((), device=training.device)
     first = training.step
@@ -159,33 +168,23 @@ def advance(
         )
         set_learning_rate(optimizer, plan.learning_rate * rate_share)
         batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
-        for part, share in _parts(batch, plan.micro_batches):
+        for part, weight in weighted_parts(batch, ranks, plan.micro_batches):
             with autocast(training.device, plan):
-                loss = loss_of(model, part)
-            if share != 1.0:
-                loss = loss * share
-            loss.backward()  # type: ignore[no-untyped-call]
+                loss = loss_of(training.network, part)
+            if weight != 1.0:
+                loss = loss * weight
+            ranks.backward(loss)
             total += loss.detach()
         optimizer.clipped_step(plan.grad_clip)
     training.step = goal
-    return _mean(total, goal - first)
-
-
-def _parts(batch: Batch, count: int) -> Iterator[tuple[Batch, float]]:
-    """The batch in parts of whole sequences, each with its share of what the loss averages over."""
-    if count == 1:
-        yield batch, 1.0
-        return
-    asked = int((batch.targets != IGNORED).sum())
-    for inputs, targets in zip(batch.inputs.chunk(count), batch.targets.chunk(count), strict=True):
-        yield Batch(inputs, targets), int((targets != IGNORED).sum()) / asked
+    return _mean(ranks.total(total), goal - first)
 
 
 def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:
     """Compile what a step runs, so that no step is timed with it; changes nothing in `training`."""
     batch = objective.batch(seed=seed, step=training.step, batch_size=plan.batch_size)
     with autocast(training.device, plan):
-        loss = _loss_of(objective, plan)(training.model, batch)
+        loss = _loss_of(objective, plan)(training.network, training.ranks.share(batch))
     loss.backward()  # type: ignore[no-untyped-call]
     training.model.zero_grad(set_to_none=True)
 

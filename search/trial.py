@@ -9,7 +9,7 @@ import statistics
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from search import checkpoint
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
+from search.ranks import ALONE, Ranks
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.seeds import derive_seed
 from search.train import Measurement, Training, TrainPlan, train
@@ -73,7 +74,11 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
         return setting
     tokens = budget.tokens_per_step
     worth = pays(spec.shape, steps=budget.steps, tokens_per_step=tokens, device_type=device)
-    return worth and possible()
+    return worth and possible() and config.resources.processes_per_trial == 1  # untried with more
+
+
+class WorkerLostError(Exception):
+    """What ended is the process and not the trial, which goes on in another."""
 
 
 class RunningTrial:
@@ -86,6 +91,7 @@ class RunningTrial:
         device: torch.device,
         *,
         micro_batches: int = 1,
+        ranks: Ranks = ALONE,
     ) -> None:
         began = time.perf_counter()
         self._assignment, self._objective = assignment, objective
@@ -100,6 +106,7 @@ class RunningTrial:
             self._plan,
             seed=self._seed,
             device=device,
+            ranks=ranks,
         )
         self._points: list[CurvePoint] = []
         self._restore()
@@ -110,7 +117,7 @@ class RunningTrial:
         if self._training.step:  # restored: its last report may be lost
             yield self._report(self._training.step)
         last_report = last_save = time.monotonic()
-        for measurement in train(self._training, self._objective, self._plan, seed=self._seed):
+        for measurement in self._measurements():
             self._points.append(self._point(measurement))
             if measurement.diverged:
                 yield self._report(0, Outcome.DIVERGED, measurement.diverged)
@@ -126,6 +133,24 @@ class RunningTrial:
                 last_report = now
                 yield self._report(measurement.step)
         yield self._report(0, Outcome.FINISHED, "trained to the horizon")
+
+    def follow(self) -> None:
+        """What the other ranks do: train along until the leading one has ended."""
+        for _ in self._measurements():
+            pass
+
+    def stop(self) -> None:
+        """Let the other ranks end as well, which wait to go on after a report."""
+        self._training.ranks.told(lambda: False)
+
+    def _measurements(self) -> Iterator[Measurement]:
+        """Every rank sees the same ones, as long as the leading rank goes on."""
+        measurements = train(self._training, self._objective, self._plan, seed=self._seed)
+        while self._training.step < self._plan.steps and self._training.ranks.told(lambda: True):
+            measurement = next(measurements)
+            yield measurement
+            if measurement.diverged:
+                return
 
     def save_weights(self, path: Path) -> None:
         """Write the model's weights, as its `state_dict`."""
@@ -176,6 +201,9 @@ class RunningTrial:
         if state is not None and state.get("trial") == self._identity():
             self._training.load_state_dict(state["training"])
             self._points = [CurvePoint(**point) for point in state["points"]]
+        begun = self._training.ranks.told(lambda: self._training.step)
+        if begun != self._training.step:  # a network folder showed them different files
+            raise WorkerLostError(f"a rank begins at step {self._training.step}, rank 0 at {begun}")
 
     def _identity(self) -> dict[str, Any]:
         """What another training's checkpoint differs in."""
@@ -183,23 +211,24 @@ class RunningTrial:
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
-def run_trial(
-    assignment: Assignment, objective: Objective, device: torch.device
-) -> Iterator[Report]:
+Attempt = Callable[[int], Iterator[Report]]
+"""Takes a trial up where its checkpoint is, with so many micro-batches a step."""
+
+
+def run_trial(attempt: Attempt) -> Iterator[Report]:
     """All reports of a trial; one that runs out of memory goes on once, with smaller batches.
 
     Their gradients add up to that of the whole batch.
     """
     try:
-        yield from RunningTrial(assignment, objective, device).reports()
+        yield from attempt(1)
         return
     except Exception as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
     gc.collect()  # the error's frames held the model
     torch.cuda.empty_cache()
-    trial = RunningTrial(assignment, objective, device, micro_batches=MICRO_BATCHES)
-    for report in trial.reports():
+    for report in attempt(MICRO_BATCHES):
         how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
         yield replace(report, reason=f"{report.reason}, {how}") if report.outcome else report
 
@@ -208,8 +237,10 @@ def guarded(reports: Iterator[Report]) -> Iterator[Report]:
     """The same reports; an exception becomes a last report that says what went wrong."""
     try:
         yield from reports
+    except WorkerLostError:
+        raise
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
-        if _is_out_of_memory(error):
+        if is_out_of_memory(error):
             outcome, reason = Outcome.OUT_OF_MEMORY, str(error)
         else:
             traceback.print_exc()
@@ -217,7 +248,7 @@ def guarded(reports: Iterator[Report]) -> Iterator[Report]:
         yield Report(points=(), outcome=outcome, reason=reason.split("\n")[0])
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     # For a machine's own memory PyTorch has no type: a RuntimeError that says so.
     named = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return named or "can't allocate memory" in str(error)

@@ -20,12 +20,17 @@ from search.actor import StorageError, TrialActor
 from search.cluster import concurrent_trials, gpus_per_trial, start_ray
 from search.conductor import Conductor
 from search.records import Outcome, Report
+from search.team import TeamActor
 from search.trial import Assignment
 
 MAX_RESTARTS = 3
 """Times that Ray starts a trial again whose worker died."""
 NODE_DIED = "node has died"
 """In Ray's words for a worker that was lost with its node: that is nothing the trial has done."""
+
+
+TEAM_ACTOR_NEEDS = {"memory": 2.0**20}
+"""Next to nothing, which Tune does not accept: Ray Train holds what a team's processes need."""
 
 
 class LivesOnTheDriver:
@@ -138,9 +143,11 @@ def run_trials(
     logging.getLogger("ray.tune.execution.experiment_state").setLevel(logging.CRITICAL)
     resources = conductor.config.resources
     start_ray(resources)
+    several = resources.processes_per_trial > 1
+    needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
     trainable = tune.with_resources(
-        tune.with_parameters(TrialActor, objective=objective),
-        {"cpu": resources.cpus_per_trial, "gpu": gpus_per_trial(resources)},
+        tune.with_parameters(TeamActor if several else TrialActor, objective=objective),
+        tune.PlacementGroupFactory([TEAM_ACTOR_NEEDS if several else needs]),
     )
     tuner = tune.Tuner(
         trainable,

@@ -36,7 +36,13 @@ LIGHT = (
 
 HOMES = {
     "mlflow": ("search.tracking",),
-    "ray": ("search.actor", "search.cluster", "search.doctor.nodes", "search.tuner"),
+    "ray": (
+        "search.actor",
+        "search.cluster",
+        "search.doctor.nodes",
+        "search.team",
+        "search.tuner",
+    ),
     "optuna": ("search.sampler",),
     "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.shape import Count, Shape
 from search.budget import Budget, evaluation_steps, expand_budgets, format_count, rung_steps
-from search.config import StudyConfig, parse
+from search.config import ConfigError, StudyConfig, parse
 from search.config_values import parse_count
 
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=32, context=8)
@@ -182,3 +182,10 @@ def test_evaluations_hold_the_rungs_and_the_end_and_a_median_before_each_rung(
         recent = [step for step in steps if step <= rung][-median_of:]
         assert len(recent) == median_of or rung < median_of * gap
         assert recent[0] >= rung - (median_of - 1) * gap or len(recent) < median_of
+
+
+def test_a_batch_that_the_gpus_of_a_trial_cannot_share_is_refused() -> None:
+    text = "study: s\nobjective: language\nbudgets: [1M]\ntrain: {batch_size: 6}\n"
+    with pytest.raises(ConfigError, match="6 sequences for 4 GPUs at budget 1M"):
+        expand_budgets(parse(text + "resources: {gpus_per_trial: 4}\n"))
+    assert expand_budgets(parse(text + "resources: {gpus_per_trial: 3}\n"))[0].batch_size == 6

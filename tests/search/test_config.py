@@ -204,7 +204,14 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an unknown precision": ({"train": {"precision": "fp8"}}, ("`train.precision`", "'fp8'")),
     "rates without one": ({"confirm": {"rates": [0.5]}}, ("`confirm.rates`", "contain 1", "[0.5]")),
     "a rate twice": ({"confirm": {"rates": [1, 2, 2]}}, ("`confirm.rates`", "no value twice")),
-    "two GPUs a trial": ({"resources": {"gpus_per_trial": 2}}, ("`resources.gpus_per_trial`", "2")),
+    "one and a half GPUs a trial": (
+        {"resources": {"gpus_per_trial": 1.5}},
+        ("`resources.gpus_per_trial`", "whole", "1.5"),
+    ),
+    "a sliver of a GPU": (
+        {"resources": {"gpus_per_trial": 5e-324}},
+        ("`resources.gpus_per_trial`", "0.01"),
+    ),
     "a seed below zero": ({"seed": -1}, ("`seed` must be at least 0, got -1",)),
     "a seed too large": ({"seed": 2**31}, ("`seed` must be below 2147483648",)),
     "no budget": ({"budgets": []}, ("`budgets` must be a list", "[300k, 1M]", "got []")),

@@ -20,7 +20,7 @@ from search.budget import evaluation_steps, expand_budgets, rung_steps
 from search.config import StudyConfig, parse
 from search.records import Outcome, Report, Stage, TrialSpec
 from search.train import TrainPlan
-from search.trial import Assignment, RunningTrial, guarded, run_trial, train_plan
+from search.trial import Assignment, Attempt, RunningTrial, guarded, run_trial, train_plan
 from tests.search.toy import Successor
 
 CPU = torch.device("cpu")
@@ -67,6 +67,12 @@ def trial(
     config: StudyConfig = CONFIG,
 ) -> RunningTrial:
     return RunningTrial(assignment(folder, spec, config), objective or Successor(), CPU)
+
+
+def attempts(folder: Path, objective: Successor) -> Attempt:
+    return lambda micro_batches: RunningTrial(
+        assignment(folder), objective, CPU, micro_batches=micro_batches
+    ).reports()
 
 
 def checkpoint(folder: Path) -> Path:
@@ -373,12 +379,12 @@ def test_a_checkpoint_of_another_trial_is_not_taken(tmp_path: Path) -> None:
 
 def test_a_trial_that_runs_out_of_memory_goes_on_once_in_micro_batches(tmp_path: Path) -> None:
     undisturbed = list(trial(tmp_path / "roomy").reports())
-    reports = list(run_trial(assignment(tmp_path), Greedy(most=1), CPU))
+    reports = list(run_trial(attempts(tmp_path, Greedy(most=1))))
     assert reports[-1].outcome is Outcome.FINISHED
     assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
     assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
 
-    (report,) = guarded(run_trial(assignment(tmp_path / "anew"), Greedy(most=0), CPU))
+    (report,) = guarded(run_trial(attempts(tmp_path / "anew", Greedy(most=0))))
     assert report.outcome is Outcome.OUT_OF_MEMORY
 
 
