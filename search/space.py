@@ -204,17 +204,23 @@ def _explain(
             f" (the embedding of {vocab_size} tokens alone takes {format_count(outside)} "
             f"at d_model {step})"
         )
-    ratio = ", `space.ff_ratio`" if config.space.feed_forward else ""
-    working = _nearest_working(config, budget, vocab_size)
-    remedy = (
-        f"the nearest budget that works is {format_count(working)}"
-        if working
-        else f"no budget near it works; widen `space.depth`{ratio} or `tolerance`"
-    )
     return (
         f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) "
-        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; {remedy}"
+        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
+        f"{_remedy(config, _nearest_working(config, budget, vocab_size))}"
     )
+
+
+def _remedy(config: StudyConfig, working: int | None) -> str:
+    if not config.space.feed_forward:
+        near = f"; the nearest budget that works is {format_count(working)}" if working else ""
+        return (
+            "without feed-forward only widths are left to choose: raise `tolerance`, or fix both "
+            f"`space.head_dim` and `space.n_heads`, which frees them{near}"
+        )
+    if working:
+        return f"the nearest budget that works is {format_count(working)}"
+    return "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
 
 
 def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:
