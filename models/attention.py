@@ -1,4 +1,4 @@
-"""Causal self-attention with rotary positions.
+"""Self-attention: rotary positions, causal or masked, and keys that are smeared.
 
 Operation by operation, turning queries and keys takes a tenth of a step on a CPU. Here a pair of
 features is a complex number, and one product in place turns all of them, there and on the way back.
@@ -13,21 +13,52 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+PADDING = 0
+"""The token id that says nothing, where attention is bidirectional."""
 
-def attend(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None, scale: float) -> Tensor:
+
+def attend(
+    qkv_BT3HK: Tensor,
+    turns_2T2HP2: Tensor | None,
+    scale: float,
+    mask_B11T: Tensor | None = None,
+) -> Tensor:
     """Outputs (B, T, H, K); queries and keys are turned first where there are turns.
 
-    What it is given may be overwritten.
+    Without a mask attention is causal; with one, all keys that it allows are seen. What it is given
+    may be overwritten.
     """
     q_BTHK, k_BTHK, v_BTHK = _apart(qkv_BT3HK, turns_2T2HP2)
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
         k_BTHK.transpose(1, 2),
         v_BTHK.transpose(1, 2),
-        is_causal=True,
+        attn_mask=mask_B11T,
+        is_causal=mask_B11T is None,
         scale=scale,
     )
     return y_BHTK.transpose(1, 2)
+
+
+def not_padding(tokens_BT: Tensor) -> Tensor:
+    """The mask of bidirectional attention: nobody attends to padding.
+
+    Where a sequence has nothing else, all of it is seen: a softmax over nothing is no number.
+    """
+    real_BT = tokens_BT != PADDING
+    return (real_BT | ~real_BT.any(-1, keepdim=True))[:, None, None]
+
+
+def smeared(qkv_BT3HK: Tensor, smear_H: Tensor) -> Tensor:
+    """Keys mixed with the ones before, sigmoid(smear) being their own share (Olsson et al. 2022).
+
+    The first token keeps its key: it has none before it.
+    """
+    q_BTHK, k_BTHK, v_BTHK = qkv_BT3HK.unbind(2)
+    before_BTHK = torch.cat((k_BTHK[:, :1], k_BTHK[:, :-1]), dim=1)
+    own_H1 = torch.sigmoid(smear_H)[:, None].to(k_BTHK.dtype)
+    mixed_BTHK = own_H1 * k_BTHK + (1 - own_H1) * before_BTHK
+    return torch.stack((q_BTHK, mixed_BTHK, v_BTHK), dim=2)
 
 
 def turned(x_BT2HK: Tensor, turns_T2HP2: Tensor) -> Tensor:

@@ -12,11 +12,13 @@ from typing import Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
+from models.admin import profile
 from models.optim import build_optimizer, set_learning_rate
 from models.parametrization import Parametrization
-from models.shape import Shape
+from models.shape import Residual, Shape
 from models.transformer import Transformer
 
 
@@ -27,7 +29,7 @@ class Coordinates:
     stream: float
     """Residual stream behind the last block."""
     features: float
-    """The same behind the final norm."""
+    """The same behind the final norm, where there is one."""
     logits: float
 
     @classmethod
@@ -85,6 +87,8 @@ def _moves(
     )
     set_learning_rate(optimizer, adamw.learning_rate)
     tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
+    if shape.residual is Residual.ADMIN:
+        profile(model, tokens[:, :-1])
     start = _activations(model, tokens)
     moves = [_sizes(start)]
     for _ in range(steps):
@@ -111,16 +115,24 @@ def _tokens(shape: Shape, generator: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def _activations(model: Transformer, tokens: Tensor) -> Activations:
-    seen: list[Tensor] = []
-    handles = [
-        module.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
-        for module in (model.blocks[-1], model.final_norm)
-    ]
+    seen: dict[str, Tensor] = {}
+
+    def watch(module: nn.Module, name: str) -> RemovableHandle:
+        return module.register_forward_hook(
+            lambda _module, _inputs, output: seen.update({name: output})
+        )
+
+    # A looped block is seen as often as it is applied; the last time counts.
+    handles = [watch(model.blocks[-1], "stream")]
+    if model.final_norm is not None:
+        handles.append(watch(model.final_norm, "features"))
     logits = model(tokens[:, :-1])
     for handle in handles:
         handle.remove()
-    stream, features = seen
-    return stream * model.scales.residual, features / model.scales.logits, logits
+    stream = seen["stream"] * model.scales.residual
+    if model.final_norm is None:
+        return stream, stream, logits
+    return stream, seen["features"] / model.scales.logits, logits
 
 
 def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:

@@ -87,7 +87,7 @@ def build_optimizer(
 
     Roles that are treated alike share a group. Decay is decoupled but multiplied by the rate in
     PyTorch, so a hidden weight's decay grows by what its rate shrinks (the muP row of the table).
-    Gains are not decayed.
+    Vectors are not decayed: gains, biases, Admin's omegas, smears.
     """
     by_role = rules(model.parametrization, model.shape)
     members: dict[tuple[float, float, float], list[torch.nn.Parameter]] = {}

@@ -5,13 +5,16 @@ A rate tuned on the base shape carries over width under muP, over width and dept
 The table scales hidden weights by d_model / base_width. Here each matrix goes by its own fan-in,
 because at a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has
 fan-in `d_ff`, which a width alone does not describe.
+
+The depth of that table is a pre-norm model's. The other kinds of residual start as their papers
+have it, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from models.shape import Shape
+from models.shape import Residual, Shape
 
 BASE_FF_RATIO = 4
 """`d_ff / d_model` of the base shape, the ratio of Vaswani et al. 2017."""
@@ -30,8 +33,15 @@ class Role(StrEnum):
 
     EMBEDDING = "embedding"
     POSITIONS = "positions"
+    PROJECTION = "projection"
+    """Second factor of an embedding of low rank; its fan-in does not follow the width."""
     NORM = "norm"
-    FINAL_NORM = "final_norm"
+    OUTER_NORM = "outer_norm"
+    """Behind the last block, or behind the embedding."""
+    BIAS = "bias"
+    SKIP = "skip"
+    """Admin's omega."""
+    SMEAR = "smear"
     ATTENTION_IN = "attention_in"
     ATTENTION_OUT = "attention_out"
     FEED_FORWARD_IN = "feed_forward_in"
@@ -62,11 +72,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ForwardScales:
-    """Multipliers inside the forward pass: residual branches, attention logits, output logits."""
+    """Multipliers in the forward pass: of residual branches, both kinds of logits, and skips."""
 
     residual: float
     attention: float
     logits: float
+    skip: float
 
 
 def forward_scales(parametrization: Parametrization, shape: Shape) -> ForwardScales:
@@ -74,26 +85,70 @@ def forward_scales(parametrization: Parametrization, shape: Shape) -> ForwardSca
 
     muP divides attention logits by head_dim, not by its root; the root of the base head dimension
     makes both agree there.
+
+    Raises:
+        ValueError: when the scheme says nothing of the shape's kind of residual.
     """
+    check_scheme(parametrization.scheme, shape.residual)
+    skip = deepnorm_skip(shape) if shape.residual is Residual.DEEPNORM else 1.0
     if parametrization.scheme is Scheme.STANDARD:
-        return ForwardScales(1.0, shape.head_dim**-0.5, 1.0)
+        return ForwardScales(1.0, shape.head_dim**-0.5, 1.0, skip)
     deep = parametrization.scheme is Scheme.COMPLETEP
     return ForwardScales(
         residual=parametrization.base_depth / shape.depth if deep else 1.0,
         attention=parametrization.base_head_dim**0.5 / shape.head_dim,
         logits=parametrization.base_width / shape.d_model,
+        skip=skip,
     )
+
+
+def check_scheme(scheme: Scheme, residual: Residual) -> None:
+    """Raises `ValueError` for CompleteP with another residual than the pre-norm one it scales."""
+    if scheme is Scheme.COMPLETEP and residual is not Residual.PRE:
+        raise ValueError(
+            f"`parametrization.scheme: completep` scales pre-norm residuals, got `residual: "
+            f"{residual.value}`; use `parametrization: {{scheme: standard}}` or `mup`"
+        )
+
+
+def deepnorm_skip(shape: Shape) -> float:
+    """DeepNorm's alpha of a decoder, (2 L)^(1/4) for its 2 L branches (Wang et al. 2022)."""
+    return float(shape.branches**0.25)
+
+
+def deepnorm_gain(shape: Shape) -> float:
+    """DeepNorm's beta, (8 L)^(-1/4): initial gain of values, outputs and feed-forward matrices."""
+    return float((4 * shape.branches) ** -0.25)
+
+
+def first_skip(shape: Shape) -> float:
+    """Where Admin's omega starts: the closed form of microsoft/admin-torch, or 1 until profiled."""
+    if shape.residual is not Residual.ADMIN_CLOSED:
+        return 1.0
+    n = shape.branches
+    return math.sqrt((n + 1) / math.log(n + 1) - 1)
 
 
 def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
     """One rule for every role."""
+    by_role = _rules_of_scheme(parametrization, shape)
+    if shape.residual is Residual.PRE:
+        return by_role
+    spreads = _glorot(shape).items()
+    return by_role | {role: replace(by_role[role], init_std=std) for role, std in spreads}
+
+
+def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
     std = parametrization.init_std
     plain = {role: Rule(std) for role in (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)}
+    # So that the product of both factors has the spread of an embedding in one piece.
+    plain[Role.PROJECTION] = Rule((shape.embedding_rank or 1) ** -0.5)
+    plain[Role.OUTER_NORM] = Rule(0.0, weight_decay=0.0)
+    vectors = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
     if parametrization.scheme is Scheme.STANDARD:
         out = Rule(std / math.sqrt(2 * shape.depth))  # Radford et al. 2019
         return plain | {
-            Role.NORM: Rule(0.0, weight_decay=0.0),
-            Role.FINAL_NORM: Rule(0.0, weight_decay=0.0),
+            **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0)),
             Role.ATTENTION_IN: Rule(std),
             Role.FEED_FORWARD_IN: Rule(std),
             Role.ATTENTION_OUT: out,
@@ -101,7 +156,8 @@ def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
         }
     # No 1/sqrt(2 depth) at initialisation: the residual multiplier does that work already.
     width, depth = parametrization.base_width, parametrization.base_depth
-    eps_depth = depth / shape.depth if parametrization.scheme is Scheme.COMPLETEP else 1.0
+    # A looped block's gradient is the sum over all layers, each of which has that multiplier.
+    eps_depth = depth / shape.blocks if parametrization.scheme is Scheme.COMPLETEP else 1.0
     eps = eps_depth * width / shape.d_model
 
     def hidden(fan_in: int, base_fan_in: int) -> Rule:
@@ -109,10 +165,26 @@ def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
         return Rule(std / math.sqrt(m), learning_rate=1 / m, weight_decay=m, eps=eps)
 
     return plain | {
-        Role.NORM: Rule(0.0, weight_decay=0.0, eps=eps),
-        Role.FINAL_NORM: Rule(0.0, weight_decay=0.0),
+        **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0, eps=eps)),
         Role.ATTENTION_IN: hidden(shape.d_model, width),
         Role.FEED_FORWARD_IN: hidden(shape.d_model, width),
         Role.ATTENTION_OUT: hidden(shape.d_attention, width),
         Role.FEED_FORWARD_OUT: hidden(max(shape.d_ff, 1), BASE_FF_RATIO * width),
+    }
+
+
+def _glorot(shape: Shape) -> dict[Role, float]:
+    """Spread of hidden matrices by both fans (Glorot & Bengio 2010), with DeepNorm's gain.
+
+    Queries, keys, values and gates count as matrices of their own. Values, which lie in one matrix
+    with queries and keys, get their gain when they are drawn.
+    """
+    gain = deepnorm_gain(shape) if shape.residual is Residual.DEEPNORM else 1.0
+    attention = math.sqrt(2 / (shape.d_model + shape.d_attention))
+    feed_forward = math.sqrt(2 / (shape.d_model + shape.d_ff))
+    return {
+        Role.ATTENTION_IN: attention,
+        Role.ATTENTION_OUT: gain * attention,
+        Role.FEED_FORWARD_IN: gain * feed_forward,
+        Role.FEED_FORWARD_OUT: gain * feed_forward,
     }

@@ -18,8 +18,18 @@ from torch import Tensor, nn
 
 from models.attention import attend
 from models.parametrization import Parametrization, forward_scales
-from models.shape import Positions, Shape
+from models.shape import Positions, Residual, Shape
 from models.transformer import Transformer, rotary_table
+
+PLAIN = {
+    "residual": Residual.PRE,
+    "biases": False,
+    "embedding_rank": None,
+    "smeared_keys": False,
+    "looped": False,
+    "bidirectional": False,
+}
+"""The options that replicas leave as they are by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,11 @@ def is_map(field: str) -> bool:
 
 
 class Replicas(nn.Module):
-    """Tokens (R * B, T), replica by replica, to logits (R * B, T, V)."""
+    """Tokens (R * B, T), replica by replica, to logits (R * B, T, V).
+
+    Raises:
+        ValueError: for an option of the shape that only a single model has.
+    """
 
     offset_R1: Tensor
     rotary: Tensor | None
@@ -60,6 +74,7 @@ class Replicas(nn.Module):
         self, shape: Shape, parametrization: Parametrization, count: int, device: torch.device
     ) -> None:
         super().__init__()
+        _refuse_options(shape)
         self.shape, self.count = shape, count
         self.scales = forward_scales(parametrization, shape)
         with torch.device("meta"):
@@ -163,6 +178,14 @@ def fill_replica(
     """Copy a single model's tensors into one replica's part of stacked ones."""
     for name, slot in slots.items():
         slot.of_replica(stacked, replica).copy_(state[name])
+
+
+def _refuse_options(shape: Shape) -> None:
+    for name, plain in PLAIN.items():
+        if (value := getattr(shape, name)) != plain:
+            raise ValueError(
+                f"replicas need `{name}: {plain}`, got {value}; train such shapes one by one"
+            )
 
 
 def _sizes(single: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

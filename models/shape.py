@@ -3,8 +3,12 @@
 Standard library only: planning a search must not wait for a deep-learning framework.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+
+LEAST_RATIO = 1e-3
+"""`ff_ratio` as far as logarithms go: shapes without feed-forward branches have a ratio of 0."""
 
 
 class Positions(StrEnum):
@@ -13,6 +17,23 @@ class Positions(StrEnum):
     NONE = "none"
     LEARNED = "learned"
     ROTARY = "rotary"
+
+
+class Residual(StrEnum):
+    """How a branch f joins the residual stream x, and where its norm stands."""
+
+    PRE = "pre"
+    """x + f(norm(x)), and a norm behind the last block."""
+    POST = "post"
+    """norm(x + f(x)) (Vaswani et al. 2017), and a norm behind the embedding, as in BERT."""
+    ADMIN = "admin"
+    """norm(omega * x + f(x)), omega a trained vector that starts as profiled (Liu et al. 2020)."""
+    ADMIN_CLOSED = "admin_closed"
+    """The same, but omega starts from a closed form of the depth (admin-torch's O(log n))."""
+    DEEPNORM = "deepnorm"
+    """norm(alpha * x + f(x)), and weights that start smaller (Wang et al. 2022)."""
+    NONE = "none"
+    """f(norm(x)): no skip connection, for ablations (Dong et al. 2021)."""
 
 
 class Count(StrEnum):
@@ -24,10 +45,10 @@ class Count(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """One decoder-only transformer, exactly as it is built: nothing is rounded later.
+    """One transformer, exactly as it is built: nothing is rounded later.
 
     Attention is `n_heads * head_dim` wide, which need not equal `d_model`. `d_ff = 0` leaves the
-    feed-forward branch and its norm out. Norms have a gain and no bias; linear maps have no bias.
+    feed-forward branch and its norm out. Norms have a gain.
 
     Raises:
         ValueError: when a size is out of range.
@@ -43,6 +64,17 @@ class Shape:
     gated: bool = False
     tied: bool = True
     positions: Positions = Positions.ROTARY
+    residual: Residual = Residual.PRE
+    biases: bool = False
+    """Of all linear maps in the blocks and of all norms; the unembedding has none."""
+    embedding_rank: int | None = None
+    """The embedding is the product of two factors of this rank, and so is the unembedding."""
+    smeared_keys: bool = False
+    """Each head mixes a key with the one before, in a trained proportion (Olsson et al. 2022)."""
+    looped: bool = False
+    """One block, applied `depth` times."""
+    bidirectional: bool = False
+    """No causal mask; token 0 is padding, to which nobody attends."""
 
     def __post_init__(self) -> None:
         for name in ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context"):
@@ -56,6 +88,9 @@ class Shape:
                 f"rotary positions turn pairs, so `head_dim` must be even, got {self.head_dim}; "
                 f"use {self.head_dim + 1} or `positions: learned`"
             )
+        if self.embedding_rank is not None and self.embedding_rank < 1:
+            raise ValueError(f"`embedding_rank` must be at least 1, got {self.embedding_rank}")
+        check_loop(looped=self.looped, residual=self.residual)
 
     @property
     def ff_ratio(self) -> float:
@@ -63,23 +98,80 @@ class Shape:
         return self.d_ff / self.d_model
 
     @property
+    def ln_ff_ratio(self) -> float:
+        """Natural logarithm of `ff_ratio`, which counts as at least `LEAST_RATIO`."""
+        return math.log(max(self.ff_ratio, LEAST_RATIO))
+
+    def off_ratio(self, ratio: float) -> float:
+        """How far `ff_ratio` is from another ratio, in log."""
+        return abs(math.log(max(self.ff_ratio, LEAST_RATIO) / max(ratio, LEAST_RATIO)))
+
+    @property
     def d_attention(self) -> int:
         """Width of all heads together."""
         return self.n_heads * self.head_dim
 
     @property
+    def blocks(self) -> int:
+        """Blocks with weights of their own."""
+        return 1 if self.looped else self.depth
+
+    @property
+    def branches_per_block(self) -> int:
+        """Residual branches of a block: attention and, unless `d_ff` is 0, feed-forward."""
+        return 2 if self.d_ff else 1
+
+    @property
+    def branches(self) -> int:
+        """Residual branches that a token goes through."""
+        return self.depth * self.branches_per_block
+
+    @property
+    def post_norm(self) -> bool:
+        """Whether norms stand behind the sums: the stream is normed between all branches."""
+        return self.residual not in (Residual.PRE, Residual.NONE)
+
+    @property
+    def trained_skips(self) -> bool:
+        """Whether skip connections have trained weights, Admin's omega."""
+        return self.residual in (Residual.ADMIN, Residual.ADMIN_CLOSED)
+
+    @property
     def parameter_groups(self) -> dict[str, int]:
-        """Parameters by structure; the parts sum to `params_total`. Tied weights count once."""
-        matrices = 3 if self.gated else 2
-        norms_per_block = 2 if self.d_ff else 1
+        """Parameters by structure; the parts sum to `params_total`. Tied weights count once.
+
+        There is a norm for each branch, and one behind the last block or, where norms stand behind
+        the sums, behind the embedding.
+        """
+        attention, feed_forward = self._matrices_of_a_block
+        if self.biases:
+            attention += 3 * self.d_attention + self.d_model
+            feed_forward += (self.d_ff * (2 if self.gated else 1) + self.d_model) * bool(self.d_ff)
+        if self.smeared_keys:
+            attention += self.n_heads
+        norms = self.blocks * self.branches_per_block + 1
         return {
-            "embedding": self.vocab_size * self.d_model,
+            "embedding": self._vocabulary_matrices,
             "positions": self.context * self.d_model if self.positions is Positions.LEARNED else 0,
-            "attention": self.depth * 4 * self.d_model * self.d_attention,
-            "feed_forward": self.depth * matrices * self.d_model * self.d_ff,
-            "norms": (self.depth * norms_per_block + 1) * self.d_model,
-            "unembedding": 0 if self.tied else self.vocab_size * self.d_model,
+            "attention": self.blocks * attention,
+            "feed_forward": self.blocks * feed_forward,
+            "norms": norms * self.d_model * (2 if self.biases else 1),
+            "skips": (norms - 1) * self.d_model if self.trained_skips else 0,
+            "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }
+
+    @property
+    def _matrices_of_a_block(self) -> tuple[int, int]:
+        """Weights of the matrix products of attention and of feed-forward."""
+        matrices = 3 if self.gated else 2
+        return 4 * self.d_model * self.d_attention, matrices * self.d_model * self.d_ff
+
+    @property
+    def _vocabulary_matrices(self) -> int:
+        """Weights of an embedding, whole or in two factors."""
+        if self.embedding_rank is None:
+            return self.vocab_size * self.d_model
+        return (self.vocab_size + self.d_model) * self.embedding_rank
 
     @property
     def params_total(self) -> int:
@@ -90,7 +182,7 @@ class Shape:
     def params_non_embedding(self) -> int:
         """All but token embedding, learned positions and unembedding (Kaplan et al. 2020)."""
         groups = self.parameter_groups
-        return groups["attention"] + groups["feed_forward"] + groups["norms"]
+        return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
     def params(self, count: Count) -> int:
         """Parameters under one of the two counts."""
@@ -100,16 +192,27 @@ class Shape:
     def forward_flops_per_token(self) -> float:
         """Floating-point operations to predict one token, averaged over a full context.
 
-        Two for every weight of a matrix product (the unembedding is one, tied or not; looking up
-        an embedding is none), and in each layer two products with every earlier position, of which
-        causal attention has (context + 1) / 2 on average.
+        Two for every weight of a matrix product as often as it is applied (the unembedding is one,
+        tied or not; looking up an embedding is none, but its second factor is one), and in each
+        layer two products with every position that is seen: all of them, or with causal attention
+        (context + 1) / 2 on average.
         """
-        groups = self.parameter_groups
-        weights = groups["attention"] + groups["feed_forward"] + self.vocab_size * self.d_model
-        attention = self.depth * 4 * self.d_attention * (self.context + 1) / 2
-        return 2 * weights + attention
+        weights = self.depth * sum(self._matrices_of_a_block) + self._vocabulary_matrices
+        if self.embedding_rank is not None:
+            weights += self.embedding_rank * self.d_model
+        seen = self.context if self.bidirectional else (self.context + 1) / 2
+        return 2 * weights + self.depth * 4 * self.d_attention * seen
 
     @property
     def train_flops_per_token(self) -> float:
         """Forward and backward: the backward pass costs two forward passes."""
         return 3 * self.forward_flops_per_token
+
+
+def check_loop(*, looped: bool, residual: Residual) -> None:
+    """Raises `ValueError` for looped layers that were to be profiled one by one."""
+    if looped and residual is Residual.ADMIN:
+        raise ValueError(
+            "`residual: admin` profiles every layer, and `looped` layers are one; "
+            f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}"
+        )

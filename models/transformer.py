@@ -1,129 +1,94 @@
-"""One decoder-only transformer, whole: pre-norm, causal, every size taken from a `Shape`.
+"""One transformer, whole, every size and option taken from a `Shape`; `blocks.py` has its layers.
 
-Between the blocks a sequence lies in units of the residual scale: instead of every branch, its
-beginning is scaled. A norm, which comes first in every branch, sees no units but through its
-epsilon. That saves a pass over activations for each branch.
-
-Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, F d_ff, V vocabulary.
+Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import attend
-from models.parametrization import ForwardScales, Parametrization, Role, forward_scales, rules
-from models.shape import Positions, Shape
+from models.attention import not_padding
+from models.blocks import Norm, build_block
+from models.parametrization import (
+    Parametrization,
+    Role,
+    deepnorm_gain,
+    first_skip,
+    forward_scales,
+    rules,
+)
+from models.shape import Positions, Residual, Shape
 
 ROTARY_BASE = 10_000.0
-NORM_EPS = 1e-5
-
-
-class Norm(nn.Module):
-    """Layer norm with a gain and no bias, of what is given in units of `scale`."""
-
-    def __init__(self, width: int, scale: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.eps = NORM_EPS / scale**2
-
-    def forward(self, x_ND: Tensor, times: float = 1.0) -> Tensor:
-        gain_D = self.weight if times == 1.0 else self.weight * times
-        return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, eps=self.eps)
-
-
-class Attention(nn.Module):
-    """Causal self-attention; queries, keys and values come from one product."""
-
-    def __init__(self, shape: Shape, scale: float) -> None:
-        super().__init__()
-        self.n_heads, self.head_dim, self.scale = shape.n_heads, shape.head_dim, scale
-        self.into = nn.Linear(shape.d_model, 3 * shape.d_attention, bias=False)
-        self.out = nn.Linear(shape.d_attention, shape.d_model, bias=False)
-
-    def forward(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
-        qkv_BT3HK = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
-        y_BTHK = attend(qkv_BT3HK, turns_2T2HP2, self.scale)
-        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
-        return out
-
-
-class FeedForward(nn.Module):
-    """GELU, or gated: SiLU(gate) * value (Shazeer 2020)."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.gated = shape.gated
-        self.into = nn.Linear(shape.d_model, shape.d_ff * (2 if shape.gated else 1), bias=False)
-        self.out = nn.Linear(shape.d_ff, shape.d_model, bias=False)
-
-    def forward(self, x_ND: Tensor) -> Tensor:
-        hidden = self.into(x_ND)
-        if self.gated:
-            gate_NF, value_NF = hidden.chunk(2, dim=-1)
-            hidden = F.silu(gate_NF) * value_NF
-        else:
-            hidden = F.gelu(hidden)
-        out: Tensor = self.out(hidden)
-        return out
-
-
-class Block(nn.Module):
-    """Attention, then feed-forward unless `d_ff` is 0; units of the residual scale."""
-
-    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
-        super().__init__()
-        self.attention_norm = Norm(shape.d_model, scales.residual)
-        self.attention = Attention(shape, scales.attention)
-        self.feed_forward_norm = Norm(shape.d_model, scales.residual) if shape.d_ff else None
-        self.feed_forward = FeedForward(shape) if shape.d_ff else None
-
-    def forward(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
-        x_ND = x_ND.add(self.attention(self.attention_norm(x_ND), T, turns_2T2HP2))
-        if self.feed_forward is None or self.feed_forward_norm is None:
-            return x_ND
-        return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
 
 
 class Transformer(nn.Module):
-    """Tokens (B, T) to logits (B, T, V)."""
+    """Tokens (B, T) to logits (B, T, V).
+
+    A norm stands behind the last block; where norms stand behind the sums, the last block ends in
+    one, and the first norm is the embedding's: every branch then reads a stream of unit variance.
+
+    Raises:
+        ValueError: when the parametrization says nothing of the shape's kind of residual.
+    """
 
     def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
         super().__init__()
         self.shape, self.parametrization = shape, parametrization
         self.scales = scales = forward_scales(parametrization, shape)
-        self.embedding = nn.Embedding(shape.vocab_size, shape.d_model)
+        self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
+        self.embedding_projection = _projection(shape)
         self.positions = None
         if shape.positions is Positions.LEARNED:
             self.positions = nn.Parameter(torch.empty(shape.context, shape.d_model))
         self.rotary: Tensor | None
         self.register_buffer("rotary", None, persistent=False)
         self.reset_tables()
-        self.blocks = nn.ModuleList(Block(shape, scales) for _ in range(shape.depth))
-        self.final_norm = Norm(shape.d_model, scales.residual)
-        self.unembedding = None
+        self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
+        self.blocks = nn.ModuleList(build_block(shape, scales) for _ in range(shape.blocks))
+        self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
+        self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:
-            self.unembedding = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
+            width = shape.embedding_rank or shape.d_model
+            self.unembedding = nn.Linear(width, shape.vocab_size, bias=False)
+            self.unembedding_projection = _projection(shape)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         T = tokens_BT.shape[1]
         turns_2T2HP2 = None if self.rotary is None else self.rotary[:, :T]
+        mask_B11T = not_padding(tokens_BT) if self.shape.bidirectional else None
         x_ND = self._embed(tokens_BT)
-        for block in self.blocks:
-            x_ND = block(x_ND, T, turns_2T2HP2)
-        x_ND = self.final_norm(x_ND, self.scales.logits)
-        head = self.embedding.weight if self.unembedding is None else self.unembedding.weight
-        logits_NV: Tensor = F.linear(x_ND, head)
-        return logits_NV.view(*tokens_BT.shape, -1)
+        for _ in range(self.shape.depth // self.shape.blocks):
+            for block in self.blocks:
+                x_ND = block(x_ND, T, turns_2T2HP2, mask_B11T)
+        return self._logits(x_ND).view(*tokens_BT.shape, -1)
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
         """What the first block reads, in units of the residual scale."""
         x_BTD: Tensor = self.embedding(tokens_BT)
+        if self.embedding_projection is not None:
+            x_BTD = x_BTD @ self.embedding_projection
         if self.positions is not None:
             x_BTD = x_BTD + self.positions[: tokens_BT.shape[1]]
+        if self.embedding_norm is not None:
+            x_BTD = self.embedding_norm(x_BTD)
         if self.scales.residual != 1.0:
             x_BTD = x_BTD / self.scales.residual
         return x_BTD.flatten(0, 1)
+
+    def _logits(self, x_ND: Tensor) -> Tensor:
+        """What the last block's stream says of the next token, (N, V)."""
+        if self.final_norm is not None:
+            x_ND = self.final_norm(x_ND, self.scales.logits)
+        elif self.scales.logits != 1.0:
+            x_ND = x_ND * self.scales.logits
+        if self.unembedding is None:
+            head, projection_RD = self.embedding.weight, self.embedding_projection
+        else:
+            head, projection_RD = self.unembedding.weight, self.unembedding_projection
+        if projection_RD is not None:
+            x_ND = x_ND @ projection_RD.mT
+        return F.linear(x_ND, head)
 
     def reset_tables(self) -> None:
         """Fill what is computed, not trained, on the device of the weights."""
@@ -132,23 +97,51 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw every weight by the rule of its role; gains start at 1."""
+        """Draw every weight by the rule of its role; gains start at 1, biases and smears at 0."""
         by_role = rules(self.parametrization, self.shape)
+        starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
+        starts[Role.SKIP] = first_skip(self.shape)
         for name, parameter in self.named_parameters():
             role = role_of(name)
-            if role in (Role.NORM, Role.FINAL_NORM):
-                parameter.fill_(1.0)
+            if name.endswith(".bias"):
+                parameter.zero_()
+            elif role in starts:
+                parameter.fill_(starts[role])
             else:
                 parameter.normal_(0.0, by_role[role].init_std, generator=generator)
+            if role is Role.ATTENTION_IN and self.shape.residual is Residual.DEEPNORM:
+                values = parameter[2 * self.shape.d_attention :]
+                values.mul_(deepnorm_gain(self.shape))
+
+
+def _projection(shape: Shape) -> nn.Parameter | None:
+    """The factor of an embedding that leads from its rank to the stream, (R, D)."""
+    if shape.embedding_rank is None:
+        return None
+    return nn.Parameter(torch.empty(shape.embedding_rank, shape.d_model))
 
 
 ROLES = {
     "embedding.weight": Role.EMBEDDING,
+    "embedding_projection": Role.PROJECTION,
     "positions": Role.POSITIONS,
-    "final_norm.weight": Role.FINAL_NORM,
+    "embedding_norm.weight": Role.OUTER_NORM,
+    "embedding_norm.bias": Role.OUTER_NORM,
+    "final_norm.weight": Role.OUTER_NORM,
+    "final_norm.bias": Role.OUTER_NORM,
     "unembedding.weight": Role.UNEMBEDDING,
+    "unembedding_projection": Role.PROJECTION,
     "attention_norm.weight": Role.NORM,
+    "attention_norm.bias": Role.NORM,
+    "attention_skip": Role.SKIP,
     "feed_forward_norm.weight": Role.NORM,
+    "feed_forward_norm.bias": Role.NORM,
+    "feed_forward_skip": Role.SKIP,
+    "attention.into.bias": Role.BIAS,
+    "attention.out.bias": Role.BIAS,
+    "attention.smear": Role.SMEAR,
+    "feed_forward.into.bias": Role.BIAS,
+    "feed_forward.out.bias": Role.BIAS,
     "attention.into.weight": Role.ATTENTION_IN,
     "attention.out.weight": Role.ATTENTION_OUT,
     "feed_forward.into.weight": Role.FEED_FORWARD_IN,

@@ -6,13 +6,13 @@ Every key but `study`, `objective` and `budgets` has a default. After `load` not
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from models.parametrization import Parametrization, Scheme
-from models.shape import Count, Positions
+from models.parametrization import Parametrization, Scheme, check_scheme
+from models.shape import Count, Positions, Residual, check_loop
 from search.config_objective import LanguageConfig
 from search.config_values import (
     Few,
@@ -41,10 +41,13 @@ class SpaceConfig(Group):
     """Fewest and most layers."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest d_ff / d_model."""
+    feed_forward: bool = True
+    """Without it every d_ff is 0, attention alone; `ff_ratio` then says nothing."""
     head_dim: Positive | None = None
     """Width of a head; d_model adds heads. Without it and `n_heads`: 16, 32 or 64 by budget."""
     n_heads: Positive | None = None
-    """Heads at every width, as in Levine et al. 2020; heads widen with d_model."""
+    """Heads at every width, as in Levine et al. 2020; heads widen with d_model. With `head_dim` as
+    well, attention is n_heads * head_dim wide at every d_model."""
     d_model_multiple: Positive | None = None
     """d_model is a multiple of this and of what the heads need; by default 8, or 1 below 1M."""
     d_ff_multiple: Positive | None = None
@@ -55,11 +58,6 @@ class SpaceConfig(Group):
         for name, (low, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
             if low > high:
                 raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
-        if self.head_dim and self.n_heads:
-            raise ValueError(
-                "`head_dim` and `n_heads` can't both be fixed while d_model varies, "
-                f"got {self.head_dim} and {self.n_heads}; drop one"
-            )
         return self
 
 
@@ -129,7 +127,30 @@ class ModelConfig(Group):
     gated: bool = False
     tied: bool = True
     positions: Positions = Positions.ROTARY
+    residual: Residual = Residual.PRE
+    """How branches join the stream; all but `pre` need a scheme other than `completep`."""
+    biases: bool = False
+    """Of linear maps and norms, as in GPT-2."""
+    embedding_rank: Positive | None = None
+    """The embedding, and the unembedding, is a product of two matrices of this rank."""
+    smeared_keys: bool = False
+    """Each head mixes every key with the one before it, in a trained proportion."""
+    looped: bool = False
+    """One block, applied `depth` times: depth then costs no parameters."""
+    bidirectional: bool = False
+    """Attention to both sides, for objectives that classify; token 0 is padding, never seen."""
     parametrization: ParametrizationConfig = ParametrizationConfig()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every shape of the study is built with, by the names of `Shape`."""
+        return {name: value for name, value in self if name != "parametrization"}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_scheme(self.parametrization.scheme, self.residual)
+        check_loop(looped=self.looped, residual=self.residual)
+        return self
 
 
 class Precision(StrEnum):
@@ -256,6 +277,11 @@ class StudyConfig(Group):
             raise ValueError(
                 "`space.head_dim` must be even with rotary positions, which turn pairs, "
                 f"got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
+            )
+        if self.model.bidirectional and self.objective.name == "language":
+            raise ValueError(
+                "`model.bidirectional` must be false with `objective: language`, which asks for "
+                "the next token, got true; drop it"
             )
         if self.train.warmup + self.train.cooldown > 1:
             raise ValueError(

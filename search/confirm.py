@@ -133,7 +133,7 @@ def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
 
 
 def _off(shape: Shape, depth: float, ratio: float) -> float:
-    off = abs(math.log(shape.depth / depth)), abs(math.log(shape.ff_ratio / ratio))
+    off = abs(math.log(shape.depth / depth)), shape.off_ratio(ratio)
     return DEPTH_COUNTS * off[0] + off[1]
 
 
@@ -142,7 +142,7 @@ def _nearest(shapes: tuple[Shape, ...], depth: float) -> int:
 
 
 def _typical_ratio(shapes: Sequence[Shape]) -> float:
-    return math.exp(statistics.fmean(math.log(shape.ff_ratio) for shape in shapes))
+    return math.exp(statistics.fmean(shape.ln_ff_ratio for shape in shapes))
 
 
 def _choices(shapes: Sequence[Shape], seeds: Iterable[int]) -> tuple[Choice, ...]:

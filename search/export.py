@@ -1,7 +1,7 @@
 """The best shapes as YAML: everything needed to train them, and what is known about them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from search.budget import format_count
 from search.config import ConfigError, StudyConfig, study_of
 from search.config_values import parse_count
 from search.plain_yaml import YamlError, parse_yaml, read_text
-from search.record_json import shape_from_json
+from search.record_json import shape_from_json, shape_to_json
 from search.sound import DAMAGE, problem_of
 
 
@@ -78,7 +78,7 @@ def _entry(optimum: Optimum) -> dict[str, Any]:
         "params_total": shape.params_total,
         "params_non_embedding": shape.params_non_embedding,
         "ff_ratio": round(shape.ff_ratio, 4),
-        "shape": asdict(shape) | {"positions": shape.positions.value},
+        "shape": shape_to_json(shape),
     }
 
 

@@ -57,25 +57,24 @@ def probe_shape(
 ) -> Shape:  # fmt: skip
     """A shape of the study's kind, small; heads follow its width as they do in the study."""
     space, model = config.space, config.model
-    if space.n_heads:
-        n_heads = min(space.n_heads, MOST_HEADS)
+    n_heads = min(space.n_heads or MOST_HEADS, MOST_HEADS)
+    head_dim = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
+    if space.n_heads and space.head_dim:
+        multiple = 1
+    elif space.n_heads:
         multiple = n_heads * (2 if model.positions is Positions.ROTARY else 1)
     else:
-        n_heads = 0
-        multiple = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
+        multiple = head_dim
     d_model = widening * multiple * math.ceil(probe.width / multiple)
-    head_dim = d_model // n_heads if n_heads else multiple
     return Shape(
         depth=depth,
         d_model=d_model,
-        d_ff=BASE_FF_RATIO * d_model,
-        n_heads=d_model // head_dim,
-        head_dim=head_dim,
+        d_ff=BASE_FF_RATIO * d_model if space.feed_forward else 0,
+        n_heads=n_heads if space.n_heads else d_model // head_dim,
+        head_dim=head_dim if space.head_dim or not space.n_heads else d_model // n_heads,
         vocab_size=vocab_size,
         context=context,
-        gated=model.gated,
-        tied=model.tied,
-        positions=model.positions,
+        **model.options,
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from models.shape import Count, Positions, Shape
+from models.shape import Count, Positions, Residual, Shape
 from search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from search.sound import checked
 
@@ -30,7 +30,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
         "learning_rate": spec.learning_rate,
         "rate_scale": spec.rate_scale,
         "may_stop": spec.may_stop,
-        "shape": dataclasses.asdict(spec.shape),
+        "shape": shape_to_json(spec.shape),
         "params_total": spec.shape.params_total,
         "params_non_embedding": spec.shape.params_non_embedding,
         "train_flops_per_token": spec.shape.train_flops_per_token,
@@ -121,9 +121,18 @@ def spec_from_json(line: dict[str, Any]) -> TrialSpec:
     return spec
 
 
+def shape_to_json(shape: Shape) -> dict[str, Any]:
+    """Its fields, choices as plain text."""
+    choices = {"positions": shape.positions.value, "residual": shape.residual.value}
+    return dataclasses.asdict(shape) | choices
+
+
 def shape_from_json(values: dict[str, Any]) -> Shape:
-    """The shape whose fields these are."""
-    return Shape(**checked(Shape, values | {"positions": Positions(values["positions"])}))
+    """The shape whose fields these are; options that a file does not know have their defaults."""
+    choices: dict[str, Any] = {"positions": Positions(values["positions"])}
+    if "residual" in values:
+        choices["residual"] = Residual(values["residual"])
+    return Shape(**checked(Shape, values | choices))
 
 
 def _curve_from_json(points: list[dict[str, Any]]) -> tuple[CurvePoint, ...]:

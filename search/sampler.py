@@ -81,10 +81,10 @@ class ShapeSampler:
         self._startup = _startup_trials(config, shapes)
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         depths = [shape.depth for shape in shapes]
-        ratios = [shape.ff_ratio for shape in shapes]
+        ratios = [shape.ln_ff_ratio for shape in shapes]
         self._space = {
             "ln_depth": FloatDistribution(math.log(min(depths)), math.log(max(depths))),
-            "ln_ff_ratio": FloatDistribution(math.log(min(ratios)), math.log(max(ratios))),
+            "ln_ff_ratio": FloatDistribution(min(ratios), max(ratios)),
         }
         # Every budget has a study of its own: one name for all would mix their losses.
         self.study = optuna.create_study(
@@ -140,7 +140,7 @@ class ShapeSampler:
         )
 
     def _coordinates(self, shape: Shape) -> dict[str, float]:
-        return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": math.log(shape.ff_ratio)}
+        return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}
 
     def _stratified(self, index: int) -> dict[str, float]:
         """Start-up points: every stratum of log depth once, ratios spread by golden steps.

@@ -1,7 +1,8 @@
 """A budget becomes the finite tuple of shapes that meet it exactly; nothing is ever rejected later.
 
 For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
-budget far closer than solving for d_model: one step of d_ff is one part in thousands.
+budget far closer than solving for d_model: one step of d_ff is one part in thousands. Without
+feed-forward branches (`space.feed_forward: false`) those widths are left that meet the budget.
 """
 
 import math
@@ -37,7 +38,7 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
     nearest_depth = min({shape.depth for shape in shapes}, key=lambda d: abs(math.log(d / depth)))
     return min(
         (shape for shape in shapes if shape.depth == nearest_depth),
-        key=lambda shape: abs(math.log(shape.ff_ratio / ff_ratio)),
+        key=lambda shape: shape.off_ratio(ff_ratio),
     )
 
 
@@ -51,23 +52,41 @@ def default_head_dim(config: StudyConfig) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Width:
-    """One d_model: its shapes' parameters are `outside + depth * (block + per_d_ff * d_ff)`."""
+    """One d_model: its shapes' parameters are `outside + blocks * (block + per_d_ff * d_ff)`."""
 
     outside: int
     block: int
     per_d_ff: int
     d_ffs: range
     """The feed-forward widths that the ratios allow, ascending; may be empty."""
+    looped: bool
+    """Whether there is one block at every depth, instead of one for each layer."""
 
     def params(self, depth: int, d_ff: int) -> int:
         """Parameters of a shape of this width."""
-        return self.outside + depth * (self.block + self.per_d_ff * d_ff)
+        return self.outside + self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
 
     def nearest_d_ff(self, depth: int, params: int) -> int:
         """The allowed feed-forward width whose shape comes nearest to a number of parameters."""
-        wanted = ((params - self.outside) / depth - self.block) / self.per_d_ff
+        if not self.per_d_ff:
+            return self.d_ffs[0]
+        wanted = ((params - self.outside) / self._blocks(depth) - self.block) / self.per_d_ff
         index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
         return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
+
+    def depths(self, least: float, most: float) -> tuple[float, float]:
+        """Depths between which a shape of this width can have that many parameters.
+
+        From the thickest layers to the thinnest; empty when the first is above the second.
+        """
+        thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
+        fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
+        if not self.looped:
+            return fewest, more
+        return (0, math.inf) if fewest <= 1 <= more else (1, 0)
+
+    def _blocks(self, depth: int) -> int:
+        return 1 if self.looped else depth
 
 
 def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
@@ -91,44 +110,52 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
 
 
 def _depths(config: StudyConfig, budget: Budget, width: _Width) -> range:
-    """The depths at which a width may meet the budget: between its thickest layers and thinnest."""
+    """The depths at which a width may meet the budget."""
     if not width.d_ffs:
         return range(0)
-    least, most = (
-        budget.params * (1 + sign * budget.tolerance) - width.outside for sign in (-1, 1)
-    )
-    thinnest, thickest = (width.block + width.per_d_ff * width.d_ffs[end] for end in (0, -1))
+    low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
     shallowest, deepest = config.space.depth
     return range(
-        max(shallowest, math.ceil(least / thickest - ROUNDING)),
-        min(deepest, math.floor(most / thinnest + ROUNDING)) + 1,
+        max(shallowest, math.ceil(low - ROUNDING)),
+        math.floor(min(deepest, high + ROUNDING)) + 1,
     )
 
 
 def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:
     # Three sizes fix what is affine in the depth and in the feed-forward width.
+    d_ffs = _d_ffs(config, d_model)
+    first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
     one, wider, deeper = (
-        _shape(config, vocab_size, depth, d_model, d_ff).params(budget.count)
-        for depth, d_ff in ((1, 1), (1, 2), (2, 1))
+        replace(_shape(config, vocab_size, depth, d_model, d_ff), looped=False).params(budget.count)
+        for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
     )
     per_d_ff = wider - one
-    multiple = config.space.d_ff_multiple or _default_multiple(config)
-    low, high = (ratio * d_model / multiple for ratio in config.space.ff_ratio)
     return _Width(
         outside=2 * one - deeper,
         block=deeper - one - per_d_ff,
         per_d_ff=per_d_ff,
-        d_ffs=range(
-            multiple * max(1, math.ceil(low - ROUNDING)),
-            multiple * math.floor(high + ROUNDING) + 1,
-            multiple,
-        ),
+        d_ffs=d_ffs,
+        looped=config.model.looped,
+    )
+
+
+def _d_ffs(config: StudyConfig, d_model: int) -> range:
+    if not config.space.feed_forward:
+        return range(1)
+    multiple = config.space.d_ff_multiple or _default_multiple(config)
+    low, high = (ratio * d_model / multiple for ratio in config.space.ff_ratio)
+    return range(
+        multiple * max(1, math.ceil(low - ROUNDING)),
+        multiple * math.floor(high + ROUNDING) + 1,
+        multiple,
     )
 
 
 def _width_step(config: StudyConfig) -> int:
     space = config.space
-    if space.n_heads:
+    if space.n_heads and space.head_dim:
+        heads_need = 1
+    elif space.n_heads:
         heads_need = space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
     else:
         heads_need = space.head_dim or default_head_dim(config)
@@ -141,22 +168,26 @@ def _default_multiple(config: StudyConfig) -> int:
 
 
 def _shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
-    space, model = config.space, config.model
-    head_dim = space.head_dim or default_head_dim(config)
-    if space.n_heads:
-        head_dim = d_model // space.n_heads
+    n_heads, head_dim = _heads(config, d_model)
     return Shape(
         depth=depth,
         d_model=d_model,
         d_ff=d_ff,
-        n_heads=d_model // head_dim,
+        n_heads=n_heads,
         head_dim=head_dim,
         vocab_size=vocab_size,
         context=config.objective.context,
-        gated=model.gated,
-        tied=model.tied,
-        positions=model.positions,
+        **config.model.options,
     )
+
+
+def _heads(config: StudyConfig, d_model: int) -> tuple[int, int]:
+    """Heads and their width; one of them follows d_model unless the study fixes both."""
+    space = config.space
+    if space.n_heads:
+        return space.n_heads, space.head_dim or d_model // space.n_heads
+    head_dim = space.head_dim or default_head_dim(config)
+    return d_model // head_dim, head_dim
 
 
 def _explain(
@@ -173,16 +204,23 @@ def _explain(
             f" (the embedding of {vocab_size} tokens alone takes {format_count(outside)} "
             f"at d_model {step})"
         )
-    working = _nearest_working(config, budget, vocab_size)
-    remedy = (
-        f"the nearest budget that works is {format_count(working)}"
-        if working
-        else "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
-    )
     return (
         f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) "
-        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; {remedy}"
+        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
+        f"{_remedy(config, _nearest_working(config, budget, vocab_size))}"
     )
+
+
+def _remedy(config: StudyConfig, working: int | None) -> str:
+    if not config.space.feed_forward:
+        near = f"; the nearest budget that works is {format_count(working)}" if working else ""
+        return (
+            "without feed-forward only widths are left to choose: raise `tolerance`, or fix both "
+            f"`space.head_dim` and `space.n_heads`, which frees them{near}"
+        )
+    if working:
+        return f"the nearest budget that works is {format_count(working)}"
+    return "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
 
 
 def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.admin import profile
 from models.optim import build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization
-from models.shape import Shape
+from models.shape import Residual, Shape
 from models.transformer import Transformer
 from objectives.objective import Batch, Model, Objective
 from search.ranks import ALONE, Ranks, weighted_parts
@@ -114,6 +115,9 @@ def train(
 
     Between two measurements `training` may be saved; a diverged measurement is the last one.
     """
+    if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
+        first = objective.batch(seed=seed, step=0, batch_size=plan.batch_size)
+        profile(training.model, first.inputs)
     if plan.compiled and training.step < plan.steps:
         compile_step(training, objective, plan, seed=seed)
     for goal in plan.evaluation_steps:

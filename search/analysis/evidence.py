@@ -202,7 +202,7 @@ class _Regression:
         self.groups = list(dict.fromkeys((s.shape.depth, s.stage) for s in shapes))
         # Depths are compared at the ratio at which the best of them were measured: little is moved.
         leading = [s for s in shapes if s.stage is Stage.CONFIRM] or shapes
-        self._centre = float(np.mean([log(max(s.shape.ff_ratio, 1e-3)) for s in leading]))
+        self._centre = float(np.mean([s.shape.ln_ff_ratio for s in leading]))
         self._losses = np.array([s.loss for s in shapes])
         self._design = np.array([self._row(s) for s in shapes])
         noise = np.array([s.variance for s in shapes])
@@ -240,7 +240,7 @@ class _Regression:
 
     def _row(self, shape: ShapeLoss) -> Array:
         level = [float(group == (shape.shape.depth, shape.stage)) for group in self.groups]
-        ratio = log(max(shape.shape.ff_ratio, 1e-3)) - self._centre
+        ratio = shape.shape.ln_ff_ratio - self._centre
         return np.array([*level, shape.log_params, ratio, ratio**2])
 
     def _fit_slopes(self, variance: Array) -> tuple[Array, Array]:

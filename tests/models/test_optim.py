@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.optim import ClippedAdamW, build_optimizer, rate_at, set_learning_rate
 from models.parametrization import Parametrization, Role, Scheme, rules
-from models.shape import Positions, Shape
+from models.shape import Positions, Residual, Shape
 from models.transformer import Transformer, role_of
 
 PARAMETRIZATION = Parametrization(
@@ -27,6 +27,9 @@ SHAPE = Shape(
     context=6,
     tied=False,
     positions=Positions.LEARNED,
+    biases=True,
+    embedding_rank=8,
+    smeared_keys=True,
 )
 
 
@@ -55,7 +58,8 @@ def test_each_parameter_is_in_one_group_with_the_settings_of_its_role(scheme: Sc
             assert group["eps"] == pytest.approx(1e-8 * by_role[role].eps)
             assert group["betas"] == (0.8, 0.9)
     assert not names
-    assert sorted(seen) == sorted(Role)
+    # Trained skips are of post-norm models alone, which CompleteP is not for.
+    assert sorted(seen) == sorted(set(Role) - {Role.SKIP})
 
 
 @pytest.mark.parametrize("scheme", Scheme)
@@ -73,13 +77,12 @@ def test_tied_weights_are_optimised_once() -> None:
     assert sum(parameter.numel() for parameter in listed) == replace(SHAPE, tied=True).params_total
 
 
-def test_gains_do_not_decay() -> None:
-    for scheme in Scheme:
-        model = model_of(scheme)
-        gains = {id(p) for name, p in model.named_parameters() if "norm" in name}
+def test_vectors_do_not_decay() -> None:
+    post_norm = model_of(Scheme.MUP, replace(SHAPE, residual=Residual.ADMIN_CLOSED))
+    for model in (*map(model_of, Scheme), post_norm):
         for group in optimizer_of(model).param_groups:
-            if any(id(parameter) in gains for parameter in group["params"]):
-                assert group["weight_decay"] == 0.0
+            for one in group["params"]:
+                assert (group["weight_decay"] == 0.0) == (one.dim() == 1)
 
 
 def test_nothing_moves_before_a_rate_is_set() -> None:

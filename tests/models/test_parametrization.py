@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 
 from models.coordinates import AdamW, Coordinates, coordinates, slope
 from models.parametrization import Parametrization, Role, Rule, Scheme, forward_scales, rules
-from models.shape import Shape
+from models.shape import Residual, Shape
 from models.transformer import Transformer, role_of
 
 STD = 0.05
@@ -25,6 +26,7 @@ HIDDEN = (
     Role.FEED_FORWARD_IN,
     Role.FEED_FORWARD_OUT,
 )
+VECTORS = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
 OUTSIDE = (Role.EMBEDDING, Role.POSITIONS, Role.UNEMBEDDING)
 TRANSFERRING = (Scheme.MUP, Scheme.COMPLETEP)
 
@@ -48,7 +50,7 @@ def test_at_the_base_shape_every_multiplier_is_one(scheme: Scheme) -> None:
     assert set(by_role) == set(Role)
     for role in (*HIDDEN, *OUTSIDE):
         assert by_role[role] == Rule(STD)
-    for role in (Role.NORM, Role.FINAL_NORM):
+    for role in (*VECTORS, Role.OUTER_NORM):
         assert by_role[role] == Rule(0.0, weight_decay=0.0)
 
 
@@ -69,8 +71,9 @@ def test_away_from_the_base_shape_the_table_holds(scheme: Scheme, m_N: float, m_
         assert rule.eps == pytest.approx(1 / (m_N * deep))
     for role in OUTSIDE:
         assert by_role[role] == Rule(STD)
-    assert by_role[Role.NORM] == Rule(0.0, weight_decay=0.0, eps=by_role[Role.ATTENTION_IN].eps)
-    assert by_role[Role.FINAL_NORM] == Rule(0.0, weight_decay=0.0)
+    for role in VECTORS:
+        assert by_role[role] == Rule(0.0, weight_decay=0.0, eps=by_role[Role.ATTENTION_IN].eps)
+    assert by_role[Role.OUTER_NORM] == Rule(0.0, weight_decay=0.0)
 
 
 def test_the_standard_scheme_scales_nothing_but_the_ends_of_residual_branches() -> None:
@@ -78,8 +81,10 @@ def test_the_standard_scheme_scales_nothing_but_the_ends_of_residual_branches() 
     scales = forward_scales(parametrization(Scheme.STANDARD), shape)
     assert (scales.residual, scales.attention, scales.logits) == (1.0, 32**-0.5, 1.0)
     for role, rule in rules(parametrization(Scheme.STANDARD), shape).items():
-        if role in (Role.NORM, Role.FINAL_NORM):
+        if role in (*VECTORS, Role.OUTER_NORM):
             assert rule == Rule(0.0, weight_decay=0.0)
+        elif role is Role.PROJECTION:
+            assert rule == Rule(1.0)  # there is none
         elif role in (Role.ATTENTION_OUT, Role.FEED_FORWARD_OUT):
             assert rule == Rule(STD / math.sqrt(2 * 8))
         else:
@@ -237,6 +242,49 @@ def test_logits_start_small_and_their_moves_do_not_grow_with_the_width(tied: boo
     assert all(-0.35 < move < 0.05 for move in moves)
 
 
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"looped": True},
+    {"embedding_rank": 8},
+    {"embedding_rank": 8, "tied": False},
+    {"biases": True, "smeared_keys": True},
+)
+
+
+@pytest.mark.parametrize("axis", ["width", "depth"])
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+def test_completep_holds_for_each_option(options: dict[str, Any], axis: str) -> None:
+    found = {
+        size: coordinates(
+            replace(shape, **options),
+            parametrization(Scheme.COMPLETEP),
+            AdamW(learning_rate=4e-3),
+            steps=2,
+            seeds=(0,),
+        )[-1]
+        for size, shape in AXES[axis].items()
+        if size <= 128
+    }
+    for name, most in (("features", 0.1), ("logits", 0.35)):
+        assert abs(slope(list(found), [getattr(one, name) for one in found.values()])) < most, name
+
+
+@pytest.mark.parametrize("residual", [r for r in Residual if r is not Residual.PRE])
+def test_mup_holds_over_the_width_of_every_residual(residual: Residual) -> None:
+    found = {
+        size: coordinates(
+            replace(shape, residual=residual),
+            parametrization(Scheme.MUP),
+            AdamW(learning_rate=1e-3),
+            steps=2,
+            seeds=(0,),
+        )[-1]
+        for size, shape in AXES["width"].items()
+        if size <= 128
+    }
+    for name, most in (("stream", 0.1), ("features", 0.1), ("logits", 0.35)):
+        assert abs(slope(list(found), [getattr(one, name) for one in found.values()])) < most, name
+
+
 def gradient_sizes(shape: Shape) -> dict[Role, float]:
     """Root mean square of the first gradients of every role, over that of its AdamW epsilon."""
     model = Transformer(shape, parametrization(Scheme.COMPLETEP))
@@ -259,3 +307,10 @@ def test_epsilon_keeps_its_share_of_the_gradients_of_residual_blocks_at_every_wi
     sizes = {width: gradient_sizes(of_width(width)) for width in (32, 64, 128, 256)}
     for role in (*HIDDEN, Role.NORM):
         assert abs(slope(list(sizes), [one[role] for one in sizes.values()])) < 0.1, role
+
+
+def test_epsilon_keeps_its_share_of_the_gradients_of_a_loop_at_every_depth() -> None:
+    looped = replace(of_width(32), looped=True)
+    sizes = {depth: gradient_sizes(replace(looped, depth=depth)) for depth in (2, 8, 32)}
+    for role in (*HIDDEN, Role.NORM):
+        assert abs(slope(list(sizes), [one[role] for one in sizes.values()])) < 0.2, role

@@ -1,6 +1,7 @@
 """Replicas: each is the single model it was given, forwards and backwards; none sees another."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from models.parametrization import Parametrization, Scheme
 from models.replicas import Replicas
-from models.shape import Positions, Shape
+from models.shape import Positions, Residual, Shape
 from models.transformer import Transformer
 
 CPU = torch.device("cpu")
@@ -99,6 +100,24 @@ def test_a_replica_gives_back_the_state_of_a_single_model(shape: Shape) -> None:
 def test_there_are_as_many_parameters_as_in_the_single_models(shape: Shape) -> None:
     replicas = Replicas(shape, parametrization(), COUNT, torch.device("meta"))
     assert sum(weight.numel() for weight in replicas.parameters()) == COUNT * shape.params_total
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("residual", Residual.POST),
+        ("biases", True),
+        ("embedding_rank", 3),
+        ("smeared_keys", True),
+        ("looped", True),
+        ("bidirectional", True),
+    ],
+)
+def test_an_option_of_single_models_alone_is_refused(option: str, value: Any) -> None:
+    shape = replace(SHAPE, **{option: value})
+    with pytest.raises(ValueError, match=f"replicas need `{option}: .*one by one$") as caught:
+        Replicas(shape, parametrization(), COUNT, CPU)
+    assert "\n" not in str(caught.value)
 
 
 def test_shorter_sequences_than_the_context_are_read_alike() -> None:

@@ -1,18 +1,20 @@
 """Sizes in closed form against the model as built, against hand counts, and their errors."""
 
 import itertools
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from models.parametrization import Parametrization, Scheme
-from models.shape import Count, Positions, Shape
+from models.shape import LEAST_RATIO, Count, Positions, Residual, Shape
 from models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
-    scheme=Scheme.COMPLETEP, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
+    scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
 )
 TINY = Shape(depth=2, d_model=12, d_ff=20, n_heads=3, head_dim=4, vocab_size=11, context=7)
 GPT2_SMALL = Shape(
@@ -26,13 +28,14 @@ GPT2_SMALL = Shape(
     positions=Positions.LEARNED,
 )
 
-SIZES = (
+SIZES: tuple[dict[str, Any], ...] = (
     {"depth": 1, "d_model": 1, "d_ff": 1, "n_heads": 1, "head_dim": 2},
     {"depth": 3, "d_model": 10, "d_ff": 0, "n_heads": 2, "head_dim": 6},
     {"depth": 2, "d_model": 48, "d_ff": 131, "n_heads": 1, "head_dim": 16},
     {"depth": 5, "d_model": 33, "d_ff": 7, "n_heads": 7, "head_dim": 8},
 )
-OPTIONS = tuple(itertools.product(SIZES, Positions, (False, True), (False, True)))
+FLAGS = tuple(itertools.product((False, True), repeat=5))
+"""Of `gated`, `tied`, `biases`, `smeared_keys` and `looped`."""
 
 
 def built(shape: Shape) -> dict[str, int]:
@@ -46,17 +49,32 @@ def group_of(name: str) -> str:
     """The structural group of a tensor, told from its name alone."""
     if "norm" in name:
         return "norms"
+    if "skip" in name:
+        return "skips"
     for group in ("attention", "feed_forward", "positions", "unembedding", "embedding"):
         if group in name:
             return group
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize(("size", "positions", "gated", "tied"), OPTIONS)
+@pytest.mark.parametrize("rank", [None, 6])
+@pytest.mark.parametrize("positions", Positions)
+@pytest.mark.parametrize("residual", Residual)
 def test_closed_form_equals_the_model_as_built(
-    size: dict[str, int], positions: Positions, gated: bool, tied: bool
+    residual: Residual, positions: Positions, rank: int | None
 ) -> None:
-    shape = Shape(**size, vocab_size=19, context=9, positions=positions, gated=gated, tied=tied)
+    sizes: dict[str, Any] = {"vocab_size": 19, "context": 9, "embedding_rank": rank}
+    for size, (gated, tied, biases, smeared_keys, looped) in itertools.product(SIZES, FLAGS):
+        if looped and residual is Residual.ADMIN:
+            continue
+        shape = Shape(
+            **size, **sizes, positions=positions, residual=residual, gated=gated, tied=tied,
+            biases=biases, smeared_keys=smeared_keys, looped=looped,
+        )  # fmt: skip
+        check_counts(shape)
+
+
+def check_counts(shape: Shape) -> None:
     counted = dict.fromkeys(shape.parameter_groups, 0)
     for name, number in built(shape).items():
         counted[group_of(name)] += number
@@ -67,29 +85,97 @@ def test_closed_form_equals_the_model_as_built(
     assert shape.params(Count.NON_EMBEDDING) == shape.params_non_embedding
 
 
-def test_gpt2_small_has_its_published_size_less_the_biases() -> None:
-    # The release counts 124,439,808: this many, and biases of 13 d in each block (qkv 3, attention
-    # output 1, feed-forward 4 + 1, two norms 2 ... 11 d) and of one final norm.
-    biases = 12 * (3 + 1 + 4 + 1 + 2) * 768 + 768
-    assert GPT2_SMALL.params_total + biases == 124_439_808
+def test_gpt2_small_has_its_published_size() -> None:
+    assert replace(GPT2_SMALL, biases=True).params_total == 124_439_808
     assert GPT2_SMALL.params_non_embedding == 12 * (12 * 768**2 + 2 * 768) + 768
     assert sum(built(GPT2_SMALL).values()) == GPT2_SMALL.params_total
 
 
-def test_hop_models_have_their_published_sizes_less_the_biases() -> None:
-    # Sanford et al. 2024: L (12 m^2 + 13 m) + 2 m + 30 m + 100 m, without an unembedding.
-    for depth, published in ((2, 413_440), (3, 611_712), (6, 1_206_528)):
+HOP_SIZES = {
+    128: (413_440, 611_712, 809_984, 1_008_256, 1_206_528),
+    256: (1_613_312, 2_403_072, 3_192_832, 3_982_592, 4_772_352),
+}
+"""Width -> parameters at 2 to 6 layers. Sanford et al. 2024, without an unembedding:
+L (12 m^2 + 13 m) + 2 m + 30 m + 100 m."""
+
+
+def test_hop_models_have_their_published_sizes() -> None:
+    for width, published in HOP_SIZES.items():
+        for depth, params in enumerate(published, start=2):
+            shape = Shape(
+                depth=depth,
+                d_model=width,
+                d_ff=4 * width,
+                n_heads=width // 32,
+                head_dim=32,
+                vocab_size=30,
+                context=100,
+                positions=Positions.LEARNED,
+                biases=True,
+            )
+            assert shape.params_total == sum(built(shape).values()) == params
+
+
+def test_petty_families_have_their_published_size_at_every_depth() -> None:
+    # Petty et al. 2024: L (4 d^2 + 3 d d_ff) without norms and embedding; d_ff pays for layers.
+    for depth, d_ff in ((1, 4779), (2, 2048), (3, 1138), (5, 409), (7, 97)):
         shape = Shape(
-            depth=depth,
-            d_model=128,
-            d_ff=512,
-            n_heads=4,
-            head_dim=32,
-            vocab_size=30,
-            context=100,
-            positions=Positions.LEARNED,
-        )
-        assert shape.params_total + 128 * (11 * depth + 1) == published
+            depth=depth, d_model=512, d_ff=d_ff, n_heads=6, head_dim=64, vocab_size=32_000,
+            context=1024, gated=True, tied=False,
+        )  # fmt: skip
+        groups = replace(shape, n_heads=8).parameter_groups
+        size = groups["attention"] + groups["feed_forward"]
+        assert size == pytest.approx(8_388_608, rel=1e-3)
+
+
+def test_a_loop_has_the_parameters_of_one_layer_and_the_operations_of_all() -> None:
+    looped, one = replace(TINY, depth=7, looped=True), replace(TINY, depth=1)
+    assert looped.parameter_groups == one.parameter_groups
+    deep = replace(TINY, depth=7)
+    assert looped.forward_flops_per_token == deep.forward_flops_per_token
+
+
+def test_a_factorised_embedding_costs_two_small_matrices_and_their_products() -> None:
+    low = replace(TINY, embedding_rank=3)
+    assert low.parameter_groups["embedding"] == 11 * 3 + 3 * 12
+    assert replace(low, tied=False).parameter_groups["unembedding"] == 11 * 3 + 3 * 12
+    saved = TINY.forward_flops_per_token - low.forward_flops_per_token
+    assert saved == 2 * (11 * 12 - (11 * 3 + 3 * 12) - 3 * 12)
+    with pytest.raises(ValueError, match="`embedding_rank` must be at least 1, got 0"):
+        replace(TINY, embedding_rank=0)
+
+
+def test_attention_to_both_sides_sees_the_whole_context() -> None:
+    more = replace(TINY, bidirectional=True).forward_flops_per_token - TINY.forward_flops_per_token
+    assert more == TINY.depth * 4 * TINY.d_attention * (7 - (7 + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"looped": True}, {"embedding_rank": 5}, {"gated": True, "tied": False}]
+)
+def test_the_matrix_products_are_those_that_torch_counts(options: dict[str, Any]) -> None:
+    shape = replace(TINY, biases=True, **options)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        Transformer(shape, PARAMETRIZATION)(torch.ones((1, 7), dtype=torch.int64))
+    # Attention, which torch counts only on some devices, is left out on both sides.
+    products = counter.get_flop_counts()["Global"]
+    counted = sum(products.get(op, 0) for op in (torch.ops.aten.mm, torch.ops.aten.addmm))
+    attention = shape.depth * 4 * shape.d_attention * (7 + 1) / 2
+    assert counted == 7 * (shape.forward_flops_per_token - attention)
+
+
+def test_looped_layers_can_not_be_profiled_one_by_one() -> None:
+    with pytest.raises(ValueError, match=r"`looped` layers are one; use `residual: admin_closed`"):
+        replace(TINY, looped=True, residual=Residual.ADMIN)
+    assert replace(TINY, looped=True, residual=Residual.ADMIN_CLOSED).blocks == 1
+
+
+def test_a_shape_without_feed_forward_has_a_ratio_that_compares() -> None:
+    bare = replace(TINY, d_ff=0)
+    assert bare.ln_ff_ratio == math.log(LEAST_RATIO)
+    assert TINY.ln_ff_ratio == math.log(20 / 12)
+    assert TINY.off_ratio(20 / 12) == bare.off_ratio(0.0) == 0.0
+    assert TINY.off_ratio(0.0) == pytest.approx(TINY.ln_ff_ratio - bare.ln_ff_ratio)
 
 
 def test_tying_saves_exactly_one_embedding() -> None:

@@ -7,12 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
+from search.analysis.optimum import find_optima
 from search.budget import rung_steps
-from search.config import Sampler, StoppingConfig, StudyConfig
+from search.config import Sampler, StoppingConfig, StudyConfig, parse
 from search.record_file import read_lines, read_records
 from search.records import Outcome, Stage, TrialSpec
-from tests.search.dry_run import Simulation, best_at_four, conductor, study
+from tests.search.dry_run import STUDY, Simulation, best_at_four, conductor, study
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
@@ -214,3 +216,17 @@ def test_a_trial_that_comes_by_its_rung_again_after_it_was_taken_up_goes_on(tmp_
     starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "revived"))
     rungs = rung_steps(search.config, next(iter(search.budgets.values())).budget)
     assert max(starts.values()) <= 1 + len(rungs), "at each rung it pauses once at most"
+
+
+@pytest.mark.parametrize("sampler", Sampler)
+def test_a_search_without_feed_forward_finds_the_planted_depth(
+    tmp_path: Path, sampler: Sampler
+) -> None:
+    space = {"depth": [1, 12], "feed_forward": False, "n_heads": 2, "head_dim": 4}
+    config = parse(yaml.safe_dump(yaml.safe_load(STUDY) | {"space": space, "tolerance": 0.05}))
+    search = conductor(config.model_copy(update={"sampler": sampler}), tmp_path)
+    Simulation(search).run()
+    assert {record.spec.shape.d_ff for record in search.records} == {0}
+    for optimum in find_optima(search.records, seed=0):
+        assert optimum.interval is not None
+        assert optimum.interval[0] <= 4 <= optimum.interval[1]

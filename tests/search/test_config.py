@@ -109,11 +109,21 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
             budgets=["300k", 10**12 - 1],
             count="non_embedding",
             tokens_per_parameter=1 / 3,
-            space={"depth": [2, 3], "ff_ratio": [0.1, 7.7], "n_heads": 3},
+            space={"depth": [2, 3], "ff_ratio": [0.1, 7.7], "n_heads": 3, "head_dim": 6},
             sampler="ladder",
             stopping={"enabled": False},
             confirm={"rates": [1, 1 / 7]},
-            model={"gated": True, "tied": False, "positions": "learned"},
+            model={
+                "gated": True,
+                "tied": False,
+                "positions": "learned",
+                "residual": "admin_closed",
+                "biases": True,
+                "embedding_rank": 24,
+                "smeared_keys": True,
+                "looped": True,
+                "parametrization": {"scheme": "mup"},
+            },
             train={"batch_size": 3, "eps": 1e-20, "precision": "bfloat16", "betas": [0, 0.999]},
             resources={"gpus_per_trial": 0.25, "max_concurrent_trials": 7},
             tracking={"uri": "sqlite:///a b.db"},
@@ -143,9 +153,35 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("`space.depth` must be at least 1, got 0",),
     ),
     "an endless ratio": ({"space": {"ff_ratio": [1, float("inf")]}}, ("`space.ff_ratio`", "inf")),
-    "heads fixed twice": (
-        {"space": {"head_dim": 8, "n_heads": 2}},
-        ("`space.head_dim` and `n_heads`", "8 and 2", "drop one"),
+    "an unknown residual": (
+        {"model": {"residual": "sandwich"}},
+        ("`model.residual`", "`pre`, `post`, `admin`, `admin_closed`, `deepnorm`, `none`"),
+    ),
+    "post-norm under CompleteP": (
+        {"model": {"residual": "post"}},
+        (
+            "`model.parametrization.scheme: completep` scales pre-norm residuals",
+            "`residual: post`",
+            "use `parametrization: {scheme: standard}` or `mup`",
+        ),
+    ),
+    "layers profiled that are one": (
+        {
+            "model": {
+                "residual": "admin",
+                "looped": True,
+                "parametrization": {"scheme": "standard"},
+            }
+        },
+        ("`model.residual: admin` profiles every layer", "use `residual: admin_closed`"),
+    ),
+    "an embedding of no rank": (
+        {"model": {"embedding_rank": 0}},
+        ("`model.embedding_rank` must be at least 1, got 0",),
+    ),
+    "a next token that is seen": (
+        {"model": {"bidirectional": True}},
+        ("`model.bidirectional` must be false with `objective: language`", "got true; drop it"),
     ),
     "an odd head with rotary positions": (
         {"space": {"head_dim": 3}},

@@ -1,12 +1,18 @@
 """The best shapes as YAML and back: `search/export.py`."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from models.shape import Residual
 from search.analysis.optimum import Optimum, find_optima
 from search.config import ConfigError, StudyConfig, TrackingConfig
 from search.export import best_yaml, read_best, select
+from search.record_json import shape_from_json, shape_to_json
 from tests.search.dry_run import Simulation, conductor, study
 
 
@@ -29,6 +35,58 @@ def test_a_shape_comes_back_as_it_was_found(
         assert best.shape == optimum.shape
         assert best.budget == optimum.budget
         assert best.config.model_copy(update={"tracking": config.tracking}) == config
+
+
+OPTIONS: dict[str, Any] = {
+    "residual": Residual.ADMIN_CLOSED,
+    "biases": True,
+    "embedding_rank": 7,
+    "smeared_keys": True,
+    "looped": True,
+    "bidirectional": True,
+}
+
+
+def test_every_option_of_a_shape_comes_back(
+    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
+) -> None:
+    config, (optimum, *_) = found
+    assert optimum.shape is not None
+    shape = replace(optimum.shape, **OPTIONS)
+    path = tmp_path / "best.yaml"
+    path.write_text(best_yaml(config, [replace(optimum, shape=shape)]))
+    assert read_best(path, None).shape == shape
+
+
+def test_a_file_of_before_an_option_is_read_with_its_default(
+    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
+) -> None:
+    config, (optimum, *_) = found
+    content = yaml.safe_load(best_yaml(config, [optimum]))
+    for option in OPTIONS:
+        del content["best"][0]["shape"][option]
+        content["study"]["model"].pop(option)
+    del content["study"]["space"]["feed_forward"]
+    path = tmp_path / "best.yaml"
+    path.write_text(yaml.safe_dump(content))
+    assert read_best(path, None).shape == optimum.shape
+    assert read_best(path, None).config.model == config.model
+
+
+def test_records_keep_every_option_and_those_of_before_are_read(
+    found: tuple[StudyConfig, tuple[Optimum, ...]],
+) -> None:
+    optimum = found[1][0]
+    assert optimum.shape is not None
+    shape = replace(optimum.shape, **OPTIONS)
+    line = json.loads(json.dumps(shape_to_json(shape)))
+    assert shape_from_json(line) == shape
+    old = {name: value for name, value in line.items() if name not in OPTIONS}
+    assert shape_from_json(old) == optimum.shape
+    with pytest.raises(ValueError, match="'sideways' is not a valid Residual"):
+        shape_from_json(line | {"residual": "sideways"})
+    with pytest.raises(ValueError, match="`looped` can't be 'yes'"):
+        shape_from_json(line | {"looped": "yes"})
 
 
 def test_no_password_leaves_with_a_shape(

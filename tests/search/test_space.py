@@ -1,5 +1,6 @@
 """Every shape of a space, walked: exact, within range, none missed, each filled at its best."""
 
+import json
 import math
 import time
 from dataclasses import replace
@@ -123,39 +124,57 @@ VARIANTS = (
     "space: {n_heads: 2, depth: [2, 9]}",
     "space: {head_dim: 6, d_ff_multiple: 4, ff_ratio: [0.5, 3.3]}",
     "space: {head_dim: 4, d_model_multiple: 6, depth: [3, 20], ff_ratio: [2, 3]}\ntolerance: 0.01",
+    "space: {n_heads: 3, head_dim: 10, depth: [1, 20]}",
+    "space: {feed_forward: false, n_heads: 4, head_dim: 8, depth: [1, 30]}\ntolerance: 0.02",
+    "space: {feed_forward: false, head_dim: 4}\ntolerance: 0.04\ncount: non_embedding",
+    "space: {depth: [1, 6]}\nmodel: {looped: true, biases: true}",
+    "space: {feed_forward: false, head_dim: 4, depth: [2, 4]}\nmodel: {looped: true}\n"
+    "tolerance: 0.05",
+    "model: {residual: admin_closed, embedding_rank: 6, smeared_keys: true, biases: true, "
+    "parametrization: {scheme: standard}}",
 )
+
+
+def heads_of(config: StudyConfig, d_model: int) -> tuple[int, int] | None:
+    """How many heads of which width; None where they do not fit the model's."""
+    n_heads, head_dim = config.space.n_heads, config.space.head_dim
+    if n_heads and head_dim:
+        return n_heads, head_dim
+    if n_heads:
+        return None if d_model % (2 * n_heads) else (n_heads, d_model // n_heads)
+    head_dim = head_dim or 16
+    return None if d_model % head_dim else (d_model // head_dim, head_dim)
+
+
+def d_ffs_of(config: StudyConfig, d_model: int) -> list[int]:
+    space = config.space
+    if not space.feed_forward:
+        return [0]
+    (low, high), step = space.ff_ratio, space.d_ff_multiple or 1
+    d_ffs = range(step, math.floor(high * d_model) + 1, step)
+    return [d_ff for d_ff in d_ffs if low <= d_ff / d_model <= high]
 
 
 @pytest.mark.parametrize("rest", VARIANTS)
 def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width(rest: str) -> None:
     config, budget, shapes = walk("60k", rest, 32)
     space = config.space
-    low, high = space.ff_ratio
-    model = config.model
-    head_dim = space.head_dim or 16
     best: dict[tuple[int, int], float] = {}
     for depth in range(space.depth[0], space.depth[1] + 1):
-        for d_model in range(1, 400):
-            heads = space.n_heads or d_model // head_dim
-            if d_model % (2 * space.n_heads if space.n_heads else head_dim):
+        for d_model in range(1, 700):
+            heads = heads_of(config, d_model)
+            if heads is None or d_model % (space.d_model_multiple or 1):
                 continue
-            if d_model % (space.d_model_multiple or 1):
-                continue
-            step = space.d_ff_multiple or 1
-            for d_ff in range(step, math.floor(high * d_model) + 1, step):
-                if not low <= d_ff / d_model <= high:
-                    continue
+            for d_ff in d_ffs_of(config, d_model):
                 shape = Shape(
                     depth=depth,
                     d_model=d_model,
                     d_ff=d_ff,
-                    n_heads=heads,
-                    head_dim=d_model // heads,
+                    n_heads=heads[0],
+                    head_dim=heads[1],
                     vocab_size=32,
                     context=64,
-                    gated=model.gated,
-                    tied=model.tied,
-                    positions=model.positions,
+                    **dict(config.model.options),
                 )
                 error = abs(budget.count_error(shape))
                 if shape.params(budget.count) > 1.06 * budget.params:
@@ -165,12 +184,63 @@ def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width
                     best[place] = min(error, best.get(place, 1.0))
     found = {(shape.depth, shape.d_model): abs(budget.count_error(shape)) for shape in shapes}
     assert found == pytest.approx(best, abs=1e-12)
+    assert len({shape.depth for shape in shapes}) >= 3
 
 
 def test_the_model_settings_reach_every_shape() -> None:
     _, _, shapes = walk("300k", "model: {gated: true, tied: false, positions: learned}")
     assert all(shape.gated and not shape.tied for shape in shapes)
     assert {shape.positions for shape in shapes} == {Positions.LEARNED}
+
+
+def test_every_option_of_a_model_reaches_every_shape() -> None:
+    given = {
+        "gated": True, "tied": False, "positions": "none", "residual": "deepnorm", "biases": True,
+        "embedding_rank": 20, "smeared_keys": True, "looped": True, "bidirectional": False,
+    }  # fmt: skip
+    words = json.dumps(given | {"parametrization": {"scheme": "mup"}})
+    _, _, shapes = walk("300k", f"model: {words}")
+    for name, value in given.items():
+        assert {getattr(shape, name) for shape in shapes} == {value}
+    assert set(given) == set(study("1M").model.options), "no option is missing here"
+
+
+def test_heads_that_are_fixed_twice_leave_every_width_to_the_model() -> None:
+    _, _, shapes = walk("300k", "space: {n_heads: 3, head_dim: 10}")
+    assert {(shape.n_heads, shape.head_dim) for shape in shapes} == {(3, 10)}
+    widths = {shape.d_model for shape in shapes}
+    assert len(widths) > 50
+    assert any(width % 30 for width in widths)
+
+
+def test_looped_shapes_cost_the_same_at_every_depth() -> None:
+    _, _, shapes = walk("300k", "model: {looped: true}\nspace: {depth: [1, 9]}")
+    by_depth = [{(s.d_model, s.d_ff) for s in shapes if s.depth == depth} for depth in range(1, 10)]
+    assert by_depth == [by_depth[0]] * 9
+    assert len(by_depth[0]) > 3
+
+
+def test_without_feed_forward_a_depth_has_the_widths_that_meet_the_budget() -> None:
+    rest = "space: {feed_forward: false, head_dim: 16, n_heads: 4, depth: [1, 40]}"
+    _, budget, shapes = walk("300k", f"{rest}\ntolerance: 0.01")
+    assert {shape.d_ff for shape in shapes} == {0}
+    assert len({shape.depth for shape in shapes}) > 20
+    assert all(abs(budget.count_error(shape)) <= 0.01 for shape in shapes)
+    snapped = [nearest_shape(shapes, depth=shape.depth, ff_ratio=1e-3) for shape in shapes]
+    assert [shape.depth for shape in snapped] == [shape.depth for shape in shapes]
+
+
+@pytest.mark.parametrize(("budget", "near"), [("1M", "the nearest budget that works"), ("9", "")])
+def test_without_feed_forward_an_empty_space_says_what_frees_more_widths(
+    budget: str, near: str
+) -> None:
+    config = study(budget, "space: {feed_forward: false}")
+    with pytest.raises(ConfigError) as caught:
+        feasible_shapes(config, expand_budgets(config)[0], VOCAB)
+    message = str(caught.value)
+    assert "raise `tolerance`, or fix both `space.head_dim` and `space.n_heads`" in message
+    assert near in message
+    assert "ff_ratio" not in message
 
 
 def test_a_fixed_number_of_heads_widens_them_with_the_model() -> None:

@@ -14,8 +14,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.admin import profile
 from models.parametrization import Parametrization, Scheme
-from models.shape import Positions, Shape
+from models.shape import Positions, Residual, Shape
 from objectives.objective import Batch, Model
 from search.compiling import possible
 from search.train import Measurement, Training, TrainPlan, train
@@ -100,6 +101,36 @@ def test_the_training_loss_is_the_mean_since_the_last_evaluation() -> None:
     each = [one.train_loss for one in run(training(every), every)]
     for begin, one in zip((0, 3, 10, 17), run(training()), strict=True):
         assert one.train_loss == pytest.approx(np.mean(each[begin : one.step]), rel=1e-5)
+
+
+# Admin's profile, which needs data before the first step.
+
+
+def profiled_training(seed: int = 0) -> Training:
+    shape = replace(SHAPE, residual=Residual.ADMIN)
+    parametrization = replace(PARAMETRIZATION, scheme=Scheme.STANDARD)
+    return Training(shape, parametrization, PLAN, seed=seed, device=CPU)
+
+
+def test_a_training_that_begins_profiles_its_first_batch() -> None:
+    one, reference = profiled_training(), profiled_training()
+    omegas = profile(reference.model, Successor().batch(seed=5, step=0, batch_size=4).inputs)
+    still = replace(PLAN, learning_rate=0.0, weight_decay=0.0)
+    run(one, still, seed=5)
+    assert_same_weights(one, reference)
+    assert len(omegas) == 4
+    assert len(set(omegas)) == 4
+
+
+def test_a_training_that_goes_on_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, first = profiled_training(), profiled_training()
+    seen = run(whole)
+    next(train(first, Successor(), PLAN, seed=0))
+    resumed = profiled_training(seed=9)
+    resumed.load_state_dict(first.state_dict())
+    monkeypatch.setattr("search.train.profile", None)
+    assert losses(run(resumed)) == losses(seen)[1:]
+    assert_same_weights(whole, resumed)
 
 
 # Divergence.

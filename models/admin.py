@@ -1,0 +1,50 @@
+"""Admin's profile: how strongly each skip connection starts, seen in one forward pass.
+
+Liu et al. 2020, arXiv 2004.08249. A post-norm layer whose branches are as strong as its stream
+amplifies every change of a weight; omega lets the stream lead by what came before.
+"""
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.blocks import PostNormBlock
+from models.transformer import Transformer
+
+
+@torch.no_grad()
+def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
+    """Set each omega of a model of `residual: admin` from its initial weights; returns them.
+
+    The first omega is 1, and each next one the root of the variance of what the one before summed,
+    over all elements: omega * x + f(x). Nothing else of the model changes, so that the training may
+    start from the weights that were profiled. The same tokens give the same omegas again.
+    """
+    omegas = [1.0]
+    hooks = []
+    for block in model.blocks:
+        assert isinstance(block, PostNormBlock)
+        for branch, skip in (
+            (block.attention, block.attention_skip),
+            (block.feed_forward, block.feed_forward_skip),
+        ):
+            if branch is not None:
+                assert isinstance(skip, nn.Parameter)
+                hooks.append(branch.register_forward_hook(partial(_see, omegas, skip)))
+    model(tokens_BT)
+    for hook in hooks:
+        hook.remove()
+    return omegas[:-1]
+
+
+def _see(
+    omegas: list[float], skip_D: Tensor, _: nn.Module, inputs: tuple[Any, ...], branch_ND: Tensor
+) -> None:
+    """Give a branch's skip connection its omega, before the sum is taken, and find the next."""
+    omega = omegas[-1]
+    skip_D.fill_(omega)
+    x_ND = inputs[0]
+    omegas.append(math.sqrt(float((omega * x_ND).var() + branch_ND.var())))

@@ -1,0 +1,138 @@
+"""The blocks of a transformer: their branches, and how each kind of residual joins them.
+
+Pre-norm blocks keep the stream in units of the residual scale: instead of every branch, the
+stream's beginning is scaled. A norm, which comes first in every branch, sees no units but through
+its epsilon. That saves a pass over activations for each branch. The other kinds have no such scale.
+
+Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, F d_ff.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention import attend, smeared
+from models.parametrization import ForwardScales
+from models.shape import Residual, Shape
+
+NORM_EPS = 1e-5
+
+
+class Norm(nn.Module):
+    """Layer norm of what is given in units of `scale`, with a gain and perhaps a bias."""
+
+    def __init__(self, shape: Shape, scale: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(shape.d_model))
+        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.biases else None
+        self.eps = NORM_EPS / scale**2
+
+    def forward(self, x_ND: Tensor, times: float = 1.0) -> Tensor:
+        gain_D = self.weight if times == 1.0 else self.weight * times
+        bias_D = self.bias if self.bias is None or times == 1.0 else self.bias * times
+        return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, bias_D, self.eps)
+
+
+class Attention(nn.Module):
+    """Self-attention; queries, keys and values come from one product."""
+
+    def __init__(self, shape: Shape, scale: float) -> None:
+        super().__init__()
+        self.n_heads, self.head_dim, self.scale = shape.n_heads, shape.head_dim, scale
+        self.into = nn.Linear(shape.d_model, 3 * shape.d_attention, bias=shape.biases)
+        self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
+        self.smear = nn.Parameter(torch.zeros(shape.n_heads)) if shape.smeared_keys else None
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        qkv_BT3HK = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
+        if self.smear is not None:
+            qkv_BT3HK = smeared(qkv_BT3HK, self.smear)
+        y_BTHK = attend(qkv_BT3HK, turns_2T2HP2, self.scale, mask_B11T)
+        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
+        return out
+
+
+class FeedForward(nn.Module):
+    """GELU, or gated: SiLU(gate) * value (Shazeer 2020)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gated = shape.gated
+        width = shape.d_ff * (2 if shape.gated else 1)
+        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
+        self.out = nn.Linear(shape.d_ff, shape.d_model, bias=shape.biases)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        hidden = self.into(x_ND)
+        if self.gated:
+            gate_NF, value_NF = hidden.chunk(2, dim=-1)
+            hidden = F.silu(gate_NF) * value_NF
+        else:
+            hidden = F.gelu(hidden)
+        out: Tensor = self.out(hidden)
+        return out
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward unless `d_ff` is 0. Pre-norm; units of the residual scale."""
+
+    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
+        super().__init__()
+        self.attention_norm = Norm(shape, scales.residual)
+        self.attention = Attention(shape, scales.attention)
+        self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
+        self.feed_forward = FeedForward(shape) if shape.d_ff else None
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        x_ND = x_ND.add(self.attention(self.attention_norm(x_ND), T, turns_2T2HP2, mask_B11T))
+        if self.feed_forward is None or self.feed_forward_norm is None:
+            return x_ND
+        return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
+
+
+class PostNormBlock(Block):
+    """Each sum is normed; the skip connections have a weight, one constant or a trained vector."""
+
+    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
+        super().__init__(shape, scales)
+
+        def skip() -> float | nn.Parameter:
+            return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
+
+        self.attention_skip = skip()
+        self.feed_forward_skip = skip() if shape.d_ff else 1.0
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        branch_ND = self.attention(x_ND, T, turns_2T2HP2, mask_B11T)
+        x_ND = self.attention_norm(x_ND * self.attention_skip + branch_ND)
+        if self.feed_forward is None or self.feed_forward_norm is None:
+            return x_ND
+        branch_ND = self.feed_forward(x_ND)
+        normed_ND: Tensor = self.feed_forward_norm(x_ND * self.feed_forward_skip + branch_ND)
+        return normed_ND
+
+
+class BareBlock(Block):
+    """One branch after the other, each behind its norm, and no skip connection."""
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        x_ND = self.attention(self.attention_norm(x_ND), T, turns_2T2HP2, mask_B11T)
+        if self.feed_forward is None or self.feed_forward_norm is None:
+            return x_ND
+        branch_ND: Tensor = self.feed_forward(self.feed_forward_norm(x_ND))
+        return branch_ND
+
+
+def build_block(shape: Shape, scales: ForwardScales) -> Block:
+    """A block of the shape's kind of residual."""
+    if shape.post_norm:
+        return PostNormBlock(shape, scales)
+    return (BareBlock if shape.residual is Residual.NONE else Block)(shape, scales)

@@ -1,0 +1,118 @@
+"""Admin: omegas as profiled and in closed form, against the method written out by hand."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.admin import profile
+from models.parametrization import (
+    Parametrization,
+    Scheme,
+    first_skip,
+)
+from models.shape import Positions, Residual, Shape
+from models.transformer import Transformer
+
+STANDARD = Parametrization(
+    scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
+)
+SHAPE = Shape(
+    depth=4,
+    d_model=32,
+    d_ff=128,
+    n_heads=4,
+    head_dim=8,
+    vocab_size=50,
+    context=16,
+    positions=Positions.LEARNED,
+    residual=Residual.ADMIN,
+)
+
+
+def model_of(shape: Shape, seed: int = 0) -> Transformer:
+    model = Transformer(shape, STANDARD)
+    model.initialise(torch.Generator().manual_seed(seed))
+    return model
+
+
+def some_tokens(shape: Shape = SHAPE, batch: int = 8) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(shape.vocab_size, (batch, shape.context), generator=generator)
+
+
+def skips(model: Transformer) -> list[Tensor]:
+    """In the order in which a token meets them."""
+    return [weight.detach() for name, weight in model.named_parameters() if "skip" in name]
+
+
+@torch.no_grad()
+def profiled_by_hand(model: Transformer, tokens: Tensor) -> list[float]:
+    """Layer by layer, each normed by hand: omega is the root of all variances so far."""
+    x = model.embedding(tokens)
+    assert model.positions is not None
+    x = F.layer_norm(x + model.positions, (model.shape.d_model,)).flatten(0, 1)
+    omegas = []
+    running = 1.0
+    for block in model.blocks:
+        for name in ("attention", "feed_forward"):
+            branch = block.get_submodule(name)
+            found = branch(x, tokens.shape[1], None, None) if name == "attention" else branch(x)
+            omegas.append(math.sqrt(running))
+            running += float(found.var())
+            x = F.layer_norm(omegas[-1] * x + found, (model.shape.d_model,))
+    return omegas
+
+
+def test_a_profile_adds_up_the_variances_of_the_branches() -> None:
+    model, tokens = model_of(SHAPE), some_tokens()
+    model.embedding.weight.data *= 1000  # far above the epsilon of its norm
+    expected = profiled_by_hand(model, tokens)
+    omegas = profile(model, tokens)
+    assert omegas == pytest.approx(expected, rel=1e-3)
+    assert omegas[0] == 1.0
+    assert all(a < b for a, b in itertools.pairwise(omegas))
+    for omega, skip in zip(omegas, skips(model), strict=True):
+        assert torch.equal(skip, torch.full((32,), omega))
+
+
+def test_profiling_changes_no_other_weight_and_comes_to_the_same_a_second_time() -> None:
+    model, fresh = model_of(SHAPE), model_of(SHAPE)
+    first = profile(model, some_tokens())
+    assert profile(model, some_tokens()) == first
+    for (name, weight), other in zip(model.named_parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(weight, other) == ("skip" not in name or name.startswith("blocks.0.att"))
+
+
+def test_attention_alone_is_profiled_as_well() -> None:
+    model = model_of(replace(SHAPE, d_ff=0))
+    assert len(profile(model, some_tokens())) == len(skips(model)) == 4
+
+
+MEASURED = {1: 1.00, 2: 1.06, 3: 1.20, 4: 1.29, 8: 1.71, 12: 2.12, 24: 3.31, 48: 4.95}
+"""Branch -> omega of a random causal post-norm model, 24 layers, width 128, by independent code."""
+
+
+def test_a_random_deep_model_is_profiled_as_it_was_elsewhere() -> None:
+    shape = replace(SHAPE, depth=24, d_model=128, d_ff=512, n_heads=4, head_dim=32, context=32)
+    omegas = profile(model_of(shape), some_tokens(shape))
+    for branch, omega in MEASURED.items():
+        assert omegas[branch - 1] == pytest.approx(omega, rel=0.05)
+
+
+CLOSED = {4: 1.451, 8: 1.760, 12: 2.017, 24: 2.601, 48: 3.404, 96: 4.495, 200: 6.075}
+"""Branches -> omega, of microsoft/admin-torch's O(log n)."""
+
+
+def test_the_closed_form_is_the_published_one() -> None:
+    for branches, omega in CLOSED.items():
+        shape = replace(SHAPE, depth=branches // 2, residual=Residual.ADMIN_CLOSED)
+        assert first_skip(shape) == pytest.approx(omega, abs=5e-4)
+        assert all(
+            torch.equal(s, torch.full((32,), first_skip(shape))) for s in skips(model_of(shape))
+        )
+    assert first_skip(SHAPE) == 1.0, "a profile sets it"
