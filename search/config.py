@@ -207,7 +207,7 @@ class ResourcesConfig(Group):
         if isinstance(value, str) or 0.01 <= value <= 1 or value in range(1025):
             return value
         raise ValueError(
-            f"must be 0, a share of a GPU from 0.01 to 1, or 2, 3, ... 1024, got {value:g}"
+            f"must be a share of a GPU from 0.01 to 1, or a whole number to 1024, got {value:g}"
         )
 
     @property
