@@ -40,6 +40,20 @@ def attend(
     return y_BHTK.transpose(1, 2)
 
 
+def pattern(
+    qkv_BT3HK: Tensor,
+    turns_2T2HP2: Tensor | None,
+    scale: float,
+    mask_B11T: Tensor | None = None,
+) -> Tensor:
+    """The weights by which `attend` mixes values, (B, H, T, T), a row for each query."""
+    q_BTHK, k_BTHK, _ = _apart(qkv_BT3HK, turns_2T2HP2)
+    logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
+    if mask_B11T is None:
+        mask_B11T = torch.ones(logits_BHTT.shape[-2:], device=q_BTHK.device).tril().bool()
+    return logits_BHTT.masked_fill(~mask_B11T, -torch.inf).softmax(-1)
+
+
 def not_padding(tokens_BT: Tensor) -> Tensor:
     """The mask of bidirectional attention: nobody attends to padding.
 

@@ -46,12 +46,14 @@ class Attention(nn.Module):
     def forward(
         self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
-        qkv_BT3HK = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
-        if self.smear is not None:
-            qkv_BT3HK = smeared(qkv_BT3HK, self.smear)
-        y_BTHK = attend(qkv_BT3HK, turns_2T2HP2, self.scale, mask_B11T)
+        y_BTHK = attend(self.heads(x_ND, T), turns_2T2HP2, self.scale, mask_B11T)
         out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
+
+    def heads(self, x_ND: Tensor, T: int) -> Tensor:
+        """Queries, keys and values, (B, T, 3, H, K), before positions turn them."""
+        qkv_BT3HK: Tensor = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
+        return qkv_BT3HK if self.smear is None else smeared(qkv_BT3HK, self.smear)
 
 
 class FeedForward(nn.Module):

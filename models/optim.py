@@ -23,6 +23,8 @@ class ClippedAdamW(torch.optim.AdamW):
     def __init__(self, groups: list[dict[str, Any]], betas: tuple[float, float]) -> None:
         super().__init__(groups, lr=0.0, betas=betas, fused=True)
         self._moments: list[tuple[list[Tensor], ...]] = []
+        self.norms_P: Tensor | None = None
+        """Of the last step's gradients before clipping, in the order of the groups."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state; its tensors are other ones."""
@@ -36,8 +38,8 @@ class ClippedAdamW(torch.optim.AdamW):
         The gradients are let go.
         """
         gradients = [[one.grad for one in group["params"]] for group in self.param_groups]
-        norms = torch._foreach_norm([one for own in gradients for one in own])
-        excess = (torch.linalg.vector_norm(torch.stack(norms)) / limit).clamp_(min=1.0)
+        self.norms_P = torch.stack(torch._foreach_norm([one for own in gradients for one in own]))
+        excess = (torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0)
         if not self._moments:
             self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
         self._update(gradients, excess)

@@ -82,13 +82,16 @@ class Transformer(nn.Module):
             x_ND = self.final_norm(x_ND, self.scales.logits)
         elif self.scales.logits != 1.0:
             x_ND = x_ND * self.scales.logits
-        if self.unembedding is None:
-            head, projection_RD = self.embedding.weight, self.embedding_projection
-        else:
-            head, projection_RD = self.unembedding.weight, self.unembedding_projection
+        head_VR, projection_RD = self.head()
         if projection_RD is not None:
             x_ND = x_ND @ projection_RD.mT
-        return F.linear(x_ND, head)
+        return F.linear(x_ND, head_VR)
+
+    def head(self) -> tuple[Tensor, Tensor | None]:
+        """The unembedding: (V, R) and (R, D), or (V, D) alone."""
+        if self.unembedding is None:
+            return self.embedding.weight, self.embedding_projection
+        return self.unembedding.weight, self.unembedding_projection
 
     def reset_tables(self) -> None:
         """Fill what is computed, not trained, on the device of the weights."""

@@ -179,6 +179,8 @@ class TrainConfig(Group):
     grad_clip: PositiveReal = 1.0
     evaluations: Few = 16
     """Evenly spaced evaluations a trial; rungs add their own."""
+    diagnostics: bool = True
+    """Look into the layers at every evaluation: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
     compile: bool | Literal["auto"] = "auto"
     """Compile training steps with torch.compile, which needs a C compiler on every worker.

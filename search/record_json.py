@@ -46,6 +46,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
         "step_seconds": record.step_seconds,
         "tokens_per_second": record.tokens_per_second,
         "peak_memory_bytes": record.peak_memory_bytes,
+        "layers": record.layers,
     }
 
 
@@ -69,6 +70,7 @@ def report_to_json(report: Report) -> dict[str, Any]:
         "rung": report.rung,
         "setup_seconds": report.setup_seconds,
         "peak_memory_bytes": report.peak_memory_bytes,
+        "layers": report.layers,
     }
 
 
@@ -80,7 +82,7 @@ def report_from_json(line: dict[str, Any]) -> Report:
         "setup_seconds": line["setup_seconds"],
         "peak_memory_bytes": line["peak_memory_bytes"],
     }
-    return Report(**checked(Report, values))
+    return Report(**checked(Report, values), layers=_layers_from_json(line))
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
@@ -97,7 +99,7 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
         "curve": _curve_from_json(line["curve"]),
         "rungs": dict(map(_rung_from_json, line["rungs"].items())),
     }
-    record = TrialRecord(**checked(TrialRecord, values))
+    record = TrialRecord(**checked(TrialRecord, values), layers=_layers_from_json(line))
     _check_end(record)
     return record
 
@@ -144,6 +146,12 @@ def _curve_from_json(points: list[dict[str, Any]]) -> tuple[CurvePoint, ...]:
         _check_moment("time", point.time)
         step, tokens = point.step, point.tokens
     return curve
+
+
+def _layers_from_json(line: dict[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Nothing in the lines of versions that did not look."""
+    layers = line.get("layers", {})
+    return {name: tuple(float(value) for value in values) for name, values in layers.items()}
 
 
 def _rung_from_json(rung: Iterable[Any]) -> tuple[int, float]:

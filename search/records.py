@@ -78,6 +78,7 @@ class Report:
     reason: str = ""
     setup_seconds: float = 0.0
     peak_memory_bytes: int | None = None
+    layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,8 @@ class TrialRecord:
     """Building and initialising the model."""
     peak_memory_bytes: int | None
     """On the accelerator; None on CPU."""
+    layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Of the last report: what was measured inside the model -> one number a layer."""
 
     @property
     def tokens(self) -> int:
@@ -135,4 +138,5 @@ def advanced(record: TrialRecord, report: Report) -> TrialRecord:
         rungs=record.rungs | dict([report.rung] if report.rung else []),
         setup_seconds=report.setup_seconds,
         peak_memory_bytes=report.peak_memory_bytes,
+        layers=report.layers,
     )

@@ -21,7 +21,9 @@ from models.parametrization import Parametrization
 from models.shape import Residual, Shape
 from models.transformer import Transformer
 from objectives.objective import Batch, Model, Objective
+from search.diagnosis import Layers, diagnose, in_short, where_it_began
 from search.ranks import ALONE, Ranks, weighted_parts
+from search.speed import speed
 
 HOPELESS_NATS = 1.0
 """Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
@@ -49,6 +51,8 @@ class TrainPlan:
     """Autocast to bfloat16 (on an accelerator that has it)."""
     compiled: bool = False
     """Compile the loss of training steps; evaluations, of another batch size, stay as they are."""
+    diagnostics: bool = False
+    """Look into the layers at every evaluation."""
     micro_batches: int = 1
     """Parts of a batch that go through the model one after another, where memory asks for it."""
 
@@ -65,6 +69,7 @@ class Measurement:
     train_seconds: float
     """Time in training steps since training began, evaluations and compiling excluded."""
     metrics: dict[str, float] = field(default_factory=dict)
+    layers: Layers = field(default_factory=dict)
     diverged: str = ""
     """Why this counts as divergence; empty when it does not."""
 
@@ -89,7 +94,10 @@ class Training:
         )
         self.step = 0
         self.train_seconds = 0.0
+        self.compile_seconds = 0.0
         self.device = device
+        self.seen: list[Tensor] = []
+        """Since the last evaluation: of each step the loss, then the gradients' norms (1 + P,)."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on as if nothing had happened."""
@@ -119,40 +127,75 @@ def train(
         first = objective.batch(seed=seed, step=0, batch_size=plan.batch_size)
         profile(training.model, first.inputs)
     if plan.compiled and training.step < plan.steps:
+        began = time.perf_counter()
         compile_step(training, objective, plan, seed=seed)
+        training.compile_seconds = time.perf_counter() - began
     for goal in plan.evaluation_steps:
         if goal <= training.step:
             continue
         began = time.perf_counter()
         train_loss = advance(training, objective, plan, goal=goal, seed=seed)
         training.train_seconds += time.perf_counter() - began
-        metrics = training.ranks.told(lambda: _evaluated(training, objective, plan))
+        metrics, layers = training.ranks.told(lambda: _evaluated(training, objective, plan))
         loss = metrics.pop("loss")
         diverged = divergence_of(
             loss, train_loss, objective.chance_loss, warm=goal > plan.warmup_steps
         )
+        if diverged and training.seen:
+            where = _where(training, objective.chance_loss)
+            diverged = f"{diverged}; {where}" if where else diverged
         yield Measurement(
             step=goal,
             loss=loss,
             train_loss=train_loss,
             train_seconds=training.train_seconds,
             metrics=metrics,
+            layers=layers,
             diverged=diverged,
         )
         if diverged:
             return
 
 
-def _evaluated(training: Training, objective: Objective, plan: TrainPlan) -> dict[str, float]:
-    """What the objective measures now, and at the end what it measures only then."""
-    model = training.model
+def _evaluated(
+    training: Training, objective: Objective, plan: TrainPlan
+) -> tuple[dict[str, float], Layers]:
+    """What is measured now, and at the end what is measured only then."""
+    model, ended, layers = training.model, training.step == plan.steps, Layers()
     model.eval()
     with autocast(training.device, plan):
         metrics = objective.evaluate(model)
-        if training.step == plan.steps:
+        if ended:
             metrics |= objective.final_metrics(model)
+        if plan.diagnostics:
+            layers = diagnose(model, training.optimizer, objective)
+            metrics |= in_short(layers)
+        if plan.diagnostics and ended:
+            metrics |= _speed(training, objective, plan)
     model.train()
-    return metrics
+    return metrics, layers
+
+
+def _speed(training: Training, objective: Objective, plan: TrainPlan) -> dict[str, float]:
+    tokens = plan.steps * plan.batch_size * objective.context
+    measured = speed(
+        training.model,
+        tokens_per_second=tokens / training.train_seconds / training.ranks.size,
+        bfloat16=plan.bfloat16,
+    )
+    return measured | {"compile_seconds": training.compile_seconds}
+
+
+def _where(training: Training, chance_loss: float) -> str:
+    seen_SX = torch.stack(training.seen)
+    return where_it_began(
+        training.model,
+        training.optimizer,
+        seen_SX[:, 0],
+        seen_SX[:, 1:],
+        first=training.step - len(seen_SX) + 1,
+        limit=chance_loss + HOPELESS_NATS,
+    )
 
 
 def advance(
@@ -162,7 +205,7 @@ def advance(
     ranks, optimizer = training.ranks, training.optimizer
     loss_of = _loss_of(objective, plan)
     total = torch.zeros((), device=training.device)
-    first = training.step
+    first, training.seen = training.step, []
     for step in range(first, goal):
         rate_share = rate_at(
             step,
@@ -172,7 +215,9 @@ def advance(
         )
         set_learning_rate(optimizer, plan.learning_rate * rate_share)
         batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
-        for part, weight in weighted_parts(batch, ranks, plan.micro_batches):
+        parts = weighted_parts(batch, ranks, plan.micro_batches)
+        before = total.clone() if plan.diagnostics else total
+        for part, weight in parts:
             with autocast(training.device, plan):
                 loss = loss_of(training.network, part)
             if weight != 1.0:
@@ -180,6 +225,9 @@ def advance(
             ranks.backward(loss)
             total += loss.detach()
         optimizer.clipped_step(plan.grad_clip)
+        if plan.diagnostics and optimizer.norms_P is not None:
+            own_loss = (total - before) / sum(weight for _, weight in parts)
+            training.seen.append(torch.cat((own_loss.view(1), optimizer.norms_P)))
     training.step = goal
     return _mean(ranks.total(total), goal - first)
 

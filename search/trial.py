@@ -21,6 +21,7 @@ from search import checkpoint
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
+from search.diagnosis import Layers
 from search.ranks import ALONE, Ranks
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.seeds import derive_seed
@@ -65,6 +66,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         bfloat16=precision is Precision.BFLOAT16
         or (precision is Precision.AUTO and device == "cuda"),
         compiled=_compiled(config, budget, spec, device),
+        diagnostics=settings.diagnostics,
     )
 
 
@@ -109,6 +111,7 @@ class RunningTrial:
             ranks=ranks,
         )
         self._points: list[CurvePoint] = []
+        self._layers: Layers = {}
         self._restore()
         self._setup_seconds = time.perf_counter() - began
 
@@ -119,6 +122,7 @@ class RunningTrial:
         last_report = last_save = time.monotonic()
         for measurement in self._measurements():
             self._points.append(self._point(measurement))
+            self._layers = measurement.layers
             if measurement.diverged:
                 yield self._report(0, Outcome.DIVERGED, measurement.diverged)
                 return
@@ -179,6 +183,7 @@ class RunningTrial:
             reason=reason,
             setup_seconds=self._setup_seconds,
             peak_memory_bytes=_peak_memory(self._training.device),
+            layers=self._layers,
         )
 
     def save(self) -> None:

@@ -30,8 +30,8 @@ NODE_TAG = "fathom.node"
 WRITTEN_TAG = "fathom.tokens_written"
 """On a trial's run: tokens of the last curve point written, in the same batch as the point."""
 STUDY_NODE = "study"
-BATCH_POINTS = 100
-"""Curve points a request; MLflow takes 1000 metrics."""
+BATCH_METRICS = 400
+"""Of curves, and of layers, a request; MLflow takes 1000 in all."""
 PAGE_RUNS = 1000
 """Runs a request when looking what exists."""
 
@@ -92,6 +92,7 @@ class StudyRuns:
             points=self._write_curve(run, record.curve),
             params=pages.trial_params(spec),
             metrics=pages.summary_metrics(record) if record.outcome else {},
+            layers=record.layers if record.outcome else {},
             tags=pages.trial_tags(record),
             time_seconds=record.ended or record.started,
         )
@@ -155,8 +156,10 @@ class StudyRuns:
         """
         written = int(run.tags.get(WRITTEN_TAG, "0"))
         ahead = [point for point in curve if point.tokens > written]
-        while len(ahead) > BATCH_POINTS:
-            batch, ahead = ahead[:BATCH_POINTS], ahead[BATCH_POINTS:]
+        most = max((len(point.metrics) for point in ahead), default=0) + 2  # and two losses
+        points = max(1, BATCH_METRICS // most)
+        while len(ahead) > points:
+            batch, ahead = ahead[:points], ahead[points:]
             self._update(run, points=batch)
         return ahead
 
@@ -166,6 +169,7 @@ class StudyRuns:
         *,
         points: Sequence[CurvePoint] = (),
         metrics: Mapping[str, float] | None = None,
+        layers: Mapping[str, Sequence[float]] | None = None,
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
         time_seconds: float | None = None,
@@ -177,11 +181,17 @@ class StudyRuns:
         written = {WRITTEN_TAG: str(points[-1].tokens)} if points else {}
         new_tags = _news({**(tags or {}), **written}, run.tags)
         curve = [metric for point in points for metric in _point_metrics(point)]
+        by_layer = list(_layer_metrics(layers or {}, run.metrics, stamp))
+        while len(by_layer) > BATCH_METRICS:
+            self._client.log_batch(run.run_id, metrics=by_layer[:BATCH_METRICS])
+            by_layer = by_layer[BATCH_METRICS:]
         if not (new_metrics or new_params or new_tags):
             return
         self._client.log_batch(
             run.run_id,
-            metrics=curve + [Metric(key, value, stamp, 0) for key, value in new_metrics.items()],
+            metrics=curve
+            + by_layer
+            + [Metric(key, value, stamp, 0) for key, value in new_metrics.items()],
             params=[Param(key, value) for key, value in new_params.items()],
             tags=[RunTag(key, value) for key, value in new_tags.items()],
         )
@@ -289,6 +299,16 @@ def _point_metrics(point: CurvePoint) -> Iterator[Metric]:
     for key, value in values.items():
         if math.isfinite(value):
             yield Metric(key, value, stamp, point.tokens)
+
+
+def _layer_metrics(
+    layers: Mapping[str, Sequence[float]], known: Mapping[str, float], stamp: int
+) -> Iterator[Metric]:
+    """Steps are layers, from 1; nothing of what is there."""
+    for name, values in layers.items():
+        if (key := f"by_layer/{name}") not in known:
+            for layer, value in enumerate(values, start=1):
+                yield Metric(key, value, stamp, layer)
 
 
 def _news(values: Mapping[str, T], known: Mapping[str, T]) -> dict[str, T]:

@@ -303,6 +303,18 @@ def test_a_diverged_trial_keeps_its_curve_up_to_the_last_number(place: Place) ->
     assert run.data.tags[WRITTEN_TAG] == "5000"
 
 
+def test_what_layers_do_is_a_curve_over_layers_written_once(place: Place) -> None:
+    layers = {"rank_ratio": (0.9, 0.7, 0.5), "gradient_norm": tuple(range(1, 901))}
+    for _ in range(2):
+        tracker = place.tracker()
+        tracker.trial(replace(trial(), layers=layers))
+        assert tracker.close() == 0
+    run = place.find("1M · depth 4 · d_model 64 · seed 0")
+    assert place.tokens(run, "by_layer/rank_ratio") == [1, 2, 3]
+    assert run.data.metrics["by_layer/rank_ratio"] == 0.5
+    assert place.tokens(run, "by_layer/gradient_norm") == list(range(1, 901))
+
+
 def test_a_long_curve_is_written_whole_in_several_requests(place: Place) -> None:
     tracker = place.tracker()
     tracker.trial(trial(points=250))
