@@ -76,7 +76,7 @@ class Optimum:
     params_slope: float
     """Nats for each unit of ln(parameters) by which losses were corrected to the budget."""
     best_ratio: float | None
-    """Feed-forward ratio with the lowest loss, among those that finished."""
+    """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
 
@@ -143,7 +143,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         ),
         noise=evidence.noise,
         params_slope=evidence.params_slope,
-        best_ratio=evidence.best_ratio if evidence.depths else None,
+        best_ratio=evidence.best_ratio if any(own.shape.d_ff for own in evidence.depths) else None,
         trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
     )
 

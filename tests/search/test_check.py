@@ -13,7 +13,7 @@ import torch
 
 from models.coordinates import Coordinates
 from models.parametrization import Scheme
-from models.shape import Positions, Shape
+from models.shape import Positions, Residual, Shape
 from search.check import Axis, AxisCheck, CheckResult, Moves, check_on, first_moves
 from search.check_words import check_json, rate_words, reason, scope
 from search.config import StudyConfig, parse
@@ -55,6 +55,15 @@ def moves(scheme: Scheme, axis: Axis, space: str = "n_heads: 2") -> Moves:
 )
 def test_the_first_moves_are_flat_over_both_axes_under_completep(axis: Axis, space: str) -> None:
     assert moves(Scheme.COMPLETEP, axis, space).flat
+
+
+@pytest.mark.parametrize("residual", [Residual.ADMIN, Residual.DEEPNORM, Residual.NONE])
+def test_they_are_flat_over_width_under_mup_with_other_residuals(residual: Residual) -> None:
+    config = study(Scheme.MUP)
+    model = config.model.model_copy(update={"residual": residual})
+    found = first_moves(config.model_copy(update={"model": model}), Axis.WIDTH)
+    assert found.sizes == moves(Scheme.MUP, Axis.WIDTH).sizes
+    assert found.flat
 
 
 def test_they_are_flat_over_width_but_not_over_depth_under_mup() -> None:
@@ -119,6 +128,17 @@ def test_the_studys_gates_positions_and_tied_weights_are_kept() -> None:
     )
     shape = probe_shape(config, depth=2, widening=1, vocab_size=8, context=6)
     assert (shape.gated, shape.tied, shape.positions) == (True, False, Positions.LEARNED)
+
+
+def test_heads_that_are_fixed_twice_do_not_follow_the_width_and_no_branch_is_added() -> None:
+    config = study(space="n_heads: 2, head_dim: 12, feed_forward: false")
+    base, wide = (
+        probe_shape(config, depth=2, widening=widening, vocab_size=8, context=6)
+        for widening in (1, 4)
+    )
+    assert (base.d_model, wide.d_model) == (32, 128)
+    assert (base.n_heads, base.head_dim) == (wide.n_heads, wide.head_dim) == (2, 12)
+    assert base.d_ff == wide.d_ff == 0
 
 
 # Real trainings, short ones.

@@ -69,7 +69,7 @@ BROKEN = {
     "depth zero": (GOOD.replace("[1, 6]", "[0, 6]"), ("depth", "0")),
     "negative tokens": (GOOD.replace("tokens: 20k", "tokens: -5"), ("tokens", "-5")),
     "two horizons": (GOOD + "tokens_per_parameter: 20\n", ("tokens_per_parameter", "keep one")),
-    "heads fixed twice": (GOOD.replace("n_heads: 2", "n_heads: 2, head_dim: 8"), ("head_dim",)),
+    "post-norm under CompleteP": (GOOD + "model: {residual: post}\n", ("completep", "`mup`")),
     "odd heads": (GOOD.replace("n_heads: 2", "head_dim: 9"), ("head_dim", "9")),
     "a list": ("- study\n- good\n", ("mapping", "list")),
     "empty": ("", ("mapping", "empty")),
