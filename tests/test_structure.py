@@ -37,7 +37,7 @@ LIGHT = (
 HOMES = {
     "mlflow": ("search.tracking",),
     "ray": ("search.actor", "search.cluster", "search.doctor.nodes", "search.tuner"),
-    "optuna": ("search.sampler",),
+    "optuna": ("search.sampler", "search.studies"),
     "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),

@@ -28,8 +28,8 @@ from search.config import StudyConfig, parse
 from search.folder import RunFolder
 from search.record_file import append_line, read_lines, read_records
 from search.records import CurvePoint, Outcome, Stage, TrialRecord
-from search.sampler import open_store
 from search.space import feasible_shapes
+from search.studies import open_file
 from search.tracking.tracker import Tracker
 from search.trial import Assignment, RunningTrial
 from search.tuner import ConductorScheduler, ConductorSearcher, run_trials
@@ -132,7 +132,7 @@ def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> Non
     assert all(r.spec.shape.depth == 4 for r in by_outcome[Outcome.FAILED])
     assert all("can't run" in r.reason for r in by_outcome[Outcome.FAILED])
 
-    storage = open_store(search.folder.optuna)
+    storage = open_file(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"real/8k", "real/12k"}
     for name in ("real/8k", "real/12k"):
         study = optuna.load_study(study_name=name, storage=storage)
