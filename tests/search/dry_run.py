@@ -16,7 +16,7 @@ from search.config import StudyConfig, parse
 from search.folder import RunFolder
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.space import feasible_shapes
-from search.studies import open_file
+from search.studies import Studies, open_file
 
 STUDY = """
 study: simulated
@@ -55,11 +55,11 @@ def study(**changes: object) -> StudyConfig:
     return parse(STUDY).model_copy(update=changes)
 
 
-def conductor(config: StudyConfig, path: Path) -> Conductor:
+def conductor(config: StudyConfig, path: Path, studies: Studies | None = None) -> Conductor:
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder)
+    return Conductor(config, spaces, folder, studies=studies)
 
 
 def told(search: Conductor, params: int) -> list[FrozenTrial]:
