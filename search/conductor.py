@@ -111,6 +111,13 @@ class Conductor:
             self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
 
+    def start_again(self, trial: str) -> None:
+        """Its worker is gone: it is to go on with another one, from its last checkpoint."""
+        spec = self.live[trial].spec
+        search = self.budgets[spec.budget]
+        search.running.discard(trial)
+        search.adopted.append(spec)
+
     def _open(
         self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
     ) -> BudgetSearch:

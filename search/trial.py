@@ -44,6 +44,8 @@ class Assignment:
     """Path of the checkpoint file, seen alike from every node."""
     marker: str = ""
     """What the run's marker file holds, beside the checkpoint."""
+    short_of_memory: bool = False
+    """An earlier worker of the trial was killed as its node ran out of memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -190,14 +192,15 @@ def run_trial(
 
     Their gradients add up to that of the whole batch.
     """
-    try:
-        yield from RunningTrial(assignment, objective, device).reports()
-        return
-    except Exception as error:
-        if not _is_out_of_memory(error):
-            raise
-    gc.collect()  # the error's frames held the model
-    torch.cuda.empty_cache()
+    if not assignment.short_of_memory:
+        try:
+            yield from RunningTrial(assignment, objective, device).reports()
+            return
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                raise
+        gc.collect()  # the error's frames held the model
+        torch.cuda.empty_cache()
     trial = RunningTrial(assignment, objective, device, micro_batches=MICRO_BATCHES)
     for report in trial.reports():
         how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
