@@ -142,11 +142,14 @@ def _place(uri: str) -> tuple[str | None, int, str] | None:
 
 
 def _check_file(uri: str, path: Path) -> None:
-    """See that the file is, or can become, an SQLite database that may be written to."""
+    """See that the file is, or can become, an SQLite database that may be written to.
+
+    Leaves nothing behind: the study may yet be refused for something else.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+            nearest = next(folder for folder in path.absolute().parents if folder.exists())
+            probe = nearest / f".{path.name}.{os.getpid()}.probe"
             probe.touch()
             probe.unlink()
             return

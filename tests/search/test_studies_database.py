@@ -289,4 +289,4 @@ def test_a_server_that_is_down_when_the_search_starts_is_one_line_and_nothing_is
     assert "`tracking.optuna` must be a PostgreSQL database" in line
     assert "refused" in line
     assert PASSWORD not in line
-    assert not (tmp_path / "runs" / "simulated").exists()
+    assert not (tmp_path / "runs").exists()
