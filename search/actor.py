@@ -58,7 +58,8 @@ class TrialActor(tune.Trainable):
 
     def _start(self, assignment: Assignment) -> Iterator[Report]:
         refuse_unseen_checkpoints(assignment)
-        yield from guarded(run_trial(partial(self.attempt, assignment)))
+        attempt = partial(self.attempt, assignment)
+        yield from guarded(run_trial(attempt, short_of_memory=assignment.short_of_memory))
 
 
 def threads(assignment: Assignment) -> int:

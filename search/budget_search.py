@@ -21,7 +21,7 @@ class BudgetSearch:
     sampler: ShapeSampler
     ended: list[TrialRecord] = field(default_factory=list)
     adopted: deque[TrialSpec] = field(default_factory=deque)
-    """Trials that a killed run had under way, to go on first."""
+    """Trials that a killed run, or a worker that died, had under way, to go on first."""
     running: set[str] = field(default_factory=set)
     under_way: dict[str, None] = field(default_factory=dict)
     """Running and adopted trials in the order in which they began, so that none of another budget

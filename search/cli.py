@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from objectives.objective import Objective
     from search.conclude import Conclusion
     from search.config import StudyConfig
+    from search.folder import RunFolder
+    from search.studies import Studies
 
 OUR_PACKAGES = {"models", "objectives", "search"}
 
@@ -165,6 +167,7 @@ def run(
     from search.readiness import refuse_unready
 
     refuse_unready(config, runs)
+    studies = _open_studies(config, RunFolder(runs / config.study))
     from rich.console import Console
 
     console = Console(stderr=as_json)
@@ -177,7 +180,7 @@ def run(
         from search.run import run_study
         from search.tables import print_laws, print_optima
 
-        result = run_study(config, objective, runs, console, extended=extend)
+        result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt:
         print(
             f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
@@ -303,6 +306,15 @@ def ui(
 
     uri = load(study).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":
+    """The database for Optuna's studies, refused before anything starts; None without one."""
+    if config.tracking.optuna is None:
+        return None
+    from search.studies_database import DatabaseStudies
+
+    return DatabaseStudies(config.tracking.optuna, folder)
 
 
 def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":

@@ -2,12 +2,16 @@
 torch, so that Ray can start while both are imported.
 """
 
+import errno
 import logging
 import os
+import shutil
 import socket
+from pathlib import Path
 from typing import Any
 
 import ray
+from ray._common.utils import get_default_system_temp_dir
 from ray._private.services import find_bootstrap_address
 from ray.exceptions import AuthenticationError
 
@@ -20,6 +24,8 @@ WORKER_ENVIRONMENT = {
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 CONNECT_SECONDS = 5.0
+LEAST_FREE = 10_000_000
+"""Of Ray's folder for logs and sockets, bytes: with less it does not start."""
 
 
 class NotJoinedError(ConfigError):
@@ -121,7 +127,13 @@ def _start_here() -> None:
     """Start Ray on this machine. What it starts inherits this environment.
 
     No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
+
+    Raises:
+        OSError: when it does not start; mostly for its folder of logs and sockets.
     """
+    folder = Path(get_default_system_temp_dir())
+    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
+        raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
     before = {name: os.environ.get(name) for name in WORKER_ENVIRONMENT}
     os.environ.update(WORKER_ENVIRONMENT)
     try:
@@ -131,12 +143,21 @@ def _start_here() -> None:
             _system_config={"prestart_worker_first_driver": False},
             **QUIET,
         )
+    except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
+        raise _no_start(error, folder) from None
     finally:
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _no_start(error: Exception, folder: Path) -> OSError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    number = getattr(error, "errno", None) or errno.EIO
+    remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
+    return OSError(number, f"Ray can't start ({reason[:300]}); {remedy}", str(folder))
 
 
 def _check_resources(resources: ResourcesConfig) -> None:

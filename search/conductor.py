@@ -20,10 +20,11 @@ from search.plan import stage_trials
 from search.record_file import append_line
 from search.record_json import report_to_json, to_json
 from search.records import Outcome, Report, Stage, TrialRecord, TrialSpec, advanced, news
-from search.recover import read_past
-from search.sampler import ShapeSampler, Store, ladder_shapes, open_store
+from search.recover import Past, read_past
+from search.sampler import ShapeSampler, ladder_shapes
 from search.scheduler import leaders
 from search.seeds import derive_seed
+from search.studies import FileStudies, Studies
 
 Listener = Callable[[TrialRecord], None]
 """Told of every change of a trial; must return at once."""
@@ -38,15 +39,19 @@ class Conductor:
         spaces: dict[Budget, tuple[Shape, ...]],
         folder: RunFolder,
         listeners: Iterable[Listener] = (),
+        studies: Studies | None = None,
     ) -> None:
+        """Optuna's studies go to `studies`, or into the folder."""
         self.config, self.folder, self._listeners = config, folder, tuple(listeners)
         self.live: dict[str, TrialRecord] = {}
         self._numbers: dict[str, int] = {}
-        store = open_store(folder.optuna)
+        past = read_past(folder)
+        studies = studies or FileStudies(folder.optuna)
         self.budgets = {
-            budget.params: self._open(budget, spaces[budget], store) for budget in spaces
+            budget.params: self._open(budget, shapes, studies, past)
+            for budget, shapes in spaces.items()
         }
-        self._recover()
+        self._recover(past)
 
     @property
     def records(self) -> list[TrialRecord]:
@@ -98,25 +103,37 @@ class Conductor:
         search = self.budgets[record.spec.budget]
         search.running.discard(trial)
         search.under_way.pop(trial)
+        append_line(self.folder.records, to_json(record))
         if trial in self._numbers:
             search.sampler.tell(self._numbers.pop(trial), record)
-        append_line(self.folder.records, to_json(record))
         search.ended.append(record)
         if outcome is not Outcome.STOPPED:  # a stopped one may be taken up again
             self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
 
-    def _open(self, budget: Budget, shapes: tuple[Shape, ...], store: Store) -> BudgetSearch:
+    def start_again(self, trial: str) -> None:
+        """Its worker is gone: it is to go on with another one, from its last checkpoint."""
+        spec = self.live[trial].spec
+        search = self.budgets[spec.budget]
+        search.running.discard(trial)
+        search.adopted.append(spec)
+
+    def _open(
+        self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
+    ) -> BudgetSearch:
+        lives = past.lives[budget.params]
         return BudgetSearch(
             budget=budget,
             shapes=shapes,
             planned=stage_trials(self.config, shapes),
             sampler=ShapeSampler(
                 self.config,
-                budget.label,
+                # Every budget has a study of its own: one name for all would mix their losses.
+                f"{self.config.study}/{budget.label}",
                 shapes,
-                store,
+                studies,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
+                past=(record for record in lives if record.spec.stage is Stage.EXPLORE),
             ),
         )
 
@@ -263,11 +280,10 @@ class Conductor:
     def _journal(self, event: str, record: TrialRecord) -> None:
         append_line(self.folder.journal, {"event": event, **to_json(record)})
 
-    def _recover(self) -> None:
+    def _recover(self, past: Past) -> None:
         """Take up what an earlier run on this folder left."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
-        past = read_past(self.folder)
         for params, search in self.budgets.items():
             search.first_rung = past.first_rungs.get(params, 0)
             search.ended = past.ended[params]

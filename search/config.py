@@ -219,10 +219,12 @@ class ResourcesConfig(Group):
 
 
 class TrackingConfig(Group):
-    """Where MLflow keeps the runs."""
+    """Where MLflow keeps the runs, and Optuna its studies."""
 
     uri: str | None = None
     """Any MLflow tracking URI; by default an SQLite file beside the run folders."""
+    optuna: str | None = None
+    """A PostgreSQL database of Optuna's own; by default a file in the run folder."""
 
 
 def _corpus_settings(value: object) -> object:

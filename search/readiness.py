@@ -6,7 +6,7 @@ from pathlib import Path
 from search.config import ConfigError, StudyConfig, load
 from search.folder import RunFolder, default_tracking_uri
 from search.plan import plan_study, this_machine, vocab_size_of
-from search.tracking.address import check_form
+from search.tracking.address import check_form, check_optuna
 
 FREE_TO_CHANGE = {"resources", "tracking"}
 """Groups of a study file that may differ when a run is resumed: they can't change its answer."""
@@ -20,7 +20,10 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
     """
     refuse_another_study(config, RunFolder(runs / config.study))
     plan_study(config, vocab_size_of(config), this_machine(config))
-    check_form(config.tracking.uri or default_tracking_uri(runs))
+    tracking = config.tracking.uri or default_tracking_uri(runs)
+    check_form(tracking)
+    if config.tracking.optuna is not None:
+        check_optuna(config.tracking.optuna, mlflow=tracking)
 
 
 def refuse_foreign(folder: RunFolder) -> None:

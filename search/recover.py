@@ -21,8 +21,10 @@ from search.sound import checked
 class Past:
     """All that a new run on the folder goes on from, by budget."""
 
+    lives: Mapping[int, list[TrialRecord]]
+    """Every end of a trial, in their order; a trial that was taken up again has several."""
     ended: Mapping[int, list[TrialRecord]]
-    """In the order in which they ended."""
+    """The last end of each that is not under way, in the order in which they ended."""
     under_way: Mapping[int, list[TrialRecord]]
     """As last reported."""
     waves: dict[int, tuple[Choice, ...]]
@@ -83,6 +85,7 @@ def read_past(folder: RunFolder) -> Past:
         pass
     ended = (r for r in last_lives(lives) if r.spec.trial not in journal.under_way)
     return Past(
+        lives=_by_budget(lives),
         ended=_by_budget(ended),
         under_way=_by_budget(journal.under_way.values()),
         waves=journal.waves,

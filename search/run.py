@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
 from search.readiness import refuse_another_study, refuse_foreign
 from search.record_file import read_records
+from search.studies import FileStudies, Studies
 from search.terminal import Progress
 from search.tracking.address import to_keep
 from search.tracking.tracker import Tracker
@@ -52,11 +53,13 @@ def run_study(
     runs: Path,
     console: Console,
     *,
+    studies: Studies | None,
     extended: bool = False,
 ) -> RunResult:
     """Search every budget, conclude, report; goes on where an earlier run on the folder stopped.
 
     With `extended`, also where the audit of an earlier run says that it stopped trials unfairly.
+    Optuna's studies go to `studies`, which is closed at the end; without, into the run folder.
 
     Raises:
         ValueError: before any trial starts, when the study can't be run.
@@ -64,7 +67,11 @@ def run_study(
     folder = RunFolder(runs / config.study)
     refuse_another_study(config, folder)
     plans = plan_study(config, objective.vocab_size, this_machine(config))
-    with _locked(folder), _tracker(config, folder, runs) as tracker:
+    with (
+        _locked(folder),
+        closing(studies or FileStudies(folder.optuna)) as kept,
+        _tracker(config, folder, runs) as tracker,
+    ):
         tracker.confirm()
         config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
@@ -72,7 +79,7 @@ def run_study(
             _extend(config, folder, plans, console)
         with Progress(config.study, plans, console) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
-            conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial))
+            conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial), kept)
             progress.inherit([*conductor.records, *conductor.live.values()])
             with _hidden(CLOUD_SECRETS):
                 run_trials(conductor, objective, progress.tick)
@@ -103,8 +110,9 @@ def report_study(path: Path) -> RunResult:
 
 
 def _without_secrets(config: StudyConfig) -> StudyConfig:
-    uri = config.tracking.uri
-    return config.model_copy(update={"tracking": TrackingConfig(uri=uri and to_keep(uri))})
+    uri, optuna = config.tracking.uri, config.tracking.optuna
+    kept = TrackingConfig(uri=uri and to_keep(uri), optuna=optuna and to_keep(optuna))
+    return config.model_copy(update={"tracking": kept})
 
 
 def _extend(

@@ -4,20 +4,18 @@ Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn poin
 feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
 A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
 diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
-teaches nothing. The study on disk holds ended trials only, so a killed run leaves none RUNNING;
-what runs is known to a copy in memory.
+teaches nothing. It draws from a study in memory, begun from the records. What is kept of it
+(`studies.py`) holds ended trials only, so a killed run leaves none RUNNING.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from models.shape import Shape
@@ -25,19 +23,14 @@ from search.analysis.curve import draw
 from search.analysis.evidence import KNOWN_NOISE
 from search.analysis.forecast import fit_outlook, outlook
 from search.config import Sampler, StudyConfig
-from search.record_file import repair
 from search.records import Outcome, TrialRecord
-from search.sound import DamagedFileError
 from search.space import nearest_shape
+from search.studies import NAME, Studies
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Steps of this size fill an interval evenly, however many there are."""
 CURVE_STARTUP = 5
 """Depths, evenly spread, through which the first curve is drawn."""
-
-
-Store = JournalStorage
-"""Where Optuna keeps the studies of all budgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +41,20 @@ class Drawn:
     number: int
 
 
-def open_store(path: Path) -> Store:
-    """Optuna's file of all budgets of a run, which must be in use by this process alone.
-
-    Not SQLite: it needs 12 ms of CPU for a trial where this needs 1, and a worker waits for it.
-    """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    repair(path)
-    path.with_name(path.name + ".lock").unlink(missing_ok=True)  # of a run that was killed
-    try:
-        return Store(JournalFileBackend(str(path)))
-    except Exception as error:
-        raise DamagedFileError(
-            f"{path}: Optuna can't read it ({type(error).__name__}); restore the file, or delete "
-            "it: Optuna begins anew, and the records keep every trial"
-        ) from error
-
-
 class ShapeSampler:
     """The shapes of one budget, one Optuna study of its own."""
 
     def __init__(
         self,
         config: StudyConfig,
-        label: str,
+        name: str,
         shapes: tuple[Shape, ...],
-        store: Store,
+        studies: Studies,
         *,
         seed: int,
+        past: Iterable[TrialRecord] = (),
     ) -> None:
+        """`name` is the study's; `past` has every end of an exploring trial, in their order."""
         self._shapes, self._sampler = shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
@@ -86,14 +64,13 @@ class ShapeSampler:
             "ln_depth": FloatDistribution(math.log(min(depths)), math.log(max(depths))),
             "ln_ff_ratio": FloatDistribution(min(ratios), max(ratios)),
         }
-        # Every budget has a study of its own: one name for all would mix their losses.
-        self.study = optuna.create_study(
-            study_name=f"{config.study}/{label}", storage=store, load_if_exists=True
-        )
+        self._name, self._studies = name, studies
+        self._told = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
+        self._studies.update(name, self._told)
         self._live = optuna.create_study(
             sampler=_build_sampler(config.sampler, self._startup, seed)
         )
-        self._live.add_trials(self.study.get_trials(deepcopy=False))
+        self._live.add_trials(self._told)
 
     def draw(self, index: int, records: Sequence[TrialRecord]) -> Drawn:
         """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
@@ -116,9 +93,10 @@ class ShapeSampler:
         return self._live.ask(self._distributions()).number
 
     def tell(self, number: int, record: TrialRecord) -> None:
-        """Write down what became of a trial."""
+        """Take in what became of a trial."""
         told = self._frozen(record)
-        self.study.add_trial(told)
+        self._told.append(told)
+        self._studies.update(self._name, self._told)
         self._live.tell(number, state=TrialState.FAIL)
         self._live.add_trial(told)
 
@@ -130,14 +108,22 @@ class ShapeSampler:
             state = TrialState.PRUNED
         if record.outcome is Outcome.STOPPED:
             values = record.rungs
-        return create_trial(
+        told = create_trial(
             state=state,
             value=record.loss,
             params=self._coordinates(record.spec.shape),
             distributions=self._distributions(),
             intermediate_values=values,
-            user_attrs={"trial": record.spec.trial, "outcome": record.outcome},
+            user_attrs={NAME: record.spec.trial, "outcome": record.outcome},
         )
+        told.datetime_start = datetime.fromtimestamp(record.started)
+        told.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
+        return told
+
+    def _holds(self, shape: Shape) -> bool:
+        """Whether Optuna's rectangle has the shape; that of a damaged record may lie outside."""
+        point = self._coordinates(shape)
+        return all(side.low <= point[name] <= side.high for name, side in self._space.items())
 
     def _coordinates(self, shape: Shape) -> dict[str, float]:
         return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}

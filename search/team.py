@@ -12,6 +12,7 @@ from typing import Any
 import ray
 import torch
 from ray import train
+from ray.exceptions import OutOfMemoryError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from ray.util.queue import Empty, Queue
@@ -65,7 +66,7 @@ def team_reports(
             answers.put(False)
     error = end.exception()
     if error is not None:
-        raise _cause(error) from None
+        raise cause(error) from None
 
 
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
@@ -127,10 +128,14 @@ def _next(reports: Queue, end: Future[Any]) -> Report | None:
             return report
 
 
-def _cause(error: BaseException) -> Exception:
+def cause(error: BaseException) -> Exception:
     """What a team ended of. A process that fails takes the others with it, which say less."""
-    failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
-    lost = any(type(one).__module__.startswith("ray.") for one in failures)  # Ray's own word
+    raised = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
+    failures = [getattr(one, "health_check_failure", one) for one in raised]  # of a lost process
+    for one in failures:
+        if isinstance(one, OutOfMemoryError):  # its node's: Ray has killed it
+            return MemoryError(str(one))
+    lost = any(type(one).__module__.startswith("ray.") for one in failures)
     own = [one for one in failures if not _is_of_a_peer(one)]
     return WorkerLostError(str(error)) if lost or not own else max(own, key=is_out_of_memory)
 

@@ -46,6 +46,8 @@ class Assignment:
     """Path of the checkpoint file, seen alike from every node."""
     marker: str = ""
     """What the run's marker file holds, beside the checkpoint."""
+    short_of_memory: bool = False
+    """An earlier worker of the trial was killed as its node ran out of memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -220,19 +222,20 @@ Attempt = Callable[[int], Iterator[Report]]
 """Takes a trial up where its checkpoint is, with so many micro-batches a step."""
 
 
-def run_trial(attempt: Attempt) -> Iterator[Report]:
+def run_trial(attempt: Attempt, *, short_of_memory: bool = False) -> Iterator[Report]:
     """All reports of a trial; one that runs out of memory goes on once, with smaller batches.
 
     Their gradients add up to that of the whole batch.
     """
-    try:
-        yield from attempt(1)
-        return
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-    gc.collect()  # the error's frames held the model
-    torch.cuda.empty_cache()
+    if not short_of_memory:
+        try:
+            yield from attempt(1)
+            return
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        gc.collect()  # the error's frames held the model
+        torch.cuda.empty_cache()
     for report in attempt(MICRO_BATCHES):
         how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
         yield replace(report, reason=f"{report.reason}, {how}") if report.outcome else report

@@ -22,12 +22,7 @@ from search.conductor import Conductor
 from search.records import Outcome, Report
 from search.team import TeamActor
 from search.trial import Assignment
-
-MAX_RESTARTS = 3
-"""Times that Ray starts a trial again whose worker died."""
-NODE_DIED = "node has died"
-"""In Ray's words for a worker that was lost with its node: that is nothing the trial has done."""
-
+from search.tuner_losses import Losses, memory_kills_as_deaths
 
 TEAM_ACTOR_NEEDS = {"memory": 2.0**20}
 """Next to nothing, which Tune does not accept: Ray Train holds what a team's processes need."""
@@ -43,9 +38,9 @@ class LivesOnTheDriver:
 class ConductorSearcher(LivesOnTheDriver, Searcher):
     """Asks the conductor for the next trial and tells it how trials end."""
 
-    def __init__(self, conductor: Conductor) -> None:
+    def __init__(self, conductor: Conductor, losses: Losses) -> None:
         super().__init__()
-        self._conductor = conductor
+        self._conductor, self._losses = conductor, losses
         self._trials: dict[str, str] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
@@ -64,6 +59,7 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
             spec=spec,
             checkpoint=str(conductor.folder.checkpoint(spec.trial).absolute()),
             marker=conductor.folder.marker.read_text(encoding="utf-8"),
+            short_of_memory=spec.trial in self._losses.short_of_memory,
         )
         return {"assignment": assignment}
 
@@ -73,7 +69,7 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
         """Translate Ray's end of a trial into an outcome."""
         trial = self._trials.pop(trial_id)
         if error or result is None:
-            return  # the scheduler is told of it, with the reason
+            return  # the scheduler has been told of it, with the reason
         report: Report = result["report"]
         if report.outcome is not None:
             self._conductor.report(trial, report)  # Tune shows a last result to nobody else
@@ -98,9 +94,9 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
     among them, which takes two seconds before the first trial.
     """
 
-    def __init__(self, conductor: Conductor, tick: Callable[[], None]) -> None:
+    def __init__(self, conductor: Conductor, losses: Losses, tick: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._conductor, self._tick = conductor, tick
+        self._conductor, self._losses, self._tick = conductor, losses, tick
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
@@ -108,17 +104,17 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
         return TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Its worker died; after the last of its restarts the trial is over."""
-        error = _error_of(trial)
+        """Its worker died: the trial is to be started again, or is over."""
+        error, name = _error_of(trial), _trial_name(trial)
         cause = getattr(error, "cause", None)  # what the worker raised
         if isinstance(cause, StorageError):
             raise cause
-        if trial.status == Trial.ERROR:  # Ray starts it again
-            trial.max_failures += NODE_DIED in str(error)
-            return
-        reason = str(error).strip().splitlines()[-1]
-        words = f"its worker died {MAX_RESTARTS + 1} times: {reason}"
-        self._conductor.end(_trial_name(trial), Outcome.FAILED, words)
+        trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
+        end = self._losses.end_of(name, error)
+        if end is None:
+            self._conductor.start_again(name)
+        else:
+            self._conductor.end(name, *end)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Called at every turn of Tune's loop, which then starts trials in the order they came.
@@ -139,8 +135,10 @@ def run_trials(
     """
     if conductor.done:
         return
-    # Tune's own state, which nothing here reads: that it can't be kept is no news to a user.
-    logging.getLogger("ray.tune.execution.experiment_state").setLevel(logging.CRITICAL)
+    # Tune's own state, which nothing here reads: that it can't be kept is no news to a user. Nor is
+    # a trial that has lost a worker and gone on with another, which Tune counts as failed.
+    for name in ("execution.experiment_state", "tune"):
+        logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     resources = conductor.config.resources
     start_ray(resources)
     several = resources.processes_per_trial > 1
@@ -149,11 +147,12 @@ def run_trials(
         tune.with_parameters(TeamActor if several else TrialActor, objective=objective),
         tune.PlacementGroupFactory([TEAM_ACTOR_NEEDS if several else needs]),
     )
+    losses = Losses()
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
-            search_alg=ConductorSearcher(conductor),
-            scheduler=ConductorScheduler(conductor, tick),
+            search_alg=ConductorSearcher(conductor, losses),
+            scheduler=ConductorScheduler(conductor, losses, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,
@@ -164,12 +163,12 @@ def run_trials(
             name="tune",
             storage_path=str(conductor.folder.ray.absolute()),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
             verbose=0,
         ),
     )
     try:
-        tuner.fit()
+        with memory_kills_as_deaths():
+            tuner.fit()
     except TuneError as error:
         raise _origin(error) from None
 

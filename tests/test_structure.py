@@ -43,7 +43,7 @@ HOMES = {
         "search.team",
         "search.tuner",
     ),
-    "optuna": ("search.sampler",),
+    "optuna": ("search.sampler", "search.studies"),
     "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),

@@ -18,7 +18,14 @@ from search.doctor.storage import planted
 from search.folder import RunFolder, default_tracking_uri
 from search.plan import plan_study, this_machine, vocab_size_of
 from search.readiness import refuse_another_study
-from search.tracking.address import TrackingError, check_form, is_new_file, without_credentials
+from search.studies_database import reach
+from search.tracking.address import (
+    TrackingError,
+    check_form,
+    check_optuna,
+    is_new_file,
+    without_credentials,
+)
 
 CHECKPOINT_BYTES = 12
 """A parameter: itself and AdamW's two moments."""
@@ -50,6 +57,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *judge_cluster(cluster, needs),
             *judge_storage(str(folder), probe, cluster, disk(folder), needs),
             judge_tracking(tracking.result()),
+            *ask_optuna(config, uri),
         )
 
 
@@ -97,6 +105,19 @@ def ask_tracking(uri: str) -> Tracking:
     except subprocess.TimeoutExpired:
         return Tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
     return Tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
+    """Whether the database for Optuna's studies, where the study names one, can be used."""
+    uri = config.tracking.optuna if config else None
+    if uri is None:
+        return ()
+    try:
+        check_optuna(uri, mlflow=mlflow)
+        reach(uri)
+    except TrackingError as error:
+        return (Finding(Level.FAILURE, "optuna", str(error)),)
+    return (Finding(Level.OK, "optuna", without_credentials(uri)),)
 
 
 def _ask(probe: Probe | str, needs: Needs) -> tuple[Cluster, tuple[Finding, ...]]:

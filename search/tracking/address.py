@@ -6,6 +6,7 @@ import os
 import re
 import sqlite3
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,8 +15,7 @@ SCHEMES = {
     *("databricks", "databricks-uc", "uc"),
 }
 """What MLflow's own stores go by."""
-
-
+POSTGRESQL = ("postgresql", "postgresql+psycopg")
 SECRET_KEYS = r"(?:\w*password|passwd|pwd|\w*token|\w*secret)"
 """Parameters of a database's address that nobody else may see."""
 
@@ -48,6 +48,27 @@ def check_form(uri: str) -> None:
 
 def _of_plugins() -> set[str]:
     return {point.name for point in entry_points(group="mlflow.tracking_store")}
+
+
+def check_optuna(uri: str, mlflow: str) -> None:
+    """Refuse an address for Optuna's studies that is malformed, or is MLflow's own.
+
+    Raises:
+        TrackingError: with the reason.
+    """
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError:
+        raise unusable_optuna(uri, "its host or port can't be read") from None
+    if parts.scheme not in POSTGRESQL:
+        raise unusable_optuna(uri, "it is none of PostgreSQL")
+    if not parts.path.strip("/"):
+        raise unusable_optuna(uri, "it names no database")
+    if _place(uri) == _place(mlflow):
+        raise unusable_optuna(uri, "MLflow's tables are there, and both have one of the same name")
+    if find_spec("psycopg") is None:
+        raise unusable_optuna(uri, "`pip install 'fathom-depth[postgres]'` comes first")
 
 
 def is_new_file(uri: str) -> bool:
@@ -100,12 +121,35 @@ def unusable(uri: str, problem: str) -> TrackingError:
     )
 
 
-def _check_file(uri: str, path: Path) -> None:
-    """See that the file is, or can become, an SQLite database that may be written to."""
+def unusable_optuna(uri: str, problem: str) -> TrackingError:
+    """The refusal of an address for Optuna's studies, in one line."""
+    return TrackingError(
+        "`tracking.optuna` must be a PostgreSQL database of its own that answers, got "
+        f"{without_credentials(uri)}: {without_credentials(problem)}; for example "
+        "postgresql://USER@HOST/optuna after `createdb optuna`, with the password in PGPASSWORD, "
+        "or leave the key out: the run folder then keeps Optuna's studies"
+    )
+
+
+def _place(uri: str) -> tuple[str | None, int, str] | None:
+    """Host, port and database of a PostgreSQL address; None of any other."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        parts = urlsplit(uri)
+        kind, port = parts.scheme.partition("+")[0], parts.port or 5432
+    except ValueError:
+        return None
+    return (parts.hostname, port, parts.path.strip("/")) if kind == "postgresql" else None
+
+
+def _check_file(uri: str, path: Path) -> None:
+    """See that the file is, or can become, an SQLite database that may be written to.
+
+    Leaves nothing behind: the study may yet be refused for something else.
+    """
+    try:
         if not path.exists():
-            probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+            nearest = next(folder for folder in path.absolute().parents if folder.exists())
+            probe = nearest / f".{path.name}.{os.getpid()}.probe"
             probe.touch()
             probe.unlink()
             return

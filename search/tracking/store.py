@@ -84,6 +84,7 @@ def _create_database(path: Path) -> None:
 
     A process killed in between would otherwise leave half a schema, which MLflow never mends.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     client = MlflowClient(f"sqlite:///{draft}")

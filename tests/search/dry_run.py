@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import optuna
+from optuna.trial import FrozenTrial
+
 from search.budget import evaluation_steps, expand_budgets, rung_steps
 from search.conductor import Conductor
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.space import feasible_shapes
+from search.studies import Studies, open_file
 
 STUDY = """
 study: simulated
@@ -51,11 +55,18 @@ def study(**changes: object) -> StudyConfig:
     return parse(STUDY).model_copy(update=changes)
 
 
-def conductor(config: StudyConfig, path: Path) -> Conductor:
+def conductor(config: StudyConfig, path: Path, studies: Studies | None = None) -> Conductor:
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder)
+    return Conductor(config, spaces, folder, studies=studies)
+
+
+def told(search: Conductor, params: int) -> list[FrozenTrial]:
+    """What Optuna's file holds of a budget."""
+    name = f"{search.config.study}/{search.budgets[params].budget.label}"
+    store = open_file(search.folder.optuna)
+    return optuna.load_study(study_name=name, storage=store).get_trials()
 
 
 @dataclass

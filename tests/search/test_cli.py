@@ -82,12 +82,17 @@ BROKEN = {
     "not a number": (GOOD + "train: {learning_rate: .nan}\n", ("learning_rate",)),
     "rung in the cool-down": (GOOD + "stopping: {first_rung: 0.9}\n", ("first_rung", "0.9")),
     "tracking address": (GOOD + "tracking: {uri: 'gopher://x'}\n", ("gopher",)),
+    "optuna's address": (
+        GOOD + "tracking: {optuna: 'mysql://x/y'}\n",
+        ("tracking.optuna", "mysql"),
+    ),
 }
+ADDRESSES = ("tracking address", "optuna's address")
 
 
 # Reading the file is the same for both verbs; what `run` alone looks at is tried with `run`.
-CASES = [("plan", name) for name in BROKEN if name != "tracking address"]
-CASES += [("run", name) for name in ("missing corpus", "unknown corpus", "tracking address")]
+CASES = [("plan", name) for name in BROKEN if name not in ADDRESSES]
+CASES += [("run", name) for name in ("missing corpus", "unknown corpus", *ADDRESSES)]
 
 
 @pytest.mark.parametrize(("verb", "broken"), CASES)

@@ -14,7 +14,7 @@ from search.budget import rung_steps
 from search.config import Sampler, StoppingConfig, StudyConfig, parse
 from search.record_file import read_lines, read_records
 from search.records import Outcome, Stage, TrialSpec
-from tests.search.dry_run import STUDY, Simulation, best_at_four, conductor, study
+from tests.search.dry_run import STUDY, Simulation, best_at_four, conductor, study, told
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
     Simulation(conductor(config, tmp_path)).run(events=60)
     search = conductor(config, tmp_path)
     Simulation(search).run()
-    for budget in search.budgets.values():
-        told = budget.sampler.study.get_trials()
+    for params, budget in search.budgets.items():
+        trials = told(search, params)
         explored = {r.spec.trial: r for r in budget.ended if r.spec.stage is Stage.EXPLORE}
-        assert {t.user_attrs["trial"] for t in told} == set(explored)
-        last = {trial.user_attrs["trial"]: trial for trial in told}
+        assert {t.user_attrs["trial"] for t in trials} == set(explored)
+        last = {trial.user_attrs["trial"]: trial for trial in trials}
         for name, trial in last.items():  # one that paused and went on was told at either end
             record = explored[name]
             state = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}[

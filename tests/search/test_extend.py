@@ -17,7 +17,7 @@ from search.extend import extend, forget_checkpoints, warnings
 from search.record_file import read_lines, read_records
 from search.records import Outcome, Stage, TrialRecord
 from search.scheduler import leaders
-from tests.search.dry_run import Simulation, conductor, slow_deep, study
+from tests.search.dry_run import Simulation, conductor, slow_deep, study, told
 
 PARAMS = 20_000
 CONFIG: StudyConfig = study(
@@ -191,10 +191,10 @@ def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Cond
     move_first_rung(again, -1)
     search = conductor(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
-    told: dict[str, list[str]] = {}
-    for trial in search.budgets[PARAMS].sampler.study.get_trials():
-        told.setdefault(trial.user_attrs["trial"], []).append(trial.state.name)
-    for name, states in told.items():
+    ends: dict[str, list[str]] = {}
+    for trial in told(search, PARAMS):
+        ends.setdefault(trial.user_attrs["trial"], []).append(trial.state.name)
+    for name, states in ends.items():
         assert states[-1] == "COMPLETE"
         assert set(states[:-1]) <= {"PRUNED"}
         assert name not in cut or len(states) > 1

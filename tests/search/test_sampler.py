@@ -8,8 +8,9 @@ import pytest
 
 from search.config import Sampler
 from search.records import Outcome, TrialRecord
-from search.sampler import ShapeSampler, ladder_shapes, open_store
-from tests.search.dry_run import Simulation, conductor, study
+from search.sampler import ShapeSampler, ladder_shapes
+from search.studies import open_file
+from tests.search.dry_run import Simulation, conductor, study, told
 
 
 def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
@@ -38,13 +39,13 @@ def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
 def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
     search = conductor(study(), tmp_path)
     Simulation(search).run()
-    for budget in search.budgets.values():
+    for params, budget in search.budgets.items():
         built = {
             r.spec.trial: (r.spec.shape.depth, r.spec.shape.ff_ratio)
             for r in budget.ended
             if r.spec.stage == "explore"
         }
-        for trial in budget.sampler.study.get_trials():
+        for trial in told(search, params):
             depth, ratio = built[trial.user_attrs["trial"]]
             assert math.exp(trial.params["ln_depth"]) == pytest.approx(depth)
             assert math.exp(trial.params["ln_ff_ratio"]) == pytest.approx(ratio)
@@ -57,13 +58,13 @@ def test_a_diverged_trial_is_told_without_a_value_which_ranks_it_last(tmp_path: 
         return math.nan if share > 0.04 else 1.0  # the lowest losses of all, until it blows up
 
     Simulation(search, explodes).run(events=40)
-    for budget in search.budgets.values():
-        told = budget.sampler.study.get_trials()
-        diverged = [t for t in told if t.user_attrs["outcome"] == Outcome.DIVERGED]
+    for params in search.budgets:
+        trials = told(search, params)
+        diverged = [t for t in trials if t.user_attrs["outcome"] == Outcome.DIVERGED]
         assert all(t.state is optuna.trial.TrialState.PRUNED for t in diverged)
         assert all(not t.intermediate_values for t in diverged)
         assert diverged
-        assert not any(t.state is optuna.trial.TrialState.COMPLETE for t in told)
+        assert not any(t.state is optuna.trial.TrialState.COMPLETE for t in trials)
 
 
 def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) -> None:
@@ -71,8 +72,8 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
     spec = search.next_trial()
     assert spec is not None
     search.end(spec.trial, Outcome.OUT_OF_MEMORY, "too large")
-    (told,) = search.budgets[spec.budget].sampler.study.get_trials()
-    assert told.state is optuna.trial.TrialState.FAIL
+    (trial,) = told(search, spec.budget)
+    assert trial.state is optuna.trial.TrialState.FAIL
     record: TrialRecord = search.records[0]
     assert record.outcome is Outcome.OUT_OF_MEMORY
 
@@ -80,10 +81,10 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
 def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
     search = conductor(study(), tmp_path)
     Simulation(search).run()
-    storage = open_store(search.folder.optuna)
+    storage = open_file(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
-    for budget in search.budgets.values():
-        names = {t.user_attrs["trial"] for t in budget.sampler.study.get_trials()}
+    for params, budget in search.budgets.items():
+        names = {t.user_attrs["trial"] for t in told(search, params)}
         assert all(name.startswith(budget.budget.label) for name in names)
 
 

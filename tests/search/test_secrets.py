@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from search.tracking.address import TrackingError, check_form, to_keep, without_credentials
+from tests.search.postgres_server import PASSWORD, running
 
 ROOT = Path(__file__).parents[2]
 SECRET = "s3cret-9f27"
@@ -50,27 +51,52 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
     down = f"tracking: {{uri: 'http://user:{SECRET}@127.0.0.1:9/'}}\n"
     output = ""
     for tracking in (down, ""):  # then into a database, of what the first has found
-        (tmp_path / "study.yaml").write_text(STUDY + tracking)
-        done = subprocess.run(
-            [sys.executable, "-m", "search", "run", "study.yaml"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=280,
-        )
-        assert done.returncode == 0, done.stderr
-        output += done.stdout + done.stderr
+        output += run(tmp_path, tracking, environment)
         if tracking:
             kept = (tmp_path / "runs" / "secret" / "config.yaml").read_text()
             assert "uri: http://127.0.0.1:9/" in kept
     assert "does not answer" in output
     assert SECRET not in output
-    files = [path for top in (tmp_path / "runs", ray_folder) for path in top.rglob("*")]
-    read = [path for path in files if path.is_file()]
+    read = written(tmp_path / "runs", ray_folder)
     assert {"mlflow.db", "records.jsonl", "report.html"} <= {path.name for path in read}
     assert [path for path in read if SECRET.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.timeout(600)
+def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
+    tmp_path: Path, ray_folder: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(ray_folder)}
+    with running() as server:
+        address = server.address().replace("fathom@", f"fathom:{PASSWORD}@")
+        output = run(tmp_path, f"tracking: {{optuna: '{address}'}}\n", environment)
+    assert PASSWORD not in output
+    kept = (tmp_path / "runs" / "secret" / "config.yaml").read_text()
+    assert f"optuna: {server.address()}" in kept
+    read = written(tmp_path / "runs", ray_folder)
+    assert [path for path in read if f":{PASSWORD}".encode() in path.read_bytes()] == []
+    assert "optuna.log" not in {path.name for path in read}
+
+
+def run(folder: Path, tracking: str, environment: dict[str, str]) -> str:
+    """What the search prints."""
+    (folder / "study.yaml").write_text(STUDY + tracking)
+    done = subprocess.run(
+        [sys.executable, "-m", "search", "run", "study.yaml"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def written(*tops: Path) -> list[Path]:
+    files = [path for top in tops for path in top.rglob("*")]
+    return [path for path in files if path.is_file()]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import ray
 import torch.distributed
+from ray.train import WorkerGroupError
 
 from objectives.objective import Batch
 from search.budget import expand_budgets
@@ -18,7 +19,7 @@ from search.folder import RunFolder
 from search.record_file import read_records
 from search.records import Outcome, Report
 from search.space import feasible_shapes
-from search.team import team_reports
+from search.team import cause, team_reports
 from search.trial import Assignment, RunningTrial, WorkerLostError, guarded, run_trial
 from search.tuner import run_trials
 from tests.search.toy import CPU, Successor
@@ -147,3 +148,18 @@ def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: P
     for one, other in zip(ours, theirs, strict=True):
         assert one.outcome is Outcome.FINISHED
         assert one.loss == pytest.approx(other.loss, abs=1e-4)
+
+
+def failure(**failures: Exception) -> WorkerGroupError:
+    return WorkerGroupError("failed", dict(enumerate(failures.values())))
+
+
+def test_a_team_ends_of_what_its_first_failing_process_raised() -> None:
+    peer = torch.distributed.DistBackendError("connection closed")
+    own, memory = ValueError("a kernel"), torch.OutOfMemoryError("CUDA out of memory")
+    assert cause(failure(one=peer, two=own)) is own
+    assert cause(failure(one=own, two=memory)) is memory
+    assert isinstance(cause(failure(one=peer, two=peer)), WorkerLostError)
+    assert isinstance(cause(failure(one=ray.exceptions.RayActorError(), two=own)), WorkerLostError)
+    assert isinstance(cause(failure(one=ray.exceptions.OutOfMemoryError("x"))), MemoryError)
+    assert isinstance(cause(RuntimeError("the controller")), WorkerLostError)

@@ -390,6 +390,13 @@ def test_a_trial_that_runs_out_of_memory_goes_on_once_in_micro_batches(tmp_path:
     assert report.outcome is Outcome.OUT_OF_MEMORY
 
 
+def test_a_trial_whose_worker_was_killed_for_memory_begins_in_micro_batches(tmp_path: Path) -> None:
+    undisturbed = list(trial(tmp_path / "roomy").reports())
+    reports = list(run_trial(attempts(tmp_path, Successor()), short_of_memory=True))
+    assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
+    assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
+
+
 def test_weights_saved_are_the_weights_trained(tmp_path: Path) -> None:
     one = trial(tmp_path)
     last = list(one.reports())[-1]

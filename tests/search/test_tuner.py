@@ -6,7 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +16,8 @@ import pytest
 import ray
 import torch
 from ray import cloudpickle
-from ray.exceptions import RayActorError
+from ray.air.execution._internal.event_manager import RayEventManager
+from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from objectives.objective import Batch, Model
@@ -28,11 +29,12 @@ from search.config import StudyConfig, parse
 from search.folder import RunFolder
 from search.record_file import append_line, read_lines, read_records
 from search.records import CurvePoint, Outcome, Stage, TrialRecord
-from search.sampler import open_store
 from search.space import feasible_shapes
+from search.studies import open_file
 from search.tracking.tracker import Tracker
 from search.trial import Assignment, RunningTrial
 from search.tuner import ConductorScheduler, ConductorSearcher, run_trials
+from search.tuner_losses import Losses, memory_kills_as_deaths
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 calls deprecated.
@@ -132,7 +134,7 @@ def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> Non
     assert all(r.spec.shape.depth == 4 for r in by_outcome[Outcome.FAILED])
     assert all("can't run" in r.reason for r in by_outcome[Outcome.FAILED])
 
-    storage = open_store(search.folder.optuna)
+    storage = open_file(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"real/8k", "real/12k"}
     for name in ("real/8k", "real/12k"):
         study = optuna.load_study(study_name=name, storage=storage)
@@ -304,29 +306,80 @@ class Lost:
 
     config: dict[str, Assignment]
     pickled_error_file: str
-    status: str
-    max_failures: int = 3
 
 
-@pytest.mark.parametrize(("died", "forgiven"), [("node", 1), ("worker", 0)])
-def test_a_lost_node_is_no_failure_of_the_trial_and_the_last_loss_of_a_worker_ends_it(
-    tmp_path: Path, died: str, forgiven: int
-) -> None:
-    search = conductor(tmp_path)
-    suggested = ConductorSearcher(search).suggest("1")
-    assert suggested
-    name = suggested["assignment"].spec.trial
+class Adapters:
+    """What Ray is given, and a trial that it has begun."""
+
+    def __init__(self, search: Conductor, aside: Path) -> None:
+        losses = Losses()
+        self.searcher = ConductorSearcher(search, losses)
+        self.scheduler = ConductorScheduler(search, losses, lambda: None)
+        self.path = aside / "error.pkl"
+        self.assignment = self.suggest()
+
+    def suggest(self) -> Assignment:
+        suggested = self.searcher.suggest("1")
+        assert suggested
+        assignment: Assignment = suggested["assignment"]
+        return assignment
+
+    def lose(self, error: Exception) -> None:
+        self.path.write_bytes(cloudpickle.dumps(error))
+        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
+        self.scheduler.on_trial_error(None, lost)
+
+
+@pytest.mark.parametrize("died", ["node", "worker"])
+def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, died: str) -> None:
+    search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
+    ray_s = Adapters(search, tmp_path)
     error = RayActorError(error_msg=f"The actor died because its {died} has died.")
-    path = tmp_path / "error.pkl"
-    path.write_bytes(cloudpickle.dumps(error))
-    lost: Any = Lost(suggested, str(path), status="ERROR")
-    scheduler = ConductorScheduler(search, lambda: None)
-    scheduler.on_trial_error(None, lost)
-    assert lost.max_failures == 3 + forgiven
-    assert name in search.live, "Ray starts it again"
-
-    lost.status = "RUNNING"
-    scheduler.on_trial_error(None, lost)
+    for _ in range(3):
+        ray_s.lose(error)
+        assert ray_s.suggest() == ray_s.assignment, "it is the next to start"
+    ray_s.lose(error)
+    if died == "node":
+        assert ray_s.suggest() == ray_s.assignment
+        return
     (record,) = search.records
     assert record.outcome is Outcome.FAILED
-    assert record.reason == f"its worker died 4 times: The actor died because its {died} has died."
+    assert record.reason == "its worker died 4 times: The actor died because its worker has died."
+
+
+def as_tune_hears_of(error: Exception) -> Exception:
+    """What a future that raises an error is to Tune."""
+    heard: list[Exception] = []
+    manager = RayEventManager()
+    future: Any = "of a worker"
+    manager.track_future(future, on_error=heard.append)
+    (_, on_error) = manager._tracked_futures[future]
+    assert on_error
+    on_error(error)
+    return heard[0]
+
+
+def test_a_worker_killed_for_memory_is_a_death_that_tune_knows() -> None:
+    killed = OutOfMemoryError("1 worker(s) were killed due to the node running low\non memory")
+    assert as_tune_hears_of(killed) is killed, "on which Tune's manager of actors raises"
+    with memory_kills_as_deaths():
+        heard = as_tune_hears_of(killed)
+        other = RayActorError(error_msg="of something else")
+        assert as_tune_hears_of(other) is other
+    assert isinstance(heard, RayActorError)
+    assert str(heard) == "1 worker(s) were killed due to the node running low"
+
+
+def test_a_trial_killed_for_memory_goes_on_once_with_less_and_is_then_out_of_memory(
+    tmp_path: Path,
+) -> None:
+    search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
+    ray_s = Adapters(search, tmp_path)
+    with memory_kills_as_deaths():
+        killed = as_tune_hears_of(OutOfMemoryError("the node was running low on memory\nmore"))
+    ray_s.lose(killed)
+    assert ray_s.suggest() == replace(ray_s.assignment, short_of_memory=True)
+    ray_s.lose(killed)
+    (record,) = search.records
+    assert record.outcome is Outcome.OUT_OF_MEMORY
+    assert record.reason == "its worker was killed twice: the node was running low on memory"
