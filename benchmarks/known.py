@@ -30,17 +30,17 @@ RATIO = 4
 class SizedShape(Shape):
     """A shape of a table, which counts exactly as many parameters as its class."""
 
-    size: int
+    counted: int
 
     @property
     def params_total(self) -> int:
         """Of the class."""
-        return self.size
+        return self.counted
 
     @property
     def params_non_embedding(self) -> int:
         """Of the class."""
-        return self.size
+        return self.counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def sized_shape(run: Run, size: int) -> SizedShape:
         head_dim=2,
         vocab_size=256,
         context=128,
-        size=size,
+        counted=size,
     )
 
 

@@ -88,7 +88,7 @@ class World:
         """The shape of this depth and nearly this ratio that meets the budget."""
         per_layer = 4 + 2 * ff_ratio
         d_model = max(8, round(sqrt(self.budget / depth / per_layer) / 8) * 8)
-        empty = self._with_d_ff(depth, d_model, 0).params(self.count) + depth * d_model
+        empty = self._with_d_ff(depth, d_model, 0).size(self.count) + depth * d_model
         d_ff = max(8, round((self.budget - empty) / (2 * depth * d_model)))
         return self._with_d_ff(depth, d_model, d_ff)
 
@@ -110,7 +110,7 @@ class World:
             self.floor
             + self.curve(shape.depth)
             + self.ratio_effect * log(shape.ff_ratio / BEST_RATIO) ** 2
-            + self.params_slope * log(shape.params(self.count) / self.budget)
+            + self.params_slope * log(shape.size(self.count) / self.budget)
             + self.rate_effect * off_rate**2
         )
 

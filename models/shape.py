@@ -37,10 +37,43 @@ class Residual(StrEnum):
 
 
 class Count(StrEnum):
-    """Which parameters a budget counts. The same runs name different depths under the two."""
+    """What a budget holds. The same runs name different depths under the first two."""
 
     TOTAL = "total"
+    """Every trained parameter."""
     NON_EMBEDDING = "non_embedding"
+    """All but token embedding, learned positions and unembedding (Kaplan et al. 2020)."""
+    MATRICES = "matrices"
+    """Weights of attention and feed-forward: 12 depth d_model**2 (Levine et al. 2020)."""
+    FLOPS = "flops"
+    """Operations of a forward pass for a token."""
+    HEADS = "heads"
+    """Heads of all layers together; parameters follow from them (Brown et al. 2022)."""
+    WIDTH = "width"
+    """d_model: layers are added, and parameters with them (Liu et al. 2020)."""
+
+    @property
+    def of_parameters(self) -> bool:
+        """Whether budgets are numbers of parameters."""
+        return self in (Count.TOTAL, Count.NON_EMBEDDING, Count.MATRICES)
+
+    @property
+    def unit(self) -> str:
+        """What stands behind a budget's number."""
+        units = {Count.FLOPS: "FLOPs a token", Count.HEADS: "heads", Count.WIDTH: "wide"}
+        return units.get(self, "parameters")
+
+    @property
+    def unit_in_full(self) -> str:
+        """The same with the rule by which parameters are counted."""
+        if self is Count.MATRICES:
+            return "parameters in matrices"
+        return f"{self.words} parameters" if self.of_parameters else self.unit
+
+    @property
+    def words(self) -> str:
+        """The rule as people write it."""
+        return self.value.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +217,26 @@ class Shape:
         groups = self.parameter_groups
         return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
-    def params(self, count: Count) -> int:
-        """Parameters under one of the two counts."""
-        return self.params_total if count is Count.TOTAL else self.params_non_embedding
+    @property
+    def params_in_matrices(self) -> int:
+        """Weights of the matrix products of attention and feed-forward."""
+        return self.blocks * sum(self._matrices_of_a_block)
+
+    def size(self, count: Count) -> int:
+        """What a budget holds of this shape."""
+        match count:
+            case Count.TOTAL:
+                return self.params_total
+            case Count.NON_EMBEDDING:
+                return self.params_non_embedding
+            case Count.MATRICES:
+                return self.params_in_matrices
+            case Count.FLOPS:
+                return round(self.forward_flops_per_token)
+            case Count.HEADS:
+                return self.depth * self.n_heads
+            case Count.WIDTH:
+                return self.d_model
 
     @property
     def forward_flops_per_token(self) -> float:

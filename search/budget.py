@@ -37,7 +37,7 @@ class Budget:
 
     def count_error(self, shape: Shape) -> float:
         """Relative difference between a shape's count and the budget."""
-        return shape.params(self.count) / self.params - 1
+        return shape.size(self.count) / self.params - 1
 
     @property
     def label(self) -> str:

@@ -43,6 +43,8 @@ class SpaceConfig(Group):
     """Lowest and highest d_ff / d_model."""
     feed_forward: bool = True
     """Without it every d_ff is 0, attention alone; `ff_ratio` then says nothing."""
+    d_model: Positive | None = None
+    """One width for all shapes, as in Petty et al. 2023; otherwise every width is tried."""
     head_dim: Positive | None = None
     """Width of a head; d_model adds heads. Without it and `n_heads`: 16, 32 or 64 by budget."""
     n_heads: Positive | None = None
@@ -59,6 +61,22 @@ class SpaceConfig(Group):
             if low > high:
                 raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
         return self
+
+    def check_count(self, count: Count) -> None:
+        """Raises `ValueError` where budgets of this count leave other sizes open than the depth."""
+        if count not in (Count.HEADS, Count.WIDTH):
+            return
+        low, high = self.ff_ratio
+        if self.feed_forward and low != high:
+            raise ValueError(
+                f"`space.ff_ratio` must be one ratio with `count: {count}`, got [{low}, {high}]; "
+                "for example [4, 4]"
+            )
+        if (self.d_model is None) != (count is Count.WIDTH):
+            rule = "given" if count is Count.HEADS else "left to the budgets"
+            raise ValueError(f"`space.d_model` must be {rule} with `count: {count}`")
+        if count is Count.HEADS and self.n_heads:
+            raise ValueError(f"`space.n_heads` can't be fixed with `count: {count}`; drop it")
 
 
 class Sampler(StrEnum):
@@ -246,9 +264,9 @@ class StudyConfig(Group):
         Field(examples=[{"name": "language"}]),
     ]
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
-    """Parameters, ascending, for example [300k, 1M]."""
+    """Parameters, or what `count` says, ascending, for example [300k, 1M]."""
     count: Count = Count.TOTAL
-    """Which parameters a budget counts."""
+    """What a budget holds: parameters counted in one of three ways, operations, heads, or width."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative error of a shape's count."""
     tokens: Number | None = None
@@ -276,6 +294,12 @@ class StudyConfig(Group):
                 "`tokens` and `tokens_per_parameter` contradict each other, "
                 f"got {self.tokens} and {self.tokens_per_parameter}; keep one"
             )
+        if not self.count.of_parameters and self.tokens is None:
+            raise ValueError(
+                f"`tokens` is required with `count: {self.count}`, for its budgets are no "
+                "parameters; for example 10M"
+            )
+        self.space.check_count(self.count)
         head_dim = self.space.head_dim
         if head_dim and head_dim % 2 and self.model.positions is Positions.ROTARY:
             raise ValueError(

@@ -8,7 +8,7 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 import math
 from dataclasses import dataclass, replace
 
-from models.shape import Positions, Shape
+from models.shape import Count, Positions, Shape
 from search.budget import Budget, format_count
 from search.config import ConfigError, StudyConfig
 
@@ -27,7 +27,7 @@ def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tup
     Raises:
         ConfigError: when fewer than three depths have a shape; names the nearest budget that works.
     """
-    shapes = _solve(config, budget, vocab_size)
+    shapes = _shapes(config, budget, vocab_size)
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
         raise ConfigError(_explain(config, budget, vocab_size, shapes))
     return shapes
@@ -89,11 +89,46 @@ class _Width:
         return 1 if self.looped else depth
 
 
+def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    """By the size that is solved for: feed-forward width, heads of a layer, or depth itself."""
+    if budget.count is Count.HEADS:
+        shapes = _sharing_heads(config, budget, vocab_size)
+    elif budget.count is Count.WIDTH:
+        shapes = _stacked(config, budget.params, vocab_size)
+    else:
+        return _solve(config, budget, vocab_size)
+    return tuple(shape for shape in shapes if abs(budget.count_error(shape)) <= budget.tolerance)
+
+
+def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
+    """One width at every depth."""
+    if d_model % (step := _width_step(config)):
+        raise ConfigError(
+            f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
+            f"use {d_model // step * step or step}, or other heads in `space`"
+        )
+    shallowest, deepest = config.space.depth
+    d_ff = round(config.space.ff_ratio[0] * d_model) if config.space.feed_forward else 0
+    return [
+        _shape(config, vocab_size, depth, d_model, d_ff) for depth in range(shallowest, deepest + 1)
+    ]
+
+
+def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
+    """As many heads in all at every depth, in a stream of one width."""
+    assert config.space.d_model is not None, "checked with the study"
+    return [
+        replace(shape, n_heads=max(1, round(budget.params / shape.depth)))
+        for shape in _stacked(config, config.space.d_model, vocab_size)
+    ]
+
+
 def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     step = _width_step(config)
     shallowest = config.space.depth[0]
+    fixed = config.space.d_model
     shapes = []
-    for d_model in range(step, LARGEST_D_MODEL, step):
+    for d_model in (fixed,) if fixed else range(step, LARGEST_D_MODEL, step):
         width = _width(config, budget, vocab_size, d_model)
         if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
             break  # nor does anything wider fit
@@ -126,7 +161,7 @@ def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -
     d_ffs = _d_ffs(config, d_model)
     first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
     one, wider, deeper = (
-        replace(_shape(config, vocab_size, depth, d_model, d_ff), looped=False).params(budget.count)
+        replace(_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(budget.count)
         for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
     )
     per_d_ff = wider - one
@@ -135,7 +170,7 @@ def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -
         block=deeper - one - per_d_ff,
         per_d_ff=per_d_ff,
         d_ffs=d_ffs,
-        looped=config.model.looped,
+        looped=config.model.looped and budget.count is not Count.FLOPS,
     )
 
 
@@ -205,8 +240,8 @@ def _explain(
             f"at d_model {step})"
         )
     return (
-        f"budget {budget.label} ({budget.count.value} parameters, within {budget.tolerance:.1%}) "
-        f"has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
+        f"budget {budget.label} ({budget.count.unit_in_full}, within "
+        f"{budget.tolerance:.1%}) has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
         f"{_remedy(config, _nearest_working(config, budget, vocab_size))}"
     )
 
@@ -233,7 +268,7 @@ def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> in
                 continue
             # In the study, because the smallest budget decides what sizes are multiples of.
             study = config.model_copy(update={"budgets": tuple(sorted(others | {rounded}))})
-            shapes = _solve(study, replace(budget, params=rounded), vocab_size)
+            shapes = _shapes(study, replace(budget, params=rounded), vocab_size)
             if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
                 return rounded
     return None

@@ -34,9 +34,8 @@ def print_plan(
 ) -> None:
     """The plan for people."""
     console = Console()
-    counted = config.count.value.replace("_", "-")
     table = empty_table(
-        f"{config.study}: {counted} parameters",
+        f"{config.study}: {config.count.unit_in_full}",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
     )
     for plan in plans:
@@ -64,9 +63,8 @@ def print_plan(
 
 def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
     """The answer: one line a budget, then why for each verdict."""
-    counted = config.count.value.replace("_", "-")
     table = empty_table(
-        f"{config.study}: optimal depth ({counted} parameters)",
+        f"{config.study}: optimal depth ({config.count.unit_in_full})",
         (
             "budget",
             "tokens",

@@ -140,7 +140,7 @@ def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[Sha
         spec = own[0].spec
         loss, weight = _mean_at_best_rate(own)
         yield ShapeLoss(
-            stage, shape, log(shape.params(spec.count) / spec.budget), loss, noise**2 * weight,
+            stage, shape, log(shape.size(spec.count) / spec.budget), loss, noise**2 * weight,
             len(own),
         )  # fmt: skip
 

@@ -141,7 +141,7 @@ class _Trial:
     def shape_loss(self, loss: float, error: float) -> ShapeLoss:
         """As evidence. One stage for all: where the best lies is asked, not how sure that is."""
         spec = self.record.spec
-        size = log(spec.shape.params(spec.count) / spec.budget)
+        size = log(spec.shape.size(spec.count) / spec.budget)
         return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
 
 

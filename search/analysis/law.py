@@ -117,7 +117,7 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
     The logarithmic law is left out where depth does not grow, or grows like size.
     """
-    points = _points(usable(optima))
+    points = _points([own for own in usable(optima) if own.count.of_parameters])
     if len(points.params) < FEWEST_BUDGETS:
         return ()
     laws = [law for name in (LOGARITHMIC, POWER) if (law := _fit(name, points))]

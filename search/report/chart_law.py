@@ -34,7 +34,6 @@ from search.report.chart import (
     log_grid,
     log_ticks,
 )
-from search.report.words import count_words
 
 MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""
@@ -46,9 +45,9 @@ NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Chart | None:
-    """Best depths with their intervals, beside the laws; None when there is no depth."""
+    """Best depths with their intervals, beside the laws; None where there is nothing to compare."""
     known = [optimum for optimum in optima if optimum.optimal_depth is not None]
-    if not known:
+    if not known or not known[0].count.of_parameters:
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
     grid = log_grid(*ends)
@@ -59,7 +58,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
         question=_question(known),
         caption=_caption(known, laws),
         x=Axis(
-            label=f"parameters ({count_words(known[0])} count)",
+            label=f"parameters ({known[0].count.words} count)",
             low=ends[0],
             high=ends[1],
             log=True,
@@ -77,7 +76,7 @@ def _question(known: Sequence[Optimum]) -> str:
     tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in known))
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
-    return f"{count_words(known[0])} count, {', '.join(tokens)} tokens"
+    return f"{known[0].count.words} count, {', '.join(tokens)} tokens"
 
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:

@@ -22,7 +22,6 @@ from search.report.markup import MISSING, facts_list, html_table, prose
 from search.report.provenance import facts_of
 from search.report.words import (
     answer,
-    count_words,
     counted,
     finding,
     interval,
@@ -130,7 +129,7 @@ def _table_row(optimum: Optimum) -> list[tuple[str, str]]:
         "non-embedding": f"{shape.params_non_embedding:,}" if shape else MISSING,
     }
     return [
-        ("budget", f"<b>{format_count(optimum.budget)}</b> {count_words(optimum)}"),
+        ("budget", f"<b>{format_count(optimum.budget)}</b> {optimum.count.words}"),
         ("tokens", format_count(optimum.tokens)),
         ("depth", f"<b>{optimum.optimal_depth or MISSING}</b>"),
         ("95 % interval", interval(optimum) or MISSING),
@@ -158,7 +157,8 @@ def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
     shown = _figures(own) or "<p>No trial of this budget has a loss to show.</p>"
     sure = facts_list(certainty(optimum))
     return (
-        f'<section id="budget-{optimum.budget}"><h2>{format_count(optimum.budget)} parameters</h2>'
+        f'<section id="budget-{optimum.budget}">'
+        f"<h2>{format_count(optimum.budget)} {optimum.count.unit}</h2>"
         f'<p class="lead">{escape(answer(optimum))}.</p>'
         f'{sure}<div class="figures">{shown}</div>'
         f"<h3>Can the stopping be trusted?</h3>{_audit(report.audits.get(optimum.budget, ()))}"

@@ -6,11 +6,15 @@ from datetime import UTC, datetime
 from search.analysis.optimum import Optimum
 from search.budget import format_count
 from search.records import Stage, TrialRecord
-from search.report.words import count_words, counted
+from search.report.words import counted
 
 COUNT_MEANING = {
     "total": "every trained parameter",
     "non-embedding": "every trained parameter but token embedding, positions and unembedding",
+    "matrices": "weights of attention and feed-forward, 12 depth d_model² where d_ff is 4 d_model",
+    "flops": "operations of a forward pass for a token",
+    "heads": "heads of all layers together; parameters differ between depths",
+    "width": "d_model; parameters grow with depth",
 }
 
 
@@ -18,7 +22,7 @@ def facts_of(
     records: Sequence[TrialRecord], optima: Sequence[Optimum], versions: Mapping[str, str]
 ) -> dict[str, str]:
     """Heading to fact; empty where there is nothing to say."""
-    rules = dict.fromkeys(count_words(optimum) for optimum in optima)
+    rules = dict.fromkeys(optimum.count.words for optimum in optima)
     return {
         "Source": f"records.jsonl, {counted(len(records), 'trial')}",
         "Horizon": "; ".join(

@@ -18,8 +18,8 @@ def answer(optimum: Optimum) -> str:
 def question(optimum: Optimum) -> str:
     """What was asked: size, horizon and counting rule belong to every optimum."""
     return (
-        f"{format_count(optimum.budget)} parameters, {format_count(optimum.tokens)} tokens,"
-        f" {count_words(optimum)} count"
+        f"{format_count(optimum.budget)} {optimum.count.unit},"
+        f" {format_count(optimum.tokens)} tokens, {optimum.count.words} count"
     )
 
 
@@ -31,11 +31,6 @@ def finding(optimum: Optimum) -> str:
     if optimum.plateau:
         words.append(f"plateau {plateau(optimum)}")
     return ", ".join(words)
-
-
-def count_words(optimum: Optimum) -> str:
-    """The counting rule as people write it."""
-    return optimum.count.replace("_", "-")
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
@@ -108,7 +103,7 @@ def _summary_row(optimum: Optimum) -> list[str]:
     return [
         format_count(optimum.budget),
         format_count(optimum.tokens),
-        count_words(optimum),
+        optimum.count.words,
         str(optimum.optimal_depth or "-"),
         interval(optimum) or "-",
         plateau(optimum) or "-",

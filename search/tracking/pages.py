@@ -171,7 +171,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
 
 def headline(optimum: Optimum) -> str:
     """The answer of a budget in one line."""
-    size = f"{format_count(optimum.budget)} {optimum.count.value.replace('_', '-')} parameters"
+    size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
     horizon = f"after {format_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
         return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"

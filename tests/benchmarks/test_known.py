@@ -31,7 +31,7 @@ def test_each_class_of_sizes_is_a_budget_whose_shapes_count_exactly_its_size() -
     assert (small.params, large.params) == (1000, 5000)
     for known in (small, large):
         for shape in known.shapes:
-            assert shape.params(Count.TOTAL) == shape.params(Count.NON_EMBEDDING) == known.params
+            assert shape.size(Count.TOTAL) == shape.size(Count.NON_EMBEDDING) == known.params
 
 
 def test_the_truth_is_the_end_of_the_best_shape_of_a_depth_and_the_plateau_what_is_as_good() -> (

@@ -79,10 +79,10 @@ def check_counts(shape: Shape) -> None:
     for name, number in built(shape).items():
         counted[group_of(name)] += number
     assert shape.parameter_groups == counted
-    assert shape.params_total == shape.params(Count.TOTAL) == sum(counted.values())
+    assert shape.params_total == shape.size(Count.TOTAL) == sum(counted.values())
     outside = counted["embedding"] + counted["positions"] + counted["unembedding"]
     assert shape.params_non_embedding == shape.params_total - outside
-    assert shape.params(Count.NON_EMBEDDING) == shape.params_non_embedding
+    assert shape.size(Count.NON_EMBEDDING) == shape.params_non_embedding
 
 
 def test_gpt2_small_has_its_published_size() -> None:

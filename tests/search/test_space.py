@@ -100,7 +100,7 @@ def test_the_model_as_built_has_the_size_the_space_says(budget: str, count: str)
     assert len(some) >= 40
     for shape in some:
         size = built_size(shape, counts_outside=count == "total")
-        assert size == shape.params(first.count)
+        assert size == shape.size(first.count)
         assert abs(size / first.params - 1) <= first.tolerance
 
 
@@ -114,7 +114,7 @@ def test_all_shapes_are_built_with_the_size_the_space_says(budget: str, count: s
             built_size(replace(shape, depth=depth), counts_outside=count == "total")
             for depth in (1, 2)
         )
-        assert shape.params(first.count) == one + (shape.depth - 1) * (two - one)
+        assert shape.size(first.count) == one + (shape.depth - 1) * (two - one)
 
 
 VARIANTS = (
@@ -177,7 +177,7 @@ def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width
                     **dict(config.model.options),
                 )
                 error = abs(budget.count_error(shape))
-                if shape.params(budget.count) > 1.06 * budget.params:
+                if shape.size(budget.count) > 1.06 * budget.params:
                     break  # wider is larger still
                 if error <= budget.tolerance:
                     place = (depth, d_model)
