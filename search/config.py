@@ -6,14 +6,14 @@ Every key but `study`, `objective` and `budgets` has a default. After `load` not
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
-from search.config_objective import LanguageConfig
+from search.config_objective import ObjectiveConfig
 from search.config_values import (
     Few,
     Group,
@@ -193,10 +193,6 @@ class TrackingConfig(Group):
     """Any MLflow tracking URI; by default an SQLite file beside the run folders."""
 
 
-def _corpus_settings(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
 class StudyConfig(Group):
     """One study file."""
 
@@ -206,11 +202,7 @@ class StudyConfig(Group):
         examples=["my-study"],
     )
     """Name of the study and of its run folder."""
-    objective: Annotated[
-        LanguageConfig,
-        BeforeValidator(_corpus_settings),
-        Field(examples=[{"name": "language"}]),
-    ]
+    objective: ObjectiveConfig
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
     """Parameters, ascending, for example [300k, 1M]."""
     count: Count = Count.TOTAL

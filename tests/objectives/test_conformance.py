@@ -10,19 +10,29 @@ import torch
 from torch import Tensor, nn
 
 from objectives.objective import IGNORED, Objective
-from objectives.registry import OBJECTIVES
+from objectives.registry import OBJECTIVES, prepare
 
 CPU = torch.device("cpu")
+WINDOWS = {"context": 16, "eval_tokens": 512}
 
 
 def language(folder: Path) -> Objective:
     (folder / "text.txt").write_text("".join(f"line {n} of {n * n}\n" for n in range(2000)))
-    return OBJECTIVES["language"].prepare(
-        corpus=str(folder / "text.txt"), tokenizer="bytes", context=16, eval_tokens=512
-    )
+    corpus = str(folder / "text.txt")
+    return prepare("language", {"corpus": corpus, "tokenizer": "bytes"} | WINDOWS)
 
 
-PREPARED: dict[str, Callable[[Path], Objective]] = {"language": language}
+def transduction(folder: Path) -> Objective:
+    words = ["ant", "bee", "cat", "dog"]
+    rows = [f"{a} {b} {c}\t{c} {b} {a}" for a in words for b in words for c in words]
+    (folder / "rows.tsv").write_text("\n".join(rows))
+    return prepare("transduction", {"data": str(folder / "rows.tsv"), "context": 12})
+
+
+PREPARED: dict[str, Callable[[Path], Objective]] = {
+    "language": language,
+    "transduction": transduction,
+}
 
 
 @pytest.fixture(params=sorted(PREPARED))

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
 from search.config import ConfigError, Sampler, StudyConfig, dump, load, parse
+from search.config_words import groups_of
 
 MINIMAL = {"study": "s", "objective": "language", "budgets": ["1M"]}
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
@@ -49,8 +50,7 @@ def test_every_key_has_a_default_but_three() -> None:
 
 
 def groups(model: type[BaseModel]) -> list[type[BaseModel]]:
-    nested = [field.annotation for field in model.model_fields.values()]
-    inner = [one for one in nested if isinstance(one, type) and issubclass(one, BaseModel)]
+    inner = [one for field in model.model_fields.values() for one in groups_of(field.annotation)]
     return [model, *(deeper for one in inner for deeper in groups(one))]
 
 
@@ -363,11 +363,7 @@ VALUES = st.recursive(
 LEAVES = [
     (name, key)
     for name, field in StudyConfig.model_fields.items()
-    for key in (
-        field.annotation.model_fields
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        else [""]
-    )
+    for key in [key for group in groups_of(field.annotation) for key in group.model_fields] or [""]
 ]
 
 
