@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from objectives.blocks import Blocks
+from objectives.connectivity import Connectivity
+from objectives.hop import Hop
+from objectives.induction import Induction
 from objectives.language import Language
 from objectives.objective import Objective
 from objectives.own import is_own, load_own
@@ -11,6 +15,10 @@ from objectives.transduction import Transduction
 OBJECTIVES: Mapping[str, Any] = {
     "language": Language,
     "transduction": Transduction,
+    "hop": Hop,
+    "induction": Induction,
+    "connectivity": Connectivity,
+    "blocks": Blocks,
 }
 
 

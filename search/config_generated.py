@@ -57,7 +57,7 @@ class InductionConfig(GeneratedGroup):
                 "`symbols` must exceed the longest block, whose tokens all differ, got "
                 f"{self.symbols} and {self.block[1]}; use {self.block[1] + 1} or more"
             )
-        needed = 1 + 2 * self.block[1] + self.gap[1]
+        needed = 2 * self.block[1] + self.gap[1]
         if self.context < needed:
             raise ValueError(
                 "`context` must hold two copies of the longest block with the longest gap, "

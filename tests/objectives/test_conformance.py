@@ -4,6 +4,7 @@ import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,9 +30,24 @@ def transduction(folder: Path) -> Objective:
     return prepare("transduction", {"data": str(folder / "rows.tsv"), "context": 12})
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "hop": {"symbols": 4, "hops": 3, "context": 20},
+    # So few symbols that knowing what is no answer is worth something.
+    "induction": {"symbols": 4, "block": [2, 3], "gap": [0, 2], "context": 12},
+    "connectivity": {"diameter": 3},
+    "blocks": {"blocks": 3, "train_lengths": [5, 9], "test_lengths": [[10, 12]]},
+}
+"""Settings of the objectives that draw their data."""
+
+
+def drawn(name: str) -> Callable[[Path], Objective]:
+    return lambda _: prepare(name, SMALL[name] | {"eval_examples": 16})
+
+
 PREPARED: dict[str, Callable[[Path], Objective]] = {
     "language": language,
     "transduction": transduction,
+    **{name: drawn(name) for name in SMALL},
 }
 
 
