@@ -60,6 +60,8 @@ class Group(BaseModel):
 class ObjectiveGroup(Group):
     """The keys of an objective."""
 
+    name: str
+
     def settings(self) -> dict[str, Any]:
         """What the objective is prepared from."""
         return self.model_dump(exclude={"name"})

@@ -88,7 +88,7 @@ def _kind(annotation: Any) -> str:
         number = "" if parts[-1] is Ellipsis else "two "
         return f"a list of {number}{PLURALS[_plain(parts[0])]}"
     if origin is dict:
-        return "a group of names"
+        return "a group of names with a path each"
     if origin in (Union, UnionType):
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is Literal:
@@ -110,7 +110,7 @@ def _example(field: FieldInfo, words: str) -> str:
     """The field's example, or else its default, as YAML; nothing for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
-        value = list(value)
+        value = [list(one) if isinstance(one, tuple) else one for one in value]
     if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)
@@ -184,9 +184,10 @@ def _has_one_name(group: type[BaseModel]) -> bool:
 def _unknown_key(parents: list[str], key: str, group: Any, root: type[BaseModel]) -> str:
     siblings = list(group.model_fields) if _is_group(group) else []
     near = [[*parents, name] for name in difflib.get_close_matches(key, siblings, n=1)]
-    near += [other for other in _all_paths(root) if other[-1] == key]
+    path = [*parents, key]
+    near += [other for other in _all_paths(root) if other[-1] == key and other != path]
     hint = f"did you mean `{'.'.join(near[0])}`?" if near else f"known here: {', '.join(siblings)}"
-    return f"unknown key `{'.'.join([*parents, key])}`; {hint}"
+    return f"unknown key `{'.'.join(path)}`; {hint}"
 
 
 def _all_paths(group: type[BaseModel]) -> Iterator[list[str]]:
