@@ -4,6 +4,7 @@ Shapes: R rows, T time.
 """
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from objectives.encoding import Ids, id_type
 from objectives.sizes import PAD
 
 Rows = NDArray[np.int64]
+WIDTHS = 8
+"""Lengths that a batch may have, up to the context."""
 
 
 def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
@@ -73,6 +76,12 @@ class Sequences:
         at_RT = bounds_2R1[0] + torch.arange(width, device=ids.device)
         inside_RT = at_RT < bounds_2R1[1]
         return ids[at_RT.clamp(max=len(ids) - 1)].long().masked_fill(~inside_RT, PAD)
+
+
+def batch_width(longest: int, context: int) -> int:
+    """Width of a batch whose longest row is given: one of a few, as each is compiled once."""
+    step = math.ceil(context / WIDTHS)
+    return min(context, step * math.ceil(longest / step))
 
 
 def spread(count: int, most: int) -> Rows:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from objectives.blocks import Blocks
+from objectives.classification import Classification
 from objectives.connectivity import Connectivity
 from objectives.hop import Hop
 from objectives.induction import Induction
@@ -15,6 +16,7 @@ from objectives.transduction import Transduction
 OBJECTIVES: Mapping[str, Any] = {
     "language": Language,
     "transduction": Transduction,
+    "classification": Classification,
     "hop": Hop,
     "induction": Induction,
     "connectivity": Connectivity,

@@ -1,6 +1,7 @@
 """Rows of tab-separated text, from a path or as published; standard library only."""
 
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,10 +62,11 @@ def read_lines(place: Place) -> Iterator[Line]:
 
 
 def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
-    """Whether each row is kept from training: evenly spread, and equal keys on one side."""
-    rank = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    chosen = [int((at + 1) * fraction) > int(at * fraction) for at in range(len(rank))]
-    return [chosen[rank[key]] for key in keys]
+    """Whether each row is kept from training: by its content alone, so that copies stay on one
+    side and no order of the rows (classes in turn, say) can lean on the choice."""
+    distinct = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
+    chosen = frozenset(distinct[: int(len(distinct) * fraction)])
+    return [key in chosen for key in keys]
 
 
 def _read_file(path: Path) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from objectives.arrays import Rows, Sequences, chunks, spread
+from objectives.arrays import Rows, Sequences, batch_width, chunks, spread
 from objectives.draws import mixed
 from objectives.greedy import greedy
 from objectives.objective import IGNORED, Batch, Model
@@ -27,8 +27,6 @@ from objectives.words import END, SEPARATOR, START, UNKNOWN, WORDS_FROM, word_id
 
 EVAL_CHUNK_TOKENS = 8192
 """Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
-WIDTHS = 8
-"""Lengths that a batch may have: its longest row's, rounded up. Each is compiled once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +129,8 @@ class Transduction:
         """Training rows, each drawn from all; drawn on the host, which must know their lengths."""
         draws = np.random.Generator(np.random.PCG64(mixed(seed, step)))
         rows = draws.integers(len(self.train.rows), size=batch_size)
-        return self.train.batch(rows, self._width(int(self.train.rows.lengths[rows].max()) - 1))
+        longest = int(self.train.rows.lengths[rows].max()) - 1
+        return self.train.batch(rows, batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats for each token of the targets."""
@@ -189,11 +188,6 @@ class Transduction:
         right = np.empty(len(rows), np.bool_)
         right[where] = exact_R > 0
         return float(nats_R.sum() / asked_R.sum()), right
-
-    def _width(self, longest: int) -> int:
-        """Inputs of a batch: a few lengths only, up to the context."""
-        step = math.ceil(self.context / WIDTHS)
-        return min(self.context, step * math.ceil(longest / step))
 
 
 def _row(pair: Pair, ids: Mapping[str, int]) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 from objectives import sizes, tokenizer
 from objectives.own import is_own, load_own
 from objectives.pairs import read_splits, words_of
+from objectives.text_tokens import read_with_vocabulary
 from objectives.words import WORDS_FROM
 
 Settings = Mapping[str, Any]
@@ -37,6 +38,11 @@ def _transduction(settings: Settings) -> int:
     return WORDS_FROM + len(words_of(read_splits(**rows).train))
 
 
+def _classification(settings: Settings) -> int:
+    texts = {key: settings[key] for key in settings.keys() - {"pooling", "eval_examples"}}
+    return read_with_vocabulary(**texts)[1].size
+
+
 def _hop(settings: Settings) -> int:
     return sizes.HopIds(symbols=settings["symbols"], hops=settings["hops"]).vocab_size
 
@@ -44,6 +50,7 @@ def _hop(settings: Settings) -> int:
 VOCABULARIES: Mapping[str, Callable[[Settings], int]] = {
     "language": _language,
     "transduction": _transduction,
+    "classification": _classification,
     "hop": _hop,
     "induction": lambda settings: sizes.induction_vocabulary(settings["symbols"]),
     "connectivity": lambda settings: sizes.connectivity_vocabulary(settings["diameter"]),

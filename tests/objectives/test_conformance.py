@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from objectives.objective import IGNORED, Objective
 from objectives.registry import OBJECTIVES, prepare
+from search.config import parse
 
 CPU = torch.device("cpu")
 WINDOWS = {"context": 16, "eval_tokens": 512}
@@ -28,6 +29,14 @@ def transduction(folder: Path) -> Objective:
     rows = [f"{a} {b} {c}\t{c} {b} {a}" for a in words for b in words for c in words]
     (folder / "rows.tsv").write_text("\n".join(rows))
     return prepare("transduction", {"data": str(folder / "rows.tsv"), "context": 12})
+
+
+def classification(folder: Path) -> Objective:
+    rows = [f"{mood}\tit was {mood} day {n}" for n in range(40) for mood in ("good", "bad")]
+    (folder / "texts.tsv").write_text("\n".join(rows))
+    own = {"data": str(folder / "texts.tsv"), "label": "first", "context": 5}
+    defaults = parse("study: s\nobjective: classification\nbudgets: [1k]").objective.settings()
+    return prepare("classification", defaults | own)
 
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -47,6 +56,7 @@ def drawn(name: str) -> Callable[[Path], Objective]:
 PREPARED: dict[str, Callable[[Path], Objective]] = {
     "language": language,
     "transduction": transduction,
+    "classification": classification,
     **{name: drawn(name) for name in SMALL},
 }
 

@@ -358,7 +358,7 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
         ({"objective": {"name": "hop", "symbol": 3}}, "did you mean `objective.symbols`?"),
         ({"objective": {"name": "hop", "diameter": 3}}, "known here: name, eval_examples"),
         ({"objective": {"name": "language", "diameter": 3}}, "known here: name, corpus, tok"),
-        ({"objective": {"name": "connectivity", "context": 3}}, "name, diameter"),
+        ({"objective": {"name": "connectivity", "context": 3}}, "name, eval_examples, diam"),
         ({"hops": 3}, "unknown key `hops`; did you mean `objective.hops`?"),
         ({7: 1}, "unknown key `7`; known here: study, objective, budgets"),
         ({"two\nlines": 1}, "unknown key `two lines`; known here"),
