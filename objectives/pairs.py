@@ -15,6 +15,9 @@ from objectives.rows import Line, Place, RowError, held_out, name_of, read_lines
 
 ALL = "all"
 """Stands for every category of a split, hence is none."""
+MOST_CATEGORIES = 200
+LONGEST_CATEGORY = 100
+"""Characters; each category is a metric, and those have names of at most 250."""
 NOT_IN_A_METRIC = re.compile(r"[^\w.\- ]", re.ASCII)
 SPECIAL_INPUTS = 2
 """Of the inputs: the start, and what separates source and target."""
@@ -100,6 +103,12 @@ def read_pairs(place: Place) -> list[Pair]:
         pairs.append(Pair(source, target, _category(line, rest), line))
     if not pairs:
         raise RowError(f"{name_of(place)} must have at least one row, got none; check the path")
+    categories = len({pair.category for pair in pairs})
+    if categories > MOST_CATEGORIES:
+        raise RowError(
+            f"the third column of {name_of(place)} must be one of at most {MOST_CATEGORIES} "
+            f"categories, got {categories}; drop the column, or make them fewer"
+        )
     return pairs
 
 
@@ -108,7 +117,12 @@ def _category(line: Line, rest: list[str]) -> str:
         return ""
     category = NOT_IN_A_METRIC.sub("_", rest[0].strip()) or "none"
     if category == ALL:
-        raise RowError(f"{line}: a category must not be called {ALL!r}, got it; rename it")
+        raise RowError(f"{line} must not have a category called {ALL!r}; rename it")
+    if len(category) > LONGEST_CATEGORY:
+        raise RowError(
+            f"{line} must have a category of at most {LONGEST_CATEGORY} characters, got "
+            f"{len(category)}; shorten it, or drop the third column"
+        )
     return category
 
 

@@ -28,7 +28,7 @@ class HopConfig(GeneratedGroup):
 
     name: Literal["hop"]
     symbols: Symbols = 4
-    hops: Whole = Field(16, ge=1, le=1000)
+    hops: Whole = Field(16, ge=1, le=256)
     """Largest k; each sequence has one of its own, uniform from 0."""
     context: Annotated[Positive, Field(ge=3)] = 100
     """Tokens of a sequence, k included."""
@@ -70,7 +70,7 @@ class ConnectivityConfig(GeneratedGroup):
     """Are two vertices of a graph connected?"""
 
     name: Literal["connectivity"]
-    diameter: Whole = Field(8, ge=1, le=1000)
+    diameter: Whole = Field(8, ge=1, le=256)
     """Largest distance; each graph has one of its own, uniform from 1."""
 
     @property

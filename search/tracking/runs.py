@@ -30,8 +30,8 @@ NODE_TAG = "fathom.node"
 WRITTEN_TAG = "fathom.tokens_written"
 """On a trial's run: tokens of the last curve point written, in the same batch as the point."""
 STUDY_NODE = "study"
-BATCH_POINTS = 100
-"""Curve points a request; MLflow takes 1000 metrics."""
+BATCH_METRICS = 800
+"""Of curve points, in a request; MLflow takes 1000, and a trial has some of its own."""
 PAGE_RUNS = 1000
 """Runs a request when looking what exists."""
 
@@ -155,9 +155,12 @@ class StudyRuns:
         """
         written = int(run.tags.get(WRITTEN_TAG, "0"))
         ahead = [point for point in curve if point.tokens > written]
-        while len(ahead) > BATCH_POINTS:
-            batch, ahead = ahead[:BATCH_POINTS], ahead[BATCH_POINTS:]
-            self._update(run, points=batch)
+        # `loss` and `train_loss` beside what the objective measures.
+        most = max((2 + len(point.metrics) for point in ahead), default=1)
+        batch = max(1, BATCH_METRICS // most)
+        while len(ahead) > batch:
+            points, ahead = ahead[:batch], ahead[batch:]
+            self._update(run, points=points)
         return ahead
 
     def _update(
