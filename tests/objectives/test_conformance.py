@@ -53,11 +53,19 @@ def drawn(name: str) -> Callable[[Path], Objective]:
     return lambda _: prepare(name, SMALL[name] | {"eval_examples": 16})
 
 
+OWN = "examples.parity:Parity"
+
+
+def own(_folder: Path) -> Objective:
+    return prepare(OWN, {"context": 8, "share_of_ones": 0.2})
+
+
 PREPARED: dict[str, Callable[[Path], Objective]] = {
     "language": language,
     "transduction": transduction,
     "classification": classification,
     **{name: drawn(name) for name in SMALL},
+    OWN: own,
 }
 
 
@@ -79,7 +87,7 @@ def table(objective: Objective) -> nn.Embedding:
 
 
 def test_every_objective_is_tested_here() -> None:
-    assert set(PREPARED) == set(OBJECTIVES)
+    assert set(PREPARED) == {*OBJECTIVES, OWN}
 
 
 def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(
