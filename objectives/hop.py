@@ -27,7 +27,8 @@ from objectives.objective import Batch, Model
 from objectives.sizes import FIRST, HopIds
 from objectives.token_loss import token_losses
 
-BASELINE_SEQUENCES = 2000
+BASELINE_TOKENS = 200_000
+"""Looked at for the baselines: 2000 sequences of the published length."""
 BASELINE_PART = 10**6
 """Its numbers' place beside those of the evaluation's parts, which are the hops."""
 CPU = torch.device("cpu")
@@ -83,10 +84,17 @@ class Hop:
     def evaluate(self, model: Model) -> dict[str, float]:
         """Loss over all k alike; for each k the error, and the baseline's errors that are gone."""
         tallies = tally(model, map(self._part, range(self.ids.hops + 1)))
-        errors = {k: tallies[f"k{k}"].error for k in range(self.ids.hops + 1)}
-        gains = {k: gain(errors[k], baseline) for k, baseline in enumerate(self.baselines, 1)}
+        # Where no hops of the evaluation lead anywhere there is no error to speak of.
+        known = {k: tallies[f"k{k}"] for k in range(self.ids.hops + 1)}
+        errors = {k: one.error for k, one in known.items() if one.counted}
+        gains = {
+            k: gain(errors[k], baseline)
+            for k, baseline in enumerate(self.baselines, 1)
+            if k in errors and baseline
+        }
         return (
-            {"loss": mean_loss(tallies.values()), "solved/k": solved(list(errors.items())[1:])}
+            {"loss": mean_loss(tallies.values())}
+            | {"solved/k": solved((k, error) for k, error in errors.items() if k)}
             | {f"error/k{k}": error for k, error in errors.items()}
             | {f"gain/k{k}": own for k, own in gains.items()}
         )
@@ -149,7 +157,8 @@ def baseline_errors(*, symbols: int, hops: int, length: int) -> tuple[float, ...
     never leads to the same symbol and two hops often do.
     """
     draws = held_out_draws(CPU, BASELINE_PART)
-    symbols_BN = draw_symbols((BASELINE_SEQUENCES, length), symbols=symbols, draws=draws)
+    sequences = max(1, BASELINE_TOKENS // length)
+    symbols_BN = draw_symbols((sequences, length), symbols=symbols, draws=draws)
     return tuple(_baseline_error(symbols_BN, k, symbols) for k in range(1, hops + 1))
 
 

@@ -20,8 +20,8 @@ END = "]"
 DIGITS = tuple(map(str, range(10)))
 WORDS = (*DIGITS, *OPERATORS, END)
 OPERATOR_SHARE = 0.25
-ATTEMPTS = 1000
-"""Trees drawn for each that is kept, at most: most are a digit, which is soon no longer new."""
+PATIENCE = 100_000
+"""Trees drawn in a row without a new one, at most: three in four are a digit, soon not new."""
 
 
 class ListOpsError(ValueError):
@@ -42,16 +42,20 @@ def expressions(
     """
     draws = random.Random(seed)
     found: dict[str, int] = {}
-    for _ in range(ATTEMPTS * count):
+    in_vain = 0
+    while len(found) < count and in_vain < PATIENCE:
+        in_vain += 1
         tokens: list[str] = []
         try:
             value = _node(tokens, draws, max_depth, max_args, lengths[1])
         except _TooLong:
             continue
-        if len(tokens) >= lengths[0]:
-            found.setdefault(" ".join(tokens), value)
-            if len(found) == count:
-                return list(found.items())
+        text = " ".join(tokens)
+        if len(tokens) >= lengths[0] and text not in found:
+            found[text] = value
+            in_vain = 0
+    if len(found) == count:
+        return list(found.items())
     raise ListOpsError(
         f"`listops` must allow {count} distinct expressions of {lengths[0]} to {lengths[1]} tokens "
         f"at max_depth={max_depth}, max_args={max_args}, got {len(found)}; lower `examples`, or "

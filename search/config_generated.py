@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 from objectives.sizes import blocks_context, connectivity_context
 from search.config_values import ObjectiveGroup, Positive, Whole
 
-Symbols = Annotated[Whole, Field(ge=3, le=10_000)]
 LengthRange = tuple[Positive, Positive]
 
 
@@ -27,7 +26,7 @@ class HopConfig(GeneratedGroup):
     """k-hop induction heads (Sanford, Hsu, Telgarsky 2024)."""
 
     name: Literal["hop"]
-    symbols: Symbols = 4
+    symbols: Whole = Field(4, ge=3, le=100)
     hops: Whole = Field(16, ge=1, le=256)
     """Largest k; each sequence has one of its own, uniform from 0."""
     context: Annotated[Positive, Field(ge=3)] = 100
@@ -38,7 +37,7 @@ class InductionConfig(GeneratedGroup):
     """Blocks of random tokens that come again."""
 
     name: Literal["induction"]
-    symbols: Symbols = 64
+    symbols: Whole = Field(64, ge=3, le=10_000)
     block: LengthRange = (8, 16)
     """Fewest and most tokens that are repeated."""
     gap: tuple[Annotated[Whole, Field(ge=0)], Annotated[Whole, Field(ge=0)]] = (0, 16)

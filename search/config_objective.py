@@ -1,5 +1,6 @@
 """The keys of each objective, in the study file below `objective`."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -7,6 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 
 from search.config_generated import BlocksConfig, ConnectivityConfig, HopConfig, InductionConfig
 from search.config_values import Group, Number, ObjectiveGroup, Positive, Real, Whole
+from search.config_words import short
 
 OWN = "own"
 """The tag of a user's own objective, whose `name` says where to import it from."""
@@ -77,7 +79,7 @@ class ListOpsConfig(Group):
     """Arguments of an operator: 2 to so many."""
     min_length: Positive = 1
     """Shortest expression, in tokens; the longest is `context`."""
-    examples: Whole = Field(20_000, ge=20, le=10**7)
+    examples: Whole = Field(20_000, ge=20, le=10**6)
 
 
 class ClassificationConfig(ObjectiveGroup):
@@ -139,6 +141,26 @@ class OwnConfig(ObjectiveGroup):
     )
     context: Positive = 256
     """Tokens of the longest sequence; goes to `prepare` as well."""
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        """What a file does not give back as it was would make a resumed run another study."""
+        for key, value in self.model_dump(exclude={"name", "context"}).items():
+            if not _is_plain(value):
+                raise ValueError(
+                    f"`{key}` must be text, a number, true or false, or lists and groups of them, "
+                    f"got {short(value)}; write a date in quotes"
+                )
+        return self
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return finite and (value is None or isinstance(value, str | int | float))
 
 
 def fewer_examples(

@@ -1,6 +1,7 @@
 """Objectives that draw their data: each against its definition, written out the slow way."""
 
 import itertools
+import math
 from collections import Counter
 from typing import Any
 
@@ -64,6 +65,29 @@ def test_its_config_says_the_context_and_vocabulary_that_it_has(name: str) -> No
 
     assert config.context == objective.context
     assert vocab_size(name, config.settings()) == objective.vocab_size
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": "hop", "symbols": 3, "hops": 1, "context": 3},
+        {"name": "hop", "hops": 16, "context": 6},
+        {"name": "induction", "symbols": 3, "block": "[2, 2]", "gap": "[0, 0]", "context": 4},
+        {"name": "induction", "context": 48},
+        {"name": "connectivity", "diameter": 1},
+        {"name": "blocks", "blocks": 2, "train_lengths": "[2, 2]", "test_lengths": "[]"},
+    ],
+    ids=str,
+)
+def test_the_smallest_settings_are_tasks_as_well(settings: dict[str, Any]) -> None:
+    task = prepared(eval_examples=1, **settings)
+    table = nn.Embedding(task.vocab_size, task.vocab_size)
+
+    batch = task.batch(seed=0, step=0, batch_size=2)
+
+    assert torch.isfinite(task.loss(table, batch))
+    assert all(math.isfinite(value) for value in task.evaluate(table).values())
+    assert ((batch.targets != IGNORED).sum(1) > 0).all()
 
 
 @pytest.mark.parametrize("name", ["hop", "induction", "connectivity", "blocks"])

@@ -1,6 +1,7 @@
 """The door: what a study file may say, and what is answered to the ones that are wrong."""
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,14 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an own objective that is no place": (
         {"objective": "my task:Mine"},
         ("`objective.name`", "`my_package.my_task:MyObjective`", "'my task:Mine'"),
+    ),
+    "an own key that no file gives back": (
+        {"objective": {"name": "a.b:C", "deep": [{"since": date(2024, 1, 31)}]}},
+        ("`objective.deep` must be text, a number", "2024, 1, 31", "in quotes"),
+    ),
+    "an own key that is no number": (
+        {"objective": {"name": "a.b:C", "rate": float("nan")}},
+        ("`objective.rate` must be text, a number", "nan"),
     ),
     "a list of objectives": ({"objective": ["hop"]}, ("`objective` must be a group", "['hop']")),
     "a split with a space": (
