@@ -210,7 +210,8 @@ class StudyConfig(Group):
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative error of a shape's count."""
     tokens: Number | None = None
-    """Training horizon of every budget."""
+    """Training horizon of every budget. A step takes `train.batch_size` sequences of the
+    objective's `context`, padding included."""
     tokens_per_parameter: Multiple | None = None
     """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
