@@ -6,7 +6,7 @@ Shapes: R rows, T time.
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -49,12 +49,12 @@ class Sequences:
     """Of each row among the ids, and the end of the last one: R + 1."""
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], vocab_size: int) -> Self:
-        """One array out of many."""
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        total = int(lengths.sum())
-        ids = np.fromiter((token for row in rows for token in row), id_type(vocab_size), total)
-        return cls(ids, np.concatenate((np.zeros(1, np.int64), lengths.cumsum())))
+    def of(cls, rows: Iterable[Sequence[int]], vocab_size: int) -> Self:
+        """One array out of many; each row is let go of once it is taken."""
+        arrays = [np.array(row, id_type(vocab_size)) for row in rows]
+        lengths = np.array([len(array) for array in arrays], np.int64)
+        starts = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        return cls(np.concatenate(arrays), starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -43,7 +43,7 @@ class Split:
         first, classes = vocabulary.first_class, vocabulary.classes
         ids_of = {label: first + at for at, label in enumerate(classes)}
         return cls(
-            Sequences.of([vocabulary.ids(text.text)[:context] for text in texts], vocabulary.size),
+            Sequences.of((vocabulary.ids(text.text)[:context] for text in texts), vocabulary.size),
             np.array([ids_of[text.label] for text in texts], np.int64),
         )
 

@@ -4,6 +4,9 @@ Elhage et al. 2021, Olsson et al. 2022: two layers do it (one to see the token b
 where that was), one layer does not. What a position alone would tell is taken away: each sequence
 has its own length of block, distance between copies and start.
 
+What can be had without order is subtracted as well: whoever only counts knows that the next token
+was seen once less than the current one, and guesses between all such.
+
 A sequence is `start`, filler, then copies of the block with filler between; a block's tokens all
 differ, and none is filler, so that what followed a token last time is what follows it now. Asked
 is each token of a later copy but the first, which nothing foretells.
@@ -13,8 +16,8 @@ Shapes: B batch, N tokens after the start, S symbols.
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 import torch
@@ -27,6 +30,9 @@ from objectives.objective import IGNORED, Batch, Model
 from objectives.sizes import INDUCTION_START, induction_vocabulary
 from objectives.token_loss import masked_loss
 
+BASELINE_SEQUENCES = 256
+BASELINE_PART = 10**9
+"""Their numbers' place beside those of the evaluation's parts, which are the gaps."""
 CPU = torch.device("cpu")
 
 
@@ -39,6 +45,8 @@ class Induction:
     gap: tuple[int, int]
     context: int
     eval_examples: int
+    baselines: Mapping[int, float] = field(default_factory=dict)
+    """By gap, the error of whoever counts but has no order."""
     device: torch.device = CPU
 
     @classmethod
@@ -51,14 +59,16 @@ class Induction:
         context: int,
         eval_examples: int,
     ) -> Self:
-        """Reads nothing."""
-        return cls(
+        """Measures the baselines; reads nothing."""
+        task = cls(
             symbols=symbols,
             block=(block[0], block[1]),
             gap=(gap[0], gap[1]),
             context=context,
             eval_examples=eval_examples,
         )
+        baselines = {own: task._baseline(own) for own in task._gaps()}
+        return dataclasses.replace(task, baselines=baselines)
 
     @property
     def vocab_size(self) -> int:
@@ -69,11 +79,6 @@ class Induction:
     def chance_loss(self) -> float:
         """Loss of the uniform guess."""
         return math.log(self.vocab_size)
-
-    @property
-    def baseline(self) -> float:
-        """Error of the best answer that sees the current token alone: any other symbol."""
-        return 1 - 1 / (self.symbols - 1)
 
     def to(self, device: torch.device) -> Self:
         """The same, drawing on the device."""
@@ -91,11 +96,15 @@ class Induction:
     def evaluate(self, model: Model) -> dict[str, float]:
         """Loss; error, and the baseline's errors that are gone, by the length of the gap."""
         tallies = tally(model, map(self._part, self._gaps()))
-        errors = {name: one.error for name, one in tallies.items()}
+        errors = {gap: tallies[f"gap{gap}"].error for gap in self._gaps()}
         return (
             {"loss": mean_loss(tallies.values())}
-            | {f"error/{name}": error for name, error in errors.items()}
-            | {f"gain/{name}": gain(error, self.baseline) for name, error in errors.items()}
+            | {f"error/gap{gap}": error for gap, error in errors.items()}
+            | {
+                f"gain/gap{gap}": gain(errors[gap], baseline)
+                for gap, baseline in self.baselines.items()
+                if baseline
+            }
         )
 
     def final_metrics(self, model: Model) -> dict[str, float]:
@@ -111,12 +120,16 @@ class Induction:
         batch = self._batch(self.eval_examples, held_out_draws(self.device, gap), (gap, gap))
         return Part(name=f"gap{gap}", batch=batch, counted=batch.targets != IGNORED)
 
+    def _baseline(self, gap: int) -> float:
+        draws = held_out_draws(CPU, BASELINE_PART + gap)
+        return counting_error(self._batch(BASELINE_SEQUENCES, draws, (gap, gap)), self.vocab_size)
+
     def _batch(self, rows: int, draws: torch.Generator, gap: tuple[int, int]) -> Batch:
         blocks_B1 = self._uniform(rows, *self.block, draws)
         periods_B1 = blocks_B1 + self._uniform(rows, *gap, draws)
         # Two copies fit behind the latest first one.
         room_B1 = self.context - periods_B1 - blocks_B1
-        share_B1 = torch.rand(rows, 1, generator=draws, device=self.device)
+        share_B1 = torch.rand(rows, 1, generator=draws, device=draws.device)
         firsts_B1 = (share_B1 * room_B1).long()
         after_BN = torch.arange(self.context, device=self.device) - firsts_B1
         within_BN = after_BN % periods_B1
@@ -144,3 +157,16 @@ class Induction:
     def _uniform(self, rows: int, low: int, high: int, draws: torch.Generator) -> Tensor:
         """Whole numbers from `low` to `high`, both included, (B, 1)."""
         return torch.randint(low, high + 1, (rows, 1), generator=draws, device=self.device)
+
+
+def counting_error(batch: Batch, vocab_size: int) -> float:
+    """Error of a guess between all symbols that were seen once less than the current token.
+
+    The answer is among them: a copy repeats each of its tokens once, and the current one by now.
+    """
+    seen_BNV = F.one_hot(batch.inputs, vocab_size).cumsum(1)
+    current_BN1 = seen_BNV.gather(2, batch.inputs[:, :, None])
+    alike_BNV = (seen_BNV == current_BN1 - 1)[:, :, INDUCTION_START + 1 :]
+    asked_BN = batch.targets != IGNORED
+    choices = alike_BNV.sum(2)[asked_BN]
+    return float((1 - 1 / choices).mean())

@@ -41,7 +41,7 @@ class Split:
     def of(cls, pairs: list[Pair], ids: Mapping[str, int], vocab_size: int) -> Self:
         """Words to ids; a word that training never saw is `UNKNOWN`."""
         return cls(
-            Sequences.of([_row(pair, ids) for pair in pairs], vocab_size),
+            Sequences.of((_row(pair, ids) for pair in pairs), vocab_size),
             np.array([len(pair.source.split()) + 2 for pair in pairs], np.int64),
             tuple(pair.category for pair in pairs),
         )

@@ -37,7 +37,7 @@ class InductionConfig(GeneratedGroup):
     """Blocks of random tokens that come again."""
 
     name: Literal["induction"]
-    symbols: Whole = Field(64, ge=3, le=10_000)
+    symbols: Whole = Field(64, ge=3, le=1000)
     block: LengthRange = (8, 16)
     """Fewest and most tokens that are repeated."""
     gap: tuple[Annotated[Whole, Field(ge=0)], Annotated[Whole, Field(ge=0)]] = (0, 16)

@@ -14,7 +14,7 @@ from objectives.connectivity import Connectivity
 from objectives.draws import held_out_draws, mixed, training_draws
 from objectives.generated import gain, solved
 from objectives.hop import Hop, baseline_errors
-from objectives.induction import Induction
+from objectives.induction import Induction, counting_error
 from objectives.objective import IGNORED, Batch, Model
 from objectives.registry import OBJECTIVES
 from objectives.sizes import (
@@ -228,17 +228,39 @@ def test_neither_the_distance_nor_the_place_of_a_repeat_is_fixed() -> None:
     assert len(starts) > 20
 
 
-def test_who_continues_the_block_gains_everything_and_who_guesses_nothing() -> None:
-    task: Induction = prepared(name="induction", eval_examples=32)
+def test_whoever_counts_guesses_between_the_tokens_seen_once_less_than_the_current_one() -> None:
+    task: Induction = prepared(name="induction", symbols=20, block="[3, 7]", gap="[0, 5]")
+    inputs, targets = batch = task.batch(seed=1, step=1, batch_size=40)
+
+    errors = []
+    for row, asked in zip(inputs.tolist(), targets.tolist(), strict=True):
+        for at, target in enumerate(asked):
+            if target != IGNORED:
+                seen = Counter(row[1 : at + 1])
+                alike = [token for token in seen if seen[token] == seen[row[at]] - 1]
+                assert target in alike
+                errors.append(1 - 1 / len(alike))
+    assert counting_error(batch, task.vocab_size) == pytest.approx(sum(errors) / len(errors))
+
+
+def test_who_continues_the_block_gains_everything_and_who_counts_nothing() -> None:
+    task: Induction = prepared(name="induction", eval_examples=64)
 
     known = task.evaluate(perfect([task._part(gap).batch for gap in task._gaps()], task.vocab_size))
-    table = nn.Embedding(task.vocab_size, task.vocab_size)
-    guessed = task.evaluate(table)
 
+    def counts(inputs: Tensor) -> Tensor:
+        seen = nn.functional.one_hot(inputs, task.vocab_size).cumsum(1)
+        alike = seen == seen.gather(2, inputs[:, :, None]) - 1
+        alike[:, :, : INDUCTION_START + 1] = False
+        noise = torch.rand(alike.shape, generator=torch.Generator().manual_seed(0))
+        return alike + noise
+
+    counted = task.evaluate(counts)
     for gap in (0, 8, 16):
         assert known[f"error/gap{gap}"] == 0.0
         assert known[f"gain/gap{gap}"] == 1.0
-        assert guessed[f"gain/gap{gap}"] == pytest.approx(0.0, abs=0.03)
+        assert counted[f"gain/gap{gap}"] == pytest.approx(0.0, abs=0.05)
+        assert task.baselines[gap] < 1 - 1 / 63, "better than the current token alone"
 
 
 # Blocks
