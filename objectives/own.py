@@ -59,9 +59,10 @@ def _class(name: str) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise OwnObjectiveError(
-            f"the module of objective {name} must be importable from {folder}, got "
-            f"{type(error).__name__}: {error}; check its name, and run where its folder is"
+            f"the module of objective {name} must be importable from {folder}, got {reason}; "
+            "check its name, and run where its folder is"
         ) from error
     found = getattr(module, class_name, None)
     if not callable(getattr(found, "prepare", None)):

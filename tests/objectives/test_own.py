@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "task.py").write_text(MODULE)
     (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
@@ -55,6 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("nothere.task:Task", {}, ("must be importable", "No module named 'nothere'")),
         ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
         ("mine.broken:Task", {}, ("must be importable", "ZeroDivisionError: division by zero")),
+        ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
         ("mine.task:NoObjektive", {}, ("has no NoObjektive", "mean mine.task:NoObjective?")),
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),
         ("mine.task:NoObjective", {"sise": 3}, ("what its `prepare` takes", "'sise'", "size=3")),
