@@ -61,6 +61,10 @@ def read_texts(
     Raises:
         ValueError: when a file is missing or malformed or a label unknown, in one line.
     """
+    for name in {"train", "dev"} & test.keys():
+        raise RowError(
+            f"a further split must not be called {name!r}, which is another split; rename it"
+        )
     found = _generate(rules, context) if data == GENERATED else _read_splits(data, label)
     train = found.pop("train")
     found |= {name: _read(place, label) for name, place in test.items()}

@@ -151,6 +151,8 @@ def test_what_is_wrong_with_a_place_is_one_line(tmp_path: Path) -> None:
         read("listops_d20")
     with pytest.raises(RowError, match=r"a folder of .* for each class"):
         read(tmp_path)
+    with pytest.raises(RowError, match="must not be called 'dev'"):
+        read("listops", test={"dev": "listops_d8"})
     rows = write(tmp_path / "rows", "\n".join("\t".join(row) for row in ROWS))
     other = write(tmp_path / "other", "ugly\ta text\n")
     with pytest.raises(RowError, match=r"line 1 of .*other must have a label .* got 'ugly'"):
