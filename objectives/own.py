@@ -36,7 +36,10 @@ def load_own(name: str, settings: Mapping[str, Any]) -> Any:
     """
     found = _class(name)
     _check_keys(name, found.prepare, settings)
-    objective = found.prepare(**settings)
+    try:
+        objective = found.prepare(**settings)
+    except ValueError as error:
+        raise OwnObjectiveError(f"objective {name}: {error}") from error
     lacking = [member for member in MEMBERS if not hasattr(objective, member)]
     if lacking:
         raise OwnObjectiveError(

@@ -95,10 +95,20 @@ def test_the_example_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "out" / "weights.pt").exists()
 
 
-def test_its_own_rule_is_told_as_it_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(ValueError, match="`share_of_ones` must be between 0 and 1, got 3"):
-        prepare("examples.parity:Parity", {"context": 8, "share_of_ones": 3})
+def test_its_own_rule_is_told_in_its_own_words_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = EXAMPLE.read_text(encoding="utf-8").replace("share_of_ones: 0.3", "share_of_ones: 3")
+    (tmp_path / "x.yaml").write_text(study, encoding="utf-8")
+
+    asked = [sys.executable, "-m", "search", "plan", str(tmp_path / "x.yaml")]
+    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert answer.returncode == 2
+    assert answer.stderr == (
+        "fathom: objective examples.parity:Parity: "
+        "`share_of_ones` must be between 0 and 1, got 3; use 0.5\n"
+    )
 
 
 def test_the_answers_of_the_example_are_the_parities(monkeypatch: pytest.MonkeyPatch) -> None:
