@@ -29,78 +29,44 @@ def _file(url: str, folder: str, sha256: str) -> Download:
     return Download(url=url, sha256=sha256, path=f"{folder}/{url.rpartition('/')[2]}")
 
 
+def _pairs(pattern: str, folder: str, *, train: str, dev: str, test: str, gen: str) -> PairFiles:
+    """Addresses by the name of the split; the checksum of each."""
+
+    def file(split: str, sha256: str) -> Download:
+        return _file(pattern.format(split), folder, sha256)
+
+    return PairFiles(
+        train=file("train", train),
+        dev=file("dev", dev),
+        test=file("test", test),
+        generalisation={"gen": file("gen", gen)},
+    )
+
+
 TRANSDUCTION = {
-    "cogs": PairFiles(
-        train=_file(
-            f"{COGS}/train.tsv",
-            "cogs",
-            "220b3804b562c0156ee986eff1bdd15c27e52142549362a64f57baf86e304c78",
-        ),
-        dev=_file(
-            f"{COGS}/dev.tsv",
-            "cogs",
-            "ab66388a309c7ac1ad210c781a6a0ce12281a9ef24619a12422a752cef61bc21",
-        ),
-        test=_file(
-            f"{COGS}/test.tsv",
-            "cogs",
-            "68f8e51e9f6d9cd22d64efe68dd21d7ea5ba327e9a2359481030161aea757035",
-        ),
-        generalisation={
-            "gen": _file(
-                f"{COGS}/gen.tsv",
-                "cogs",
-                "d013d9eee0bafc153f8decc85f42814ac97260f84964d980e1e2b84577b82361",
-            )
-        },
+    "cogs": _pairs(
+        f"{COGS}/{{}}.tsv",
+        "cogs",
+        train="220b3804b562c0156ee986eff1bdd15c27e52142549362a64f57baf86e304c78",
+        dev="ab66388a309c7ac1ad210c781a6a0ce12281a9ef24619a12422a752cef61bc21",
+        test="68f8e51e9f6d9cd22d64efe68dd21d7ea5ba327e9a2359481030161aea757035",
+        gen="d013d9eee0bafc153f8decc85f42814ac97260f84964d980e1e2b84577b82361",
     ),
-    "cogs_vf": PairFiles(
-        train=_file(
-            f"{RECOGS}/train.tsv",
-            "cogs_vf",
-            "0d8429b2db4c9fd216ce2a80ca6ee20861f331f9d4ce6086b565dcbde7c2791d",
-        ),
-        dev=_file(
-            f"{RECOGS}/dev.tsv",
-            "cogs_vf",
-            "8fe6a76e2a3b0ebf26aff1e899076956c16f87396374a729dad439669b05b429",
-        ),
-        test=_file(
-            f"{RECOGS}/test.tsv",
-            "cogs_vf",
-            "b312353b6f40fcd870dc2c75b70da8ea25bf32134884e9da2c9c98306e17b9d1",
-        ),
-        generalisation={
-            "gen": _file(
-                f"{RECOGS}/gen.tsv",
-                "cogs_vf",
-                "ce0be5c1e70139301b7cc77e6b94e7b23af0ae3db921ce935d2524fe68070159",
-            )
-        },
+    "cogs_vf": _pairs(
+        f"{RECOGS}/{{}}.tsv",
+        "cogs_vf",
+        train="0d8429b2db4c9fd216ce2a80ca6ee20861f331f9d4ce6086b565dcbde7c2791d",
+        dev="8fe6a76e2a3b0ebf26aff1e899076956c16f87396374a729dad439669b05b429",
+        test="b312353b6f40fcd870dc2c75b70da8ea25bf32134884e9da2c9c98306e17b9d1",
+        gen="ce0be5c1e70139301b7cc77e6b94e7b23af0ae3db921ce935d2524fe68070159",
     ),
-    "passivization": PairFiles(
-        train=_file(
-            f"{PASSIV}/passiv_en_nps.train",
-            "passiv_en_nps",
-            "45ade8e0bea11b064c709a65bc9f195a9719751e9f7a67e349a75a49d3e9936a",
-        ),
-        dev=_file(
-            f"{PASSIV}/passiv_en_nps.dev",
-            "passiv_en_nps",
-            "e2024b0c6030957df2049329d42e9fc3dce8d8c9d0d7bca22a0940b19c747db7",
-        ),
-        test=_file(
-            f"{PASSIV}/passiv_en_nps.test",
-            "passiv_en_nps",
-            "3d51ce92e274c4745eab84ba4f21391f8a6f88fcf2ab63d14ec765455f5bf4d9",
-        ),
-        generalisation={
-            "gen": _file(
-                f"{PASSIV}/passiv_en_nps.gen",
-                "passiv_en_nps",
-                "f3bae2fa6349038179828515be30eb8778e6de0a93ae443c0b4c220ecd71c902",
-            )
-        },
+    "passivization": _pairs(
+        f"{PASSIV}/passiv_en_nps.{{}}",
+        "passiv_en_nps",
+        train="45ade8e0bea11b064c709a65bc9f195a9719751e9f7a67e349a75a49d3e9936a",
+        dev="e2024b0c6030957df2049329d42e9fc3dce8d8c9d0d7bca22a0940b19c747db7",
+        test="3d51ce92e274c4745eab84ba4f21391f8a6f88fcf2ab63d14ec765455f5bf4d9",
+        gen="f3bae2fa6349038179828515be30eb8778e6de0a93ae443c0b4c220ecd71c902",
     ),
 }
 
