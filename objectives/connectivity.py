@@ -1,13 +1,17 @@
 """Graph connectivity: are two vertices joined? After Sanford, Hsu, Telgarsky 2024, Section 3.
 
 A graph is two paths of D edges each, all vertices with random names, the edges in random order and
-direction. The question names an end of one path and either its other end or an end of the other
-path. Both are as likely, and given D the two cases are alike in size, in every degree, and in all
-that lies within D/2 edges of either vertex: only following a path to its middle from both ends
-tells them apart. D is the diameter, uniform up to the largest, and the difficulty; with O(log D)
-layers it can be done (Corollary 3.3). Whoever does not follow is wrong half of the time.
+direction. The question names an end of one path, then in random order the D other vertices of that
+path and D of the other path, all but one end; the answer at each is whether it is joined to the
+first. So each vertex that is joined, d edges away, has a counterpart that is not, d edges from the
+end that is left out; the two are alike in degree and in all that lies within d/2 edges of them and
+of the first vertex: only following a path from both ends tells them apart.
 
-Shapes: B batch, D largest diameter, V vertices, E edges of both paths, T time.
+D is the diameter, uniform up to the largest, and the difficulty: errors count at the vertex that is
+D edges away and its counterpart. The nearer ones are what a model can begin with. O(log D) layers
+can do it (Corollary 3.3); whoever does not follow is wrong half of the time.
+
+Shapes: B batch, V vertices, E edges of both paths, Q vertices asked, T time.
 """
 
 import dataclasses
@@ -73,13 +77,13 @@ class Connectivity:
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Graphs of every diameter alike."""
         draws = training_draws(self.device, seed=seed, step=step)
-        shape = (batch_size,)
-        edges_B = torch.randint(1, self.diameter + 1, shape, generator=draws, device=self.device)
-        joined_B = torch.rand(shape, generator=draws, device=self.device) < 0.5
-        return self._batch(edges_B, joined_B, draws)
+        edges_B = torch.randint(
+            1, self.diameter + 1, (batch_size,), generator=draws, device=self.device
+        )
+        return self._batch(edges_B, draws)[0]
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats of the answers, one a graph."""
+        """Mean nats of the answers."""
         return masked_loss(model, batch)
 
     def evaluate(self, model: Model) -> dict[str, float]:
@@ -100,29 +104,32 @@ class Connectivity:
         return {}
 
     def _part(self, diameter: int) -> Part:
-        """As many graphs that are joined as not."""
         draws = held_out_draws(self.device, diameter)
-        joined_B = torch.arange(self.eval_examples, device=self.device) % 2 == 0
-        edges_B = torch.full_like(joined_B, diameter, dtype=torch.int64)
-        batch = self._batch(edges_B, joined_B, draws)
-        return Part(name=f"d{diameter}", batch=batch, counted=batch.targets != IGNORED)
+        edges_B = torch.full((self.eval_examples,), diameter, device=self.device)
+        batch, away_BT = self._batch(edges_B, draws)
+        return Part(name=f"d{diameter}", batch=batch, counted=away_BT == diameter)
 
-    def _batch(self, edges_B: Tensor, joined_B: Tensor, draws: torch.Generator) -> Batch:
-        """The graphs' edges, then the question; the answer is asked at the last token."""
+    def _batch(self, edges_B: Tensor, draws: torch.Generator) -> tuple[Batch, Tensor]:
+        """Graphs with their questions; how far away the vertex asked at each token is, (B, T),
+        or its counterpart, and 0 where none is asked."""
         names_BV = self._names(len(edges_B), draws)
         ends_BE2 = self._edges(names_BV, edges_B, draws)
-        first_B, second_B = self._question(names_BV, edges_B, joined_B, draws)
+        asked_BQ, away_BQ, joined_BQ = self._asked(names_BV, edges_B, draws)
         inputs_BT = torch.full((len(edges_B), self.context), PAD, device=self.device)
-        inputs_BT[:, :-3] = ends_BE2.flatten(1)
+        inputs_BT[:, : ends_BE2[0].numel()] = ends_BE2.flatten(1)
         at_B1 = 4 * edges_B[:, None]
-        question_B3 = torch.stack((torch.full_like(first_B, QUESTION), first_B, second_B), 1)
-        inputs_BT.scatter_(1, at_B1 + torch.arange(3, device=self.device), question_B3)
-        answers_B1 = torch.where(joined_B, YES, NO)[:, None]
-        targets_BT = torch.full_like(inputs_BT, IGNORED)
-        return Batch(inputs_BT, targets_BT.scatter(1, at_B1 + 2, answers_B1))
+        first_B2 = torch.stack((torch.full_like(edges_B, QUESTION), names_BV[:, 0]), 1)
+        inputs_BT.scatter_(1, at_B1 + torch.arange(2, device=self.device), first_B2)
+        places_BQ = at_B1 + 2 + torch.arange(asked_BQ.shape[1], device=self.device)
+        inputs_BT.scatter_(1, places_BQ, asked_BQ)
+        answers_BQ = torch.where(joined_BQ, YES, NO).where(away_BQ > 0, IGNORED)
+        targets_BT = torch.full_like(inputs_BT, IGNORED).scatter(1, places_BQ, answers_BQ)
+        away_BT = torch.zeros_like(inputs_BT).scatter(1, places_BQ, away_BQ)
+        return Batch(inputs_BT, targets_BT), away_BT
 
     def _names(self, rows: int, draws: torch.Generator) -> Tensor:
-        """A name for each vertex: first those of one path in order, then those of the other."""
+        """A name for each vertex: first those of one path in order, then those of the other. As
+        they are random, it is always the first that is asked about."""
         vertices = connectivity_vertices(self.diameter)
         keys_BV = torch.rand(rows, vertices, generator=draws, device=self.device)
         return keys_BV.argsort(1) + FIRST_VERTEX
@@ -141,17 +148,19 @@ class Connectivity:
         order_BE = (keys_BE + missing_BE).argsort(1)
         return ends_BE2.gather(1, order_BE[:, :, None].expand_as(ends_BE2))
 
-    def _question(
-        self, names_BV: Tensor, edges_B: Tensor, joined_B: Tensor, draws: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """The names of an end of a path, and of its other end or an end of the other path."""
-        coins_3B = torch.rand(3, len(edges_B), generator=draws, device=self.device) < 0.5
-        path_B, end_B, other_end_B = coins_3B
-        second_path_B = path_B ^ ~joined_B
-        second_end_B = torch.where(joined_B, ~end_B, other_end_B)
-
-        def name(path_B: Tensor, end_B: Tensor) -> Tensor:
-            at_B = path_B * (self.diameter + 1) + end_B * edges_B
-            return names_BV.gather(1, at_B[:, None])[:, 0]
-
-        return name(path_B, end_B), name(second_path_B, second_end_B)
+    def _asked(
+        self, names_BV: Tensor, edges_B: Tensor, draws: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The vertices that are asked, how far away, and whether joined: (B, Q), then padding."""
+        longest = self.diameter
+        away_Q = torch.arange(1, longest + 1, device=self.device).repeat(2)
+        joined_Q = torch.arange(2 * longest, device=self.device) < longest
+        names_BQ = names_BV[:, away_Q + (longest + 1) * ~joined_Q]
+        missing_BQ = away_Q > edges_B[:, None]
+        keys_BQ = torch.rand(names_BQ.shape, generator=draws, device=self.device)
+        order_BQ = (keys_BQ + missing_BQ).argsort(1)
+        return (
+            names_BQ.masked_fill(missing_BQ, PAD).gather(1, order_BQ),
+            away_Q.expand_as(names_BQ).masked_fill(missing_BQ, 0).gather(1, order_BQ),
+            joined_Q.expand_as(names_BQ).gather(1, order_BQ),
+        )

@@ -61,8 +61,8 @@ def connectivity_vocabulary(diameter: int) -> int:
 
 
 def connectivity_context(diameter: int) -> int:
-    """Two ends for each edge of both paths, then the question with two vertices."""
-    return 4 * diameter + 3
+    """Two ends for each edge of both paths, then the question and its vertices."""
+    return 4 * diameter + 2 + 2 * diameter
 
 
 BLOCKS_START, A, B, OUTSIDE, INSIDE = range(FIRST, FIRST + 5)

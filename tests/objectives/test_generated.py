@@ -313,10 +313,12 @@ def test_exact_match_is_told_for_each_range_of_lengths() -> None:
 # Connectivity
 
 
-def graph_of(row: list[int]) -> tuple[list[tuple[int, int]], int, int]:
+def graph_of(row: list[int]) -> tuple[list[tuple[int, int]], int, dict[int, int]]:
+    """The edges, the vertex that is asked about, and the places of the others asked."""
     at = row.index(QUESTION)
     edges = list(zip(row[:at:2], row[1:at:2], strict=True))
-    return edges, row[at + 1], row[at + 2]
+    asked = {token: place for place, token in enumerate(row) if place > at + 1 and token != PAD}
+    return edges, row[at + 1], asked
 
 
 def distance(edges: list[tuple[int, int]], start: int, end: int) -> int | None:
@@ -331,41 +333,54 @@ def distance(edges: list[tuple[int, int]], start: int, end: int) -> int | None:
     return None
 
 
-def test_two_vertices_are_joined_as_far_apart_as_the_diameter_or_not_at_all() -> None:
+def test_the_answers_are_those_of_a_search_through_the_graph() -> None:
     task: Connectivity = prepared(name="connectivity", diameter=5)
     inputs, targets = task.batch(seed=0, step=0, batch_size=300)
 
-    answers: Counter[tuple[int, int]] = Counter()
-    for row, asked in zip(inputs.tolist(), targets.tolist(), strict=True):
-        edges, first, second = graph_of(row)
-        diameter = len(edges) // 2
-        at = row.index(QUESTION) + 2
-        far = distance(edges, first, second)
-        assert far == (diameter if asked[at] == YES else None)
-        assert [place for place, target in enumerate(asked) if target != IGNORED] == [at]
-        assert set(row[at + 1 :]) <= {PAD}
-        answers[diameter, asked[at]] += 1
-    assert set(answers) == {(d, answer) for d in range(1, 6) for answer in (YES, NO)}
+    diameters: Counter[int] = Counter()
+    for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
+        edges, first, asked = graph_of(row)
+        far = {vertex: distance(edges, first, vertex) for vertex in asked}
+        assert {vertex: answers[place] for vertex, place in asked.items()} == {
+            vertex: NO if away is None else YES for vertex, away in far.items()
+        }
+        assert sum(answer != IGNORED for answer in answers) == len(asked) == len(edges)
+        joined = sorted(away for away in far.values() if away is not None)
+        assert joined == list(range(1, len(edges) // 2 + 1))
+        diameters[len(edges) // 2] += 1
+    assert set(diameters) == set(range(1, 6))
 
 
-def test_neither_size_nor_degrees_nor_neighbours_tell_the_answer() -> None:
-    task: Connectivity = prepared(name="connectivity", diameter=5, eval_examples=100)
-    part = task._part(5)
+def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the_end_left_out() -> (
+    None
+):
+    task: Connectivity = prepared(name="connectivity", diameter=5, eval_examples=60)
+    draws = torch.Generator().manual_seed(0)
+    batch, away = task._batch(torch.randint(1, 6, (60,), generator=draws), draws)
 
-    shapes: dict[int, Counter[Any]] = {YES: Counter(), NO: Counter()}
-    for row, asked in zip(*(own.tolist() for own in part.batch), strict=True):
-        edges, first, second = graph_of(row)
+    for row, answers, told in zip(*(own.tolist() for own in (*batch, away)), strict=True):
+        edges, first, asked = graph_of(row)
         degrees = Counter(vertex for edge in edges for vertex in edge)
-        apart = distance(edges, first, second)
-        assert apart in (None, 5)
-        answer = max(asked)
-        shapes[answer][
-            len(edges), tuple(sorted(degrees.values())), degrees[first], degrees[second]
-        ] += 1
-    assert shapes[YES] == shapes[NO]
-    assert len(shapes[YES]) == 1
-    vertices = {token for row in part.batch.inputs.tolist() for token in row} - {PAD, QUESTION}
-    assert vertices == set(range(FIRST_VERTEX, FIRST_VERTEX + 12))
+        [left_out] = set(degrees) - set(asked) - {first}
+        assert degrees[left_out] == degrees[first] == 1
+        seen: dict[int, Counter[Any]] = {YES: Counter(), NO: Counter()}
+        for vertex, place in asked.items():
+            start = first if answers[place] == YES else left_out
+            assert told[place] == distance(edges, start, vertex)
+            seen[answers[place]][told[place], degrees[vertex]] += 1
+        assert seen[YES] == seen[NO]
+        assert sum(one > 0 for one in told) == len(asked)
+
+
+def test_errors_of_a_diameter_count_at_the_vertices_that_are_so_far() -> None:
+    task: Connectivity = prepared(name="connectivity", diameter=5, eval_examples=10)
+    part = task._part(3)
+
+    assert part.counted.sum(1).tolist() == [2] * 10
+    for row, answers in zip(part.batch.targets.tolist(), part.counted.tolist(), strict=True):
+        assert {target for target, one in zip(row, answers, strict=True) if one} == {YES, NO}
+    names = {token for row in part.batch.inputs.tolist() for token in row} - {PAD, QUESTION}
+    assert names <= set(range(FIRST_VERTEX, FIRST_VERTEX + 12))
 
 
 def test_a_constant_answer_gains_nothing_and_the_truth_everything() -> None:
