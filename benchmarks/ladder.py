@@ -18,7 +18,7 @@ import torch
 
 from models.shape import Shape
 from objectives.objective import Objective
-from objectives.registry import OBJECTIVES
+from objectives.registry import prepare
 from search.budget import Budget, expand_budgets
 from search.config import StudyConfig, load
 from search.records import Stage, TrialSpec
@@ -132,7 +132,7 @@ def _spec(config: StudyConfig, budget: Budget, shape: Shape, seed: int) -> Trial
 @cache
 def _objective(path: Path) -> Objective:
     settings = load(path).objective
-    return OBJECTIVES[settings.name].prepare(**settings.settings())
+    return prepare(settings.name, settings.settings())
 
 
 def key(job: Job) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -11,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from objectives.arrays import placed, tokens_of
 from objectives.corpus import read_corpus
+from objectives.draws import training_draws
 from objectives.encoding import Encoding, Ids, encode
 from objectives.objective import Batch, Model
 from objectives.token_loss import token_losses
@@ -75,7 +76,7 @@ class Language:
     def to(self, device: torch.device) -> Self:
         """The same with both splits on the device."""
         return dataclasses.replace(
-            self, train=_placed(self.train, device), validation=_placed(self.validation, device)
+            self, train=placed(self.train, device), validation=placed(self.validation, device)
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
@@ -84,7 +85,7 @@ class Language:
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         """The windows of each seed, one seed after another, all read at once."""
-        tokens = _tokens(self.train)
+        tokens = tokens_of(self.train)
         starts = {seed: self._starts(seed, step, batch_size) for seed in seeds}
         return _windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
 
@@ -105,7 +106,7 @@ class Language:
     @torch.no_grad()
     def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
         """The same for each replica; all of them read a window at once."""
-        tokens = _tokens(self.validation)
+        tokens = tokens_of(self.validation)
         starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
         chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
         sums_R = []
@@ -125,8 +126,8 @@ class Language:
 
     def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
         """First tokens of a training batch's windows."""
-        tokens = _tokens(self.train)
-        generator = torch.Generator(tokens.device).manual_seed(_mixed(seed, step))
+        tokens = tokens_of(self.train)
+        generator = training_draws(tokens.device, seed=seed, step=step)
         return torch.randint(
             len(tokens) - self.context,
             (batch_size,),
@@ -148,27 +149,6 @@ def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
             f"context={context}; use a larger corpus, a shorter `context` or another "
             f"`validation_fraction`"
         )
-
-
-def _placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
-    """On the device; on CPU the array's own memory."""
-    if isinstance(tokens, Tensor):
-        return tokens.to(device)
-    with warnings.catch_warnings():
-        # Arrays from an object store are read-only. Nothing here writes, and a copy would cost
-        # every worker of a node the whole corpus.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(tokens).to(device)
-
-
-def _tokens(placed: Ids | Tensor) -> Tensor:
-    assert isinstance(placed, Tensor), "place the objective with `to` first"
-    return placed
-
-
-def _mixed(seed: int, step: int) -> int:
-    """One seed out of two numbers, so that neighbours share no stream."""
-    return int(np.random.SeedSequence((seed, step)).generate_state(1, np.uint64)[0])
 
 
 def _windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:

@@ -24,8 +24,9 @@ def token_losses(model: Model, batch: Batch) -> Tensor:
 
 def masked_loss(model: Model, batch: Batch) -> Tensor:
     """Mean nats over the targets that are not ignored."""
-    losses_BT, asked_BT, _ = answers(model, batch)
-    return losses_BT.sum() / asked_BT.sum()
+    asked_N = (batch.targets != IGNORED).flatten()
+    losses_N = token_losses(model, Batch(batch.inputs, batch.targets.clamp(min=0)))
+    return (losses_N * asked_N).sum() / asked_N.sum()
 
 
 def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

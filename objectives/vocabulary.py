@@ -1,22 +1,58 @@
 """How many token ids an objective has, from its settings: planning must not wait for torch."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from objectives import tokenizer
+from objectives import sizes, tokenizer
+from objectives.own import is_own, load_own
+from objectives.pairs import read_splits, words_of
+from objectives.text_tokens import read_with_vocabulary
+from objectives.words import WORDS_FROM
+
+Settings = Mapping[str, Any]
 
 
-def vocab_size(name: str, settings: Mapping[str, Any]) -> int:
+def vocab_size(name: str, settings: Settings) -> int:
     """What the prepared objective's `vocab_size` will be.
+
+    A user's own objective is prepared for it, and needs what it imports.
 
     Raises:
         ValueError: when the settings or the data don't suit, in one line.
     """
-    match name:
-        case "language":
-            return tokenizer.vocab_size(
-                corpus=settings["corpus"],
-                tokenizer=settings["tokenizer"],
-                validation_fraction=settings["validation_fraction"],
-            )
-    raise ValueError(f"no objective is called {name!r}")
+    if is_own(name):
+        return int(load_own(name, settings).vocab_size)
+    return VOCABULARIES[name](settings)
+
+
+def _language(settings: Settings) -> int:
+    return tokenizer.vocab_size(
+        corpus=settings["corpus"],
+        tokenizer=settings["tokenizer"],
+        validation_fraction=settings["validation_fraction"],
+    )
+
+
+def _transduction(settings: Settings) -> int:
+    rows = {key: value for key, value in settings.items() if key != "eval_examples"}
+    return WORDS_FROM + len(words_of(read_splits(**rows).train))
+
+
+def _classification(settings: Settings) -> int:
+    texts = {key: settings[key] for key in settings.keys() - {"pooling", "eval_examples"}}
+    return read_with_vocabulary(**texts)[1].size
+
+
+def _hop(settings: Settings) -> int:
+    return sizes.HopIds(symbols=settings["symbols"], hops=settings["hops"]).vocab_size
+
+
+VOCABULARIES: Mapping[str, Callable[[Settings], int]] = {
+    "language": _language,
+    "transduction": _transduction,
+    "classification": _classification,
+    "hop": _hop,
+    "induction": lambda settings: sizes.induction_vocabulary(settings["symbols"]),
+    "connectivity": lambda settings: sizes.connectivity_vocabulary(settings["diameter"]),
+    "blocks": lambda _settings: sizes.BLOCKS_VOCABULARY,
+}

@@ -15,7 +15,7 @@ import torch
 from models.coordinates import AdamW, Coordinates, coordinates, slope
 from models.parametrization import Scheme
 from objectives.objective import Objective
-from objectives.registry import OBJECTIVES
+from objectives.registry import prepare
 from search.budget import expand_budgets
 from search.config import StudyConfig
 from search.probe import PROBE, Probe, Prober, Watch, probe_shape
@@ -147,12 +147,8 @@ def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> Chec
     Raises:
         ValueError: when the text can't be read or a budget has too few shapes.
     """
-    context = min(probe.context, config.objective.context)
-    settings = config.objective.settings() | {
-        "context": context,
-        "eval_tokens": max(context, min(probe.eval_tokens, config.objective.eval_tokens)),
-    }
-    objective = OBJECTIVES[config.objective.name].prepare(**settings)
+    settings = config.objective.probing(context=probe.context, eval_tokens=probe.eval_tokens)
+    objective = prepare(config.objective.name, settings)
     return check_on(config, objective, watch, probe)
 
 

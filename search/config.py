@@ -6,14 +6,14 @@ Every key but `study`, `objective` and `budgets` has a default. After `load` not
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from models.parametrization import Parametrization, Scheme, check_scheme
 from models.shape import Count, Positions, Residual, check_loop
-from search.config_objective import LanguageConfig
+from search.config_objective import ObjectiveConfig
 from search.config_values import (
     Few,
     Group,
@@ -32,6 +32,10 @@ from search.plain_yaml import YamlError, parse_yaml, read_text
 
 class ConfigError(ValueError):
     """A study file that can't be run: one line with the rule, the value and the remedy."""
+
+
+ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
+"""Objectives that ask what comes next, or what follows from what came before."""
 
 
 class SpaceConfig(Group):
@@ -245,10 +249,6 @@ class TrackingConfig(Group):
     """A PostgreSQL database of Optuna's own; by default a file in the run folder."""
 
 
-def _corpus_settings(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
 class StudyConfig(Group):
     """One study file."""
 
@@ -258,11 +258,7 @@ class StudyConfig(Group):
         examples=["my-study"],
     )
     """Name of the study and of its run folder."""
-    objective: Annotated[
-        LanguageConfig,
-        BeforeValidator(_corpus_settings),
-        Field(examples=[{"name": "language"}]),
-    ]
+    objective: ObjectiveConfig
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
     """Parameters, or what `count` says, ascending, for example [300k, 1M]."""
     count: Count = Count.TOTAL
@@ -270,7 +266,8 @@ class StudyConfig(Group):
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative error of a shape's count."""
     tokens: Number | None = None
-    """Training horizon of every budget."""
+    """Training horizon of every budget. A step takes `train.batch_size` sequences of the
+    objective's `context`, padding included."""
     tokens_per_parameter: Multiple | None = None
     """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
@@ -306,10 +303,10 @@ class StudyConfig(Group):
                 "`space.head_dim` must be even with rotary positions, which turn pairs, "
                 f"got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
             )
-        if self.model.bidirectional and self.objective.name == "language":
+        if self.model.bidirectional and self.objective.name in ONE_SIDED:
             raise ValueError(
-                "`model.bidirectional` must be false with `objective: language`, which asks for "
-                "the next token, got true; drop it"
+                f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
+                "whose answers the model would see, got true; drop it"
             )
         if self.train.warmup + self.train.cooldown > 1:
             raise ValueError(

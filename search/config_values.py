@@ -2,7 +2,7 @@
 
 import re
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -55,3 +55,17 @@ class Group(BaseModel):
     """A part of the study file: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ObjectiveGroup(Group):
+    """The keys of an objective."""
+
+    name: str
+
+    def settings(self) -> dict[str, Any]:
+        """What the objective is prepared from."""
+        return self.model_dump(exclude={"name"})
+
+    def probing(self, *, context: int, eval_tokens: int) -> dict[str, Any]:
+        """The settings for short trainings, at most so large where the task allows it."""
+        return self.settings()

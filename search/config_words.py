@@ -4,16 +4,17 @@ Pydantic knows which rule broke; its words are for programmers. The words here f
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
+UNDECIDED = ("union_tag_invalid", "union_tag_not_found")
 BOUNDS = {
     "greater_than": "above {gt:.15g}",
     "greater_than_equal": "at least {ge:.15g}",
@@ -28,7 +29,11 @@ KINDS: dict[Any, str] = {
     float: "a number",
     str: "text",
 }
-PLURALS: dict[Any, str] = {int: "whole numbers", float: "numbers"}
+PLURALS: dict[Any, str] = {
+    int: "whole numbers",
+    float: "numbers",
+    tuple: "pairs [low, high]",
+}
 LONGEST_VALUE = 80
 """Characters of a value that are repeated to its author."""
 
@@ -41,14 +46,18 @@ def explain(error: ValidationError, root: type[BaseModel]) -> str:
 
 
 def _sentence(error: ErrorDetails, root: type[BaseModel]) -> str:
+    keys, field, group = _locate(error["loc"], root)
     if error["type"] in UNKNOWN:
-        return _unknown_key([str(part) for part in error["loc"] if part != "[key]"], root)
-    keys, field = _locate(error["loc"], root)
+        key = next(part for part in reversed(error["loc"]) if part != "[key]")
+        return _unknown_key(keys, str(key), group, root)
     where = ".".join(keys)
+    if error["type"] in UNDECIDED:
+        assert field is not None, error
+        return _undecided(where, error["input"], field)
     if error["type"] == "value_error":
         return _own_words(where, error["msg"].removeprefix("Value error, "))
     assert field is not None, error
-    if error["type"] == "missing" and error["loc"] == tuple(keys):
+    if error["type"] == "missing" and error["loc"][-1] == keys[-1]:
         return f"`{where}` is required{_example(field, '; for example ')}"
     return f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
 
@@ -78,6 +87,8 @@ def _kind(annotation: Any) -> str:
     if origin is tuple:
         number = "" if parts[-1] is Ellipsis else "two "
         return f"a list of {number}{PLURALS[_plain(parts[0])]}"
+    if origin is dict:
+        return "a group of names with a path each"
     if origin in (Union, UnionType):
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is Literal:
@@ -90,14 +101,16 @@ def _kind(annotation: Any) -> str:
 
 
 def _plain(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    """The type without its rules; of a pair or a list, only that it is one."""
+    plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return get_origin(plain) or plain
 
 
 def _example(field: FieldInfo, words: str) -> str:
     """The field's example, or else its default, as YAML; nothing for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
-        value = list(value)
+        value = [list(one) if isinstance(one, tuple) else one for one in value]
     if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)
@@ -110,32 +123,69 @@ def short(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 
+def _undecided(where: str, value: object, field: FieldInfo) -> str:
+    """What is wrong with a group whose kind its `name` should say."""
+    if not isinstance(value, Mapping):
+        return (
+            f"`{where}` must be a group of keys{_example(field, ' such as ')}, got {short(value)}"
+        )
+    names = [tag for tag, group in _choices(field.annotation).items() if _has_one_name(group)]
+    if "name" not in value:
+        return f"`{where}.name` is required; for example {names[0]}"
+    near = difflib.get_close_matches(str(value["name"]), names, n=1)
+    return (
+        f"`{where}.name` must be one of {', '.join(f'`{name}`' for name in names)}, or the place "
+        "of your own class such as `my_package.my_task:MyObjective`, "
+        f"got {short(value['name'])}" + (f"; did you mean `{near[0]}`?" if near else "")
+    )
+
+
 def _locate(
     location: tuple[int | str, ...], root: type[BaseModel]
-) -> tuple[list[str], FieldInfo | None]:
-    """The keys of a location and the last one's field; places in lists and unions are left out."""
+) -> tuple[list[str], FieldInfo | None, Any]:
+    """The keys of a location, the last one's field and what lies below it; places in lists and
+    the tags of unions are left out."""
     keys: list[str] = []
     group: Any = root
     field = None
     for part in location:
-        if not _is_group(group) or part not in group.model_fields:
+        if str(part) in (choices := _choices(group)):
+            group = choices[str(part)]
+        elif _is_group(group) and part in group.model_fields:
+            field = group.model_fields[part]
+            keys.append(str(part))
+            group = field.annotation
+        else:
             break
-        field = group.model_fields[part]
-        keys.append(str(part))
-        group = field.annotation
-    return keys, field
+    return keys, field, group
+
+
+def _choices(annotation: Any) -> dict[str, type[BaseModel]]:
+    """The groups of a union by their tags; none for anything else."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return {}
+    tagged = [get_args(part) for part in get_args(annotation) if get_origin(part) is Annotated]
+    return {note.tag: group for group, *notes in tagged for note in notes if isinstance(note, Tag)}
+
+
+def groups_of(annotation: Any) -> list[type[BaseModel]]:
+    """The groups of keys that a value of a type may be."""
+    return [annotation] if _is_group(annotation) else list(_choices(annotation).values())
 
 
 def _is_group(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _unknown_key(path: list[str], root: type[BaseModel]) -> str:
-    *parents, key = path
-    paths = list(_all_paths(root))
-    siblings = [other[-1] for other in paths if other[:-1] == parents]
+def _has_one_name(group: type[BaseModel]) -> bool:
+    return get_origin(group.model_fields["name"].annotation) is Literal
+
+
+def _unknown_key(parents: list[str], key: str, group: Any, root: type[BaseModel]) -> str:
+    siblings = list(group.model_fields) if _is_group(group) else []
     near = [[*parents, name] for name in difflib.get_close_matches(key, siblings, n=1)]
-    near += [other for other in paths if other[-1] == key]
+    path = [*parents, key]
+    near += [other for other in _all_paths(root) if other[-1] == key and other != path]
     hint = f"did you mean `{'.'.join(near[0])}`?" if near else f"known here: {', '.join(siblings)}"
     return f"unknown key `{'.'.join(path)}`; {hint}"
 
@@ -143,6 +193,5 @@ def _unknown_key(path: list[str], root: type[BaseModel]) -> str:
 def _all_paths(group: type[BaseModel]) -> Iterator[list[str]]:
     for name, field in group.model_fields.items():
         yield [name]
-        annotation = field.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield from ([name, *rest] for rest in _all_paths(annotation))
+        for below in groups_of(field.annotation):
+            yield from ([name, *rest] for rest in _all_paths(below))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from objectives import registry
 from objectives.objective import Objective
-from objectives.registry import OBJECTIVES
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
 from search.config import ConfigError, StudyConfig, TrackingConfig, dump, load
@@ -44,7 +44,7 @@ class RunResult:
 
 def prepare(config: StudyConfig) -> Objective:
     """The study's objective with its data."""
-    return OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
+    return registry.prepare(config.objective.name, config.objective.settings())
 
 
 def run_study(

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from objectives.registry import OBJECTIVES
+from objectives.registry import prepare
 from search.budget import Budget, expand_budgets
 from search.config import ConfigError, StudyConfig, dump
 from search.config_values import parse_count
@@ -26,7 +26,7 @@ def train_best(
     """
     config = _without_stopping(chosen.config, tokens)
     budget = _budget(config, chosen.budget)
-    objective = OBJECTIVES[config.objective.name].prepare(**config.objective.settings())
+    objective = prepare(config.objective.name, config.objective.settings())
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     _claim(out, config, chosen)
     assignment = Assignment(

@@ -46,6 +46,7 @@ def save_tables(
     tables = {
         "trials": [_trial(record) for record in records],
         "curves": [row for record in records for row in _curve(record)],
+        "metrics": [row for record in records for row in _metrics(record)],
         "optima": [_optimum(optimum) for optimum in optima],
         "depths": [row for optimum in optima for row in _depths(optimum)],
         "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
@@ -93,6 +94,25 @@ def _curve(record: TrialRecord) -> list[Row]:
             "train_seconds": point.train_seconds,
         }
         for point in record.curve
+    ]
+
+
+def _metrics(record: TrialRecord) -> list[Row]:
+    """One row for each thing that the objective measured beside the loss, as it was last."""
+    return [
+        {
+            "trial": record.spec.trial,
+            "stage": record.spec.stage,
+            "budget": record.spec.budget,
+            "depth": record.spec.shape.depth,
+            "seed": record.spec.seed,
+            "outcome": record.outcome,
+            "tokens": point.tokens,
+            "metric": name,
+            "value": value,
+        }
+        for point in record.curve[-1:]
+        for name, value in point.metrics.items()
     ]
 
 

@@ -4,25 +4,69 @@ import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from objectives.objective import IGNORED, Objective
-from objectives.registry import OBJECTIVES
+from objectives.registry import OBJECTIVES, prepare
+from search.config import parse
 
 CPU = torch.device("cpu")
+WINDOWS = {"context": 16, "eval_tokens": 512}
 
 
 def language(folder: Path) -> Objective:
     (folder / "text.txt").write_text("".join(f"line {n} of {n * n}\n" for n in range(2000)))
-    return OBJECTIVES["language"].prepare(
-        corpus=str(folder / "text.txt"), tokenizer="bytes", context=16, eval_tokens=512
-    )
+    corpus = str(folder / "text.txt")
+    return prepare("language", {"corpus": corpus, "tokenizer": "bytes"} | WINDOWS)
 
 
-PREPARED: dict[str, Callable[[Path], Objective]] = {"language": language}
+def transduction(folder: Path) -> Objective:
+    words = ["ant", "bee", "cat", "dog"]
+    rows = [f"{a} {b} {c}\t{c} {b} {a}" for a in words for b in words for c in words]
+    (folder / "rows.tsv").write_text("\n".join(rows))
+    return prepare("transduction", {"data": str(folder / "rows.tsv"), "context": 12})
+
+
+def classification(folder: Path) -> Objective:
+    rows = [f"{mood}\tit was {mood} day {n}" for n in range(40) for mood in ("good", "bad")]
+    (folder / "texts.tsv").write_text("\n".join(rows))
+    own = {"data": str(folder / "texts.tsv"), "label": "first", "context": 5}
+    defaults = parse("study: s\nobjective: classification\nbudgets: [1k]").objective.settings()
+    return prepare("classification", defaults | own)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "hop": {"symbols": 4, "hops": 3, "context": 20},
+    # So few symbols that knowing what is no answer is worth something.
+    "induction": {"symbols": 4, "block": [2, 3], "gap": [0, 2], "context": 12},
+    "connectivity": {"diameter": 3},
+    "blocks": {"blocks": 3, "train_lengths": [5, 9], "test_lengths": [[10, 12]]},
+}
+"""Settings of the objectives that draw their data."""
+
+
+def drawn(name: str) -> Callable[[Path], Objective]:
+    return lambda _: prepare(name, SMALL[name] | {"eval_examples": 16})
+
+
+OWN = "examples.parity:Parity"
+
+
+def own(_folder: Path) -> Objective:
+    return prepare(OWN, {"context": 8, "share_of_ones": 0.2})
+
+
+PREPARED: dict[str, Callable[[Path], Objective]] = {
+    "language": language,
+    "transduction": transduction,
+    "classification": classification,
+    **{name: drawn(name) for name in SMALL},
+    OWN: own,
+}
 
 
 @pytest.fixture(params=sorted(PREPARED))
@@ -43,7 +87,7 @@ def table(objective: Objective) -> nn.Embedding:
 
 
 def test_every_objective_is_tested_here() -> None:
-    assert set(PREPARED) == set(OBJECTIVES)
+    assert set(PREPARED) == {*OBJECTIVES, OWN}
 
 
 def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(

@@ -1,6 +1,7 @@
 """Whether a rate carries over: first moves and short trainings, the verdict, and its words."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import torch
 from models.coordinates import Coordinates
 from models.parametrization import Scheme
 from models.shape import Positions, Residual, Shape
-from search.check import Axis, AxisCheck, CheckResult, Moves, check_on, first_moves
+from search.check import Axis, AxisCheck, CheckResult, Moves, check_on, check_study, first_moves
 from search.check_words import check_json, rate_words, reason, scope
 from search.config import StudyConfig, parse
 from search.probe import PROBE, Probe, Prober, Watch, probe_shape
@@ -164,6 +165,29 @@ def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> 
     told = [(sweep.shape, point) for sweep in sweeps for point in sweep.points]
     assert sorted(map(str, seen)) == sorted(map(str, told))
     assert all(len(point.losses) == SHORT.seeds for _, point in told)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "{name: hop, hops: 1, context: 12}",
+        "{name: transduction, data: rows.tsv, dev: rows.tsv, context: 6}",
+    ],
+)
+def test_any_objective_can_be_checked(
+    objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("search.check.first_moves", lambda config, axis: moves(Scheme.MUP, axis))
+    (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
+    config = parse(
+        f"study: s\nobjective: {objective}\nbudgets: [20k]\ncount: non_embedding\n"
+        "space: {n_heads: 2}\n"
+    )
+
+    result = check_study(config, quiet, replace(SHORT, steps=4, seeds=1))
+
+    assert all(math.isfinite(loss) for point in result.base.points for loss in point.losses)
 
 
 def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:

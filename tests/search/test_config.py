@@ -1,6 +1,7 @@
 """The door: what a study file may say, and what is answered to the ones that are wrong."""
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from models.parametrization import Parametrization, Scheme
 from models.shape import Count, Positions
 from search.config import ConfigError, Sampler, StudyConfig, dump, load, parse
+from search.config_words import groups_of
 
 MINIMAL = {"study": "s", "objective": "language", "budgets": ["1M"]}
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
@@ -49,8 +51,7 @@ def test_every_key_has_a_default_but_three() -> None:
 
 
 def groups(model: type[BaseModel]) -> list[type[BaseModel]]:
-    nested = [field.annotation for field in model.model_fields.values()]
-    inner = [one for one in nested if isinstance(one, type) and issubclass(one, BaseModel)]
+    inner = [one for field in model.model_fields.values() for one in groups_of(field.annotation)]
     return [model, *(deeper for one in inner for deeper in groups(one))]
 
 
@@ -87,6 +88,42 @@ def test_settings_reach_the_values_that_the_rest_uses() -> None:
         "eval_tokens": 4000,
         "validation_fraction": 0.1,
     }
+
+
+EVERY_OBJECTIVE = ["language", "transduction", "classification", "hop", "induction"]
+EVERY_OBJECTIVE += ["connectivity", "blocks", "my_package.my_task:MyObjective"]
+
+
+@pytest.mark.parametrize("name", EVERY_OBJECTIVE)
+def test_the_name_of_an_objective_is_enough_and_survives_a_round_trip(name: str) -> None:
+    config = parse(study(objective=name))
+    assert parse(study(objective={"name": name})) == config
+    assert parse(dump(config)) == config
+    assert config.objective.name == name
+    assert config.objective.context > 1
+    assert "name" not in config.objective.settings()
+
+
+def test_keys_of_an_own_objective_are_its_own() -> None:
+    keys = {"length": 8, "rates": [1, 2], "deep": {"er": True}}
+    config = parse(study(objective={"name": "a.b:C", "context": 9, **keys}))
+    assert config.objective.settings() == {"context": 9, **keys}
+    assert parse(dump(config)) == config
+
+
+def test_a_probe_is_no_larger_than_asked_where_the_task_allows_it() -> None:
+    def probing(**objective: Any) -> dict[str, Any]:
+        return parse(study(objective=objective)).objective.probing(context=128, eval_tokens=4096)
+
+    assert probing(name="language")["context"] == 128
+    assert probing(name="language")["eval_tokens"] == 4096
+    assert probing(name="language", context=64, eval_tokens=100)["eval_tokens"] == 100
+    assert probing(name="language", context=64, eval_tokens=10)["eval_tokens"] == 64
+    assert probing(name="transduction")["eval_examples"] == 16
+    assert probing(name="transduction")["context"] == 256
+    assert probing(name="hop")["eval_examples"] == 16
+    assert probing(name="blocks", eval_examples=3)["eval_examples"] == 3
+    assert probing(name="a.b:C", eval_examples=300)["eval_examples"] == 300
 
 
 def test_values_never_change() -> None:
@@ -286,6 +323,67 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"objective": {"name": "language", "validation_fraction": 0.9}},
         ("`objective.validation_fraction` must be at most 0.5, got 0.9",),
     ),
+    "an objective that is misspelt": (
+        {"objective": "hopp"},
+        ("`objective.name`", "`connectivity`", "my_package.my_task:MyObjective", "mean `hop`"),
+    ),
+    "an objective called by a number": (
+        {"objective": {"name": 5}},
+        ("`objective.name` must be one of", "got 5"),
+    ),
+    "an own objective that is no place": (
+        {"objective": "my task:Mine"},
+        ("`objective.name`", "`my_package.my_task:MyObjective`", "'my task:Mine'"),
+    ),
+    "an own key that no file gives back": (
+        {"objective": {"name": "a.b:C", "deep": [{"since": date(2024, 1, 31)}]}},
+        ("`objective.deep` must be text, a number", "2024, 1, 31", "in quotes"),
+    ),
+    "an own key that is no number": (
+        {"objective": {"name": "a.b:C", "rate": float("nan")}},
+        ("`objective.rate` must be text, a number", "nan"),
+    ),
+    "a list of objectives": ({"objective": ["hop"]}, ("`objective` must be a group", "['hop']")),
+    "a split with a space": (
+        {"objective": {"name": "transduction", "generalisation": {"a b": "x"}}},
+        ("`objective.generalisation` must be names", "'a b'"),
+    ),
+    "splits that are a number": (
+        {"objective": {"name": "transduction", "generalisation": 5}},
+        ("`objective.generalisation` must be a group of names", "got 5"),
+    ),
+    "lengths that are no pair": (
+        {"objective": {"name": "blocks", "test_lengths": [5]}},
+        ("`objective.test_lengths` must be a list of pairs", "[[41, 60], [61, 80]]", "got 5"),
+    ),
+    "strings too short for their blocks": (
+        {"objective": {"name": "blocks", "blocks": 9, "test_lengths": [[5, 9]]}},
+        ("`objective.train_lengths`", "9 blocks", "[5, 9]"),
+    ),
+    "lengths upside down": (
+        {"objective": {"name": "induction", "gap": [4, 1]}},
+        ("`objective.gap` must be [low, high]", "[4, 1]", "swap"),
+    ),
+    "a block of one": (
+        {"objective": {"name": "induction", "block": [1, 4]}},
+        ("`objective.block` must begin at 2",),
+    ),
+    "more tokens in a block than there are": (
+        {"objective": {"name": "induction", "symbols": 8}},
+        ("`objective.symbols` must exceed the longest block", "8 and 16", "use 17"),
+    ),
+    "no room for two copies": (
+        {"objective": {"name": "induction", "context": 47}},
+        ("`objective.context` must hold two copies", "48 tokens", "got 47"),
+    ),
+    "the same lengths twice": (
+        {"objective": {"name": "blocks", "test_lengths": [[20, 40]]}},
+        ("`objective.test_lengths` must all differ",),
+    ),
+    "longer expressions than fit": (
+        {"objective": {"name": "classification", "listops": {"min_length": 300}}},
+        ("`objective.listops.min_length` must be at most `context`", "300 and 256"),
+    ),
     "a long value": ({"count": "x" * 5000}, ("`count`", "x...")),
 }
 
@@ -309,6 +407,11 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
         ({"depth": [1, 2]}, "unknown key `depth`; did you mean `space.depth`?"),
         ({"model": {"parametrization": {"width": 3}}}, "`model.parametrization.base_width`?"),
         ({"stopping": {"zzz": 1}}, "known here: enabled, first_rung, eta, median_of"),
+        ({"objective": {"name": "hop", "symbol": 3}}, "did you mean `objective.symbols`?"),
+        ({"objective": {"name": "hop", "diameter": 3}}, "known here: name, eval_examples"),
+        ({"objective": {"name": "language", "diameter": 3}}, "known here: name, corpus, tok"),
+        ({"objective": {"name": "connectivity", "context": 3}}, "name, eval_examples, diam"),
+        ({"hops": 3}, "unknown key `hops`; did you mean `objective.hops`?"),
         ({7: 1}, "unknown key `7`; known here: study, objective, budgets"),
         ({"two\nlines": 1}, "unknown key `two lines`; known here"),
     ],
@@ -406,11 +509,7 @@ VALUES = st.recursive(
 LEAVES = [
     (name, key)
     for name, field in StudyConfig.model_fields.items()
-    for key in (
-        field.annotation.model_fields
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        else [""]
-    )
+    for key in [key for group in groups_of(field.annotation) for key in group.model_fields] or [""]
 ]
 
 

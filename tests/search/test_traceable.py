@@ -1,10 +1,11 @@
 """Every number of a report comes from the records: it goes with them, and with no others."""
 
+import csv
 import json
 import re
 import shutil
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from search.analysis.optimum import Optimum, find_optima
 from search.records import Outcome, TrialRecord
+from search.report.csv_tables import save_tables
 from tests.search.reporting import BUDGETS, of_budget, publish, rows, visible
 from tests.search.simulated import simulated_study
 
@@ -121,6 +123,21 @@ def test_the_tables_hold_every_trial_and_every_evaluation(
         assert row["outcome"] == record.outcome
         assert int(row["params_total"]) == record.spec.shape.params_total
     assert [int(row["budget"]) for row in rows(run_folder, "optima")] == list(BUDGETS)
+
+
+def test_what_an_objective_measured_last_is_a_table_of_its_own(
+    study: list[TrialRecord], tmp_path: Path
+) -> None:
+    first, *others = study
+    *before, last = first.curve
+    last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
+
+    save_tables(tmp_path, [replace(first, curve=(*before, last)), *others], (), (), {})
+
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]
+    assert [(row["metric"], float(row["value"])) for row in told] == [*last.metrics.items()]
+    assert {int(row["depth"]) for row in told} == {first.spec.shape.depth}
 
 
 def test_deleting_a_budgets_records_removes_that_budget_and_nothing_else(

@@ -317,12 +317,28 @@ def test_what_layers_do_is_a_curve_over_layers_written_once(place: Place) -> Non
 
 def test_a_long_curve_is_written_whole_in_several_requests(place: Place) -> None:
     tracker = place.tracker()
-    tracker.trial(trial(points=250))
+    tracker.trial(trial(points=300))
     tracker.close()
 
     run = place.find("1M · depth 4 · d_model 64 · seed 0")
-    assert place.tokens(run) == [1000 * i for i in range(1, 251)]
-    assert run.data.tags[WRITTEN_TAG] == "250000"
+    assert place.tokens(run) == [1000 * i for i in range(1, 301)]
+    assert run.data.tags[WRITTEN_TAG] == "300000"
+
+
+def test_points_of_many_metrics_are_written_whole_in_requests_that_mlflow_takes(
+    place: Place,
+) -> None:
+    categories = {f"exact_match/gen/case_{number}": 0.5 for number in range(60)}
+    record = trial(points=20)
+    tracker = place.tracker()
+    tracker.trial(
+        replace(record, curve=tuple(replace(point, metrics=categories) for point in record.curve))
+    )
+    tracker.close()
+
+    run = place.find("1M · depth 4 · d_model 64 · seed 0")
+    for metric in ("loss", "exact_match/gen/case_59"):
+        assert place.tokens(run, metric) == [1000 * i for i in range(1, 21)]
 
 
 def test_writing_everything_again_changes_nothing(place: Place) -> None:

@@ -1,0 +1,103 @@
+"""Token ids in one long array: read without copying on a worker, gathered where they lie.
+
+Shapes: R rows, T time.
+"""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from objectives.encoding import Ids, id_type
+from objectives.sizes import PAD
+
+Rows = NDArray[np.int64]
+WIDTHS = 8
+"""Lengths that a batch may have, up to the context."""
+
+
+def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
+    """On the device; on CPU the array's own memory."""
+    if isinstance(tokens, Tensor):
+        return tokens.to(device)
+    with warnings.catch_warnings():
+        # Arrays from an object store are read-only. Nothing here writes, and a copy would cost
+        # every worker of a node the whole corpus.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(tokens).to(device)
+
+
+def tokens_of(ids: Ids | Tensor) -> Tensor:
+    """The ids of an objective that was placed."""
+    assert isinstance(ids, Tensor), "place the objective with `to` first"
+    return ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequences:
+    """Rows of different lengths; only the ids are ever on the device."""
+
+    ids: Ids | Tensor
+    starts: Rows
+    """Of each row among the ids, and the end of the last one: R + 1."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]], vocab_size: int) -> Self:
+        """One array out of many; each row is let go of once it is taken."""
+        arrays = [np.array(row, id_type(vocab_size)) for row in rows]
+        lengths = np.array([len(array) for array in arrays], np.int64)
+        starts = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
+        return cls(np.concatenate(arrays), starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> Rows:
+        """Tokens of each row."""
+        return np.diff(self.starts)
+
+    def to(self, device: torch.device) -> Self:
+        """The same with the ids on the device."""
+        return dataclasses.replace(self, ids=placed(self.ids, device))
+
+    def padded(self, rows: Rows, width: int) -> Tensor:
+        """The rows (R, width), padded after their ends; int64."""
+        ids = tokens_of(self.ids)
+        bounds_2R = np.stack((self.starts[rows], self.starts[rows + 1]))
+        bounds_2R1 = torch.from_numpy(bounds_2R).to(ids.device)[:, :, None]
+        at_RT = bounds_2R1[0] + torch.arange(width, device=ids.device)
+        inside_RT = at_RT < bounds_2R1[1]
+        return ids[at_RT.clamp(max=len(ids) - 1)].long().masked_fill(~inside_RT, PAD)
+
+
+def batch_width(longest: int, context: int) -> int:
+    """Width of a batch whose longest row is given: one of a few, as each is compiled once."""
+    step = math.ceil(context / WIDTHS)
+    return min(context, step * math.ceil(longest / step))
+
+
+def spread(count: int, most: int) -> Rows:
+    """At most so many of `count` rows, evenly from the first to the last."""
+    chosen = min(count, most)
+    return np.arange(chosen) * (count - 1) // max(1, chosen - 1)
+
+
+def chunks(rows: Rows, lengths: Rows, tokens: int) -> Iterator[Rows]:
+    """The rows in groups of similar length, each of at most so many tokens with its padding.
+
+    `lengths` are those of `rows`; a longer row is a group of its own.
+    """
+    order = np.argsort(lengths, kind="stable")
+    first = 0
+    for at in range(1, len(order) + 1):
+        if at == len(order) or lengths[order[at]] * (at + 1 - first) > tokens:
+            yield rows[order[first:at]]
+            first = at
