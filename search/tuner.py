@@ -112,7 +112,7 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         end = self._losses.end_of(name, error)
         if end is None:
-            self._conductor.start_again(name)
+            self._losses.postpone(name)
         else:
             self._conductor.end(name, *end)
 
@@ -121,6 +121,8 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
         Tune's own choice is the same, but it looks through all trials that ever were.
         """
+        for name in self._losses.due():
+            self._conductor.start_again(name)
         self._tick()
 
 

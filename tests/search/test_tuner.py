@@ -21,6 +21,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from objectives.objective import Batch, Model
+from search import tuner_losses
 from search.actor import StorageError
 from search.budget import expand_budgets
 from search.cluster import join_cluster, start_ray
@@ -328,8 +329,16 @@ class Adapters:
         self.path.write_bytes(cloudpickle.dumps(error))
         lost: Any = Lost({"assignment": self.assignment}, str(self.path))
         self.scheduler.on_trial_error(None, lost)
+        self.scheduler.choose_trial_to_run(None)
 
 
+@pytest.fixture
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner_losses, "LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: False)
+
+
+@pytest.mark.usefixtures("_no_pause")
 @pytest.mark.parametrize("died", ["node", "worker"])
 def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, died: str) -> None:
     search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
@@ -345,6 +354,39 @@ def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, 
     (record,) = search.records
     assert record.outcome is Outcome.FAILED
     assert record.reason == "its worker died 4 times: The actor died because its worker has died."
+
+
+def died_on(host: str) -> RayActorError:
+    return RayActorError(error_msg=f"The actor died.\n\tip: {host}\nIts worker has died.")
+
+
+def test_workers_that_die_on_one_node_of_several_do_not_end_a_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: True)
+    losses = Losses()
+    assert all(losses.end_of("a", died_on("10.0.0.2")) is None for _ in range(6))
+    assert losses.end_of("a", died_on("10.0.0.3")) == (
+        Outcome.FAILED, "its worker died 7 times: Its worker has died.",
+    )  # fmt: skip
+
+
+def test_a_trial_that_keeps_losing_workers_waits_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("search.tuner_losses.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: True)
+    losses, pauses = Losses(), []
+    for _ in range(12):
+        began = clock[0]
+        losses.end_of("a", died_on("10.0.0.2"))
+        losses.postpone("a")
+        while not losses.due():
+            clock[0] += 1
+        assert losses.due() == []
+        pauses.append(clock[0] - began)
+    assert pauses == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
 
 
 def as_tune_hears_of(error: Exception) -> Exception:
