@@ -123,6 +123,11 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     return max(1, int(slots))
 
 
+def elsewhere(nodes: tuple[str, ...]) -> dict[str, str]:
+    """Ray's label selector for all nodes but these; empty for none."""
+    return {"ray.io/node-id": f"!in({','.join(nodes)})"} if nodes else {}
+
+
 def _start_here() -> None:
     """Start Ray on this machine. What it starts inherits this environment.
 

@@ -19,6 +19,7 @@ from ray.util.queue import Empty, Queue
 
 from objectives.objective import Objective
 from search.actor import TrialActor, threads
+from search.cluster import elsewhere
 from search.ranks import Ranks
 from search.records import Report
 from search.trial import Assignment, RunningTrial, WorkerLostError, is_out_of_memory
@@ -79,6 +80,7 @@ def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
             num_workers=resources.processes_per_trial,
             use_gpu=True,
             resources_per_worker={"CPU": resources.cpus_per_trial, "GPU": 1},
+            label_selector=elsewhere(settings["assignment"].avoid) or None,  # type: ignore[call-arg]
         ),
         torch_config=TorchConfig(
             backend="nccl" if torch.distributed.is_nccl_available() else "gloo"

@@ -47,6 +47,8 @@ class Assignment:
     marker: str = ""
     """What the run's marker file holds, beside the checkpoint."""
     short_of_memory: bool = False
+    avoid: tuple[str, ...] = ()
+    """Nodes on which the trial has lost a worker."""
     """An earlier worker of the trial was killed as its node ran out of memory."""
 
 

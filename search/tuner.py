@@ -6,6 +6,7 @@ the conductor's; the adapters below only carry its answers to Ray.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ray.tune.search import Searcher
 
 from objectives.objective import Objective
 from search.actor import StorageError, TrialActor
-from search.cluster import concurrent_trials, gpus_per_trial, start_ray
+from search.cluster import concurrent_trials, elsewhere, gpus_per_trial, start_ray
 from search.conductor import Conductor
 from search.records import Outcome, Report
 from search.team import TeamActor
@@ -60,6 +61,7 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
             checkpoint=str(conductor.folder.checkpoint(spec.trial).absolute()),
             marker=conductor.folder.marker.read_text(encoding="utf-8"),
             short_of_memory=spec.trial in self._losses.short_of_memory,
+            avoid=self._losses.nodes_to_avoid(spec.trial),
         )
         return {"assignment": assignment}
 
@@ -112,7 +114,7 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         end = self._losses.end_of(name, error)
         if end is None:
-            self._losses.postpone(name)
+            self._conductor.start_again(name)
         else:
             self._conductor.end(name, *end)
 
@@ -121,8 +123,6 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
         Tune's own choice is the same, but it looks through all trials that ever were.
         """
-        for name in self._losses.due():
-            self._conductor.start_again(name)
         self._tick()
 
 
@@ -147,9 +147,9 @@ def run_trials(
     needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
     trainable = tune.with_resources(
         tune.with_parameters(TeamActor if several else TrialActor, objective=objective),
-        tune.PlacementGroupFactory([TEAM_ACTOR_NEEDS if several else needs]),
+        partial(_place, TEAM_ACTOR_NEEDS if several else needs),
     )
-    losses = Losses()
+    losses = Losses(needs)
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
@@ -173,6 +173,12 @@ def run_trials(
             tuner.fit()
     except TuneError as error:
         raise _origin(error) from None
+
+
+def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:
+    """What a trial's actor holds, and where it may."""
+    where = elsewhere(config["assignment"].avoid)
+    return tune.PlacementGroupFactory([needs], bundle_label_selector=[where] if where else None)
 
 
 def _origin(error: BaseException) -> BaseException:

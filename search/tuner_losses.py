@@ -6,9 +6,8 @@ killed a worker, since that error is none of the `RayActorError`s that it expect
 """
 
 import re
-import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,10 +18,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from search.records import Outcome
 
 MAX_DEATHS = 4
-"""Workers that a trial may lose; where there are several nodes, not all on the same one: on a node
-whose disk is full, every worker dies that starts there."""
-LONGEST_PAUSE_SECONDS = 300.0
-"""Between two starts of a trial; each pause is twice the one before, the first is none."""
+"""Workers that a trial may lose, one after the other."""
 HOST = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 """Where a worker has died, in what Ray says of it."""
 NODE_DIED = "node has died"
@@ -36,9 +32,10 @@ class KilledForMemoryError(RayActorError):
 class Losses:
     """What the trials of a search have lost so far."""
 
-    def __init__(self) -> None:
-        self._hosts: defaultdict[str, list[str]] = defaultdict(list)
-        self._due: dict[str, float] = {}
+    def __init__(self, needs: Mapping[str, float]) -> None:
+        self._needs = needs
+        self._deaths: Counter[str] = Counter()
+        self._hosts: defaultdict[str, set[str]] = defaultdict(set)
         self.short_of_memory: set[str] = set()
         """Trials that go on with less."""
 
@@ -50,31 +47,28 @@ class Losses:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.short_of_memory.add(trial)
             return None
-        hosts = self._hosts[trial]
-        if NODE_DIED not in str(error):
-            hosts.extend(HOST.findall(str(error))[:1] or [""])
-        if len(hosts) < MAX_DEATHS or (len(set(hosts)) == 1 and several_nodes()):
+        self._hosts[trial].update(HOST.findall(str(error)))
+        self._deaths[trial] += NODE_DIED not in str(error)
+        if self._deaths[trial] < MAX_DEATHS:
             return None
-        return Outcome.FAILED, f"its worker died {len(hosts)} times: {reason}"
+        return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
 
-    def postpone(self, trial: str) -> None:
-        """Leave a trial that keeps losing workers to itself for a while."""
-        deaths = len(self._hosts[trial])
-        pause = min(2.0 ** (deaths - 1), LONGEST_PAUSE_SECONDS) if deaths > 1 else 0.0
-        self._due[trial] = time.monotonic() + pause
+    def nodes_to_avoid(self, trial: str) -> tuple[str, ...]:
+        """Nodes on which it has lost a worker, unless it can run on no other.
 
-    def due(self) -> list[str]:
-        """Trials whose pause is over; each is named once."""
-        now = time.monotonic()
-        over = [trial for trial, moment in self._due.items() if moment <= now]
-        for trial in over:
-            del self._due[trial]
-        return over
-
-
-def several_nodes() -> bool:
-    """Whether a trial could have gone to another node than the one it was on."""
-    return len([node for node in ray.nodes() if node["Alive"]]) > 1
+        Where a disk is full every worker dies that starts, and Ray starts the next one there too.
+        """
+        hosts = self._hosts[trial]
+        if not hosts:
+            return ()
+        able = [
+            node
+            for node in ray.nodes()
+            if node["Alive"]
+            and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
+        ]
+        bad = tuple(node["NodeID"] for node in able if node["NodeManagerAddress"] in hosts)
+        return bad if len(bad) < len(able) else ()
 
 
 @contextmanager

@@ -21,10 +21,9 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from objectives.objective import Batch, Model
-from search import tuner_losses
 from search.actor import StorageError
 from search.budget import expand_budgets
-from search.cluster import join_cluster, start_ray
+from search.cluster import elsewhere, join_cluster, start_ray
 from search.conductor import Conductor, Listener
 from search.config import StudyConfig, parse
 from search.folder import RunFolder
@@ -313,7 +312,7 @@ class Adapters:
     """What Ray is given, and a trial that it has begun."""
 
     def __init__(self, search: Conductor, aside: Path) -> None:
-        losses = Losses()
+        losses = Losses({"CPU": 1.0})
         self.searcher = ConductorSearcher(search, losses)
         self.scheduler = ConductorScheduler(search, losses, lambda: None)
         self.path = aside / "error.pkl"
@@ -332,13 +331,6 @@ class Adapters:
         self.scheduler.choose_trial_to_run(None)
 
 
-@pytest.fixture
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner_losses, "LONGEST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: False)
-
-
-@pytest.mark.usefixtures("_no_pause")
 @pytest.mark.parametrize("died", ["node", "worker"])
 def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, died: str) -> None:
     search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
@@ -360,33 +352,28 @@ def died_on(host: str) -> RayActorError:
     return RayActorError(error_msg=f"The actor died.\n\tip: {host}\nIts worker has died.")
 
 
-def test_workers_that_die_on_one_node_of_several_do_not_end_a_trial(
+def test_a_trial_avoids_nodes_that_let_its_workers_die_while_others_could_run_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: True)
-    losses = Losses()
-    assert all(losses.end_of("a", died_on("10.0.0.2")) is None for _ in range(6))
-    assert losses.end_of("a", died_on("10.0.0.3")) == (
-        Outcome.FAILED, "its worker died 7 times: Its worker has died.",
-    )  # fmt: skip
+    def node(number: int, gpus: int, *, alive: bool = True) -> dict[str, Any]:
+        address = f"10.0.0.{number}"
+        resources = {"CPU": 4.0, "GPU": float(gpus)}
+        return {
+            "NodeID": f"n{number}", "NodeManagerAddress": address, "Resources": resources,
+            "Alive": alive,
+        }  # fmt: skip
 
-
-def test_a_trial_that_keeps_losing_workers_waits_longer_each_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("search.tuner_losses.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr(tuner_losses, "several_nodes", lambda: True)
-    losses, pauses = Losses(), []
-    for _ in range(12):
-        began = clock[0]
-        losses.end_of("a", died_on("10.0.0.2"))
-        losses.postpone("a")
-        while not losses.due():
-            clock[0] += 1
-        assert losses.due() == []
-        pauses.append(clock[0] - began)
-    assert pauses == [0, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    nodes = [node(1, 0), node(2, 1), node(3, 1), node(4, 1, alive=False)]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    losses = Losses({"CPU": 1.0, "GPU": 1.0})
+    assert losses.nodes_to_avoid("a") == ()
+    assert losses.end_of("a", died_on("10.0.0.2")) is None
+    assert losses.nodes_to_avoid("a") == ("n2",)
+    assert losses.nodes_to_avoid("b") == ()
+    assert losses.end_of("a", died_on("10.0.0.3")) is None
+    assert losses.nodes_to_avoid("a") == ()  # neither the head, which has no GPU, nor the dead one
+    assert elsewhere(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
+    assert elsewhere(()) == {}
 
 
 def as_tune_hears_of(error: Exception) -> Exception:
