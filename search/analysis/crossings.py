@@ -61,6 +61,11 @@ class Crossing:
         ratio if losses are a parabola in ln depth near their lowest."""
         return sqrt(self.shallow * self.deep)
 
+    @property
+    def d_model(self) -> float | None:
+        """Width at which layers with `d_ff = 4 * d_model` of that depth hold all parameters."""
+        return sqrt(self.params / (12 * self.depth)) if self.params else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossings:
