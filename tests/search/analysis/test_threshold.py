@@ -34,18 +34,19 @@ def hops(
     depths: Sequence[int] = (1, 2, 3, 4, 5, 6),
     seeds: int = 3,
     noise: float = 0.0,
+    seed: int = 0,
 ) -> list[TrialRecord]:
     """Errors of 1 % where a depth is enough, of 50 % where not; seeds differ in what is enough."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     return [
         trial(
             depth,
-            seed,
+            number,
             {f"error/k{k}": 0.01 if depth >= needed(k) + luck else 0.5 for k in DIFFICULTIES}
             | {"error/k0": 0.0, "solved/k": 3.0, "gain/k4": 1.0},
         )
         for depth in depths
-        for seed in range(seeds)
+        for number in range(seeds)
         for luck in [noise * generator.normal()]
     ]
 
@@ -130,6 +131,18 @@ def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
         assert low < 1 < high
         widths.append(high - low)
     assert widths[1] > widths[0]
+
+
+def test_intervals_cover_the_rule_when_seeds_differ() -> None:
+    """Nominal 95 %; measured over 60 worlds 0.87 for steps and 0.98 for the line that they follow:
+    difficulties are not spread evenly over the steps, and the line may tilt by that."""
+    for rule, least in ((sanford, 0.8), (lambda k: math.log2(k) + 2, 0.9)):
+        covered = []
+        for seed in range(20):
+            interval = only(find_needs(hops(rule, noise=0.5, seed=seed), seed=0)).gained_interval
+            assert interval
+            covered.append(interval[0] <= 1 <= (interval[1] or math.inf))
+        assert np.mean(covered) >= least
 
 
 @pytest.mark.parametrize("needed", [lambda _: 2, lambda _: 9], ids=["easy", "impossible"])
