@@ -51,7 +51,7 @@ def crossing_law_words(law: CrossingLaw) -> str:
     a, b = span(law.a, law.a_interval, "{:.3f}"), span(law.b, law.b_interval, "{:.4f}")
     through = f"through {counted(law.crossings, 'crossing')} of neighbouring depths"
     if law.supported:
-        return f"ln d_model = a + b x depth {through}, a = {a}, b = {b}; {law.reason}"
+        return f"{through} goes ln d_model = a + b x depth, a = {a}, b = {b}; {law.reason}"
     return f"the data do not support a law {through}; {law.reason} (a = {a}, b = {b})"
 
 

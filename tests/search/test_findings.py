@@ -64,7 +64,7 @@ def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
     words = said_of(LEVINE)
 
     assert f"a = {law.a:.3f} [{law.a_interval[0]:.3f} to {law.a_interval[1]:.3f}]" in words
-    assert "through 4 crossings of neighbouring depths" in words
+    assert "Through 4 crossings of neighbouring depths goes ln d_model" in words
     assert "depth 3 begins to beat depth 2" in words
     assert "a parabola through 5 budgets" in words
 
@@ -123,7 +123,7 @@ def test_lines_in_a_terminal_are_the_short_form() -> None:
     lines = [line for study in (LEVINE, HOPS, PETTY) for line in findings_lines(found_in(study))]
 
     assert lines[0].startswith("crossing: depth 3 begins to beat depth 2 at ")
-    assert any(line.startswith("crossings: ln d_model = a + b x depth") for line in lines)
+    assert any(line.startswith("crossings: through 4 crossings") for line in lines)
     assert any(line.startswith("100k: error/k at most 0.05") for line in lines)
     assert any(
         line.startswith("1M: exact_match/gen/all at equal validation loss, depth 2 to 4 better")
