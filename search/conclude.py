@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from search.analysis.audit import RungAudit, audit_stopping
+from search.analysis.findings import Findings, find_further
 from search.analysis.law import Law, fit_laws
 from search.analysis.optimum import Optimum, find_optima
 from search.budget import expand_budgets
@@ -29,12 +30,18 @@ class Conclusion:
     laws: tuple[Law, ...]
     audits: dict[int, tuple[RungAudit, ...]]
     """By budget."""
+    findings: Findings
 
 
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
     """Every statistic, from the records alone."""
     optima = find_optima(records, seed=config.seed)
-    return Conclusion(optima, fit_laws(optima), audit_budgets(records, config))
+    return Conclusion(
+        optima,
+        fit_laws(optima),
+        audit_budgets(records, config),
+        find_further(records, seed=config.seed),
+    )
 
 
 def audit_budgets(
@@ -66,6 +73,7 @@ def publish(
         conclusion.optima,
         conclusion.laws,
         conclusion.audits,
+        conclusion.findings,
         study=config.study,
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),

@@ -201,6 +201,11 @@ class TrainConfig(Group):
     grad_clip: PositiveReal = 1.0
     evaluations: Few = 16
     """Evenly spaced evaluations a trial; rungs add their own."""
+    patience: Positive | None = None
+    """End a trial when its held-out loss has not fallen below its lowest for so many evaluations.
+
+    The weights of the lowest one then count, and so they do at the horizon. Not with `stopping`.
+    """
     diagnostics: bool = True
     """Look into the layers at every evaluation: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
@@ -312,6 +317,12 @@ class StudyConfig(Group):
             raise ValueError(
                 "`train.warmup` and `train.cooldown` must add up to at most 1, "
                 f"got {self.train.warmup} + {self.train.cooldown}"
+            )
+        if self.train.patience and self.stopping.enabled and self.sampler is not Sampler.LADDER:
+            raise ValueError(
+                "`train.patience` can't go with stopping, whose rungs judge by the loss of the "
+                f"moment and not by the lowest, got {self.train.patience}; add "
+                "`stopping: {enabled: false}`"
             )
         if self.stopping.enabled and self.stopping.first_rung > 1 - self.train.cooldown:
             raise ValueError(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from models.shape import Shape
+from search.analysis.findings import Findings
 from search.analysis.law import Law
 from search.analysis.law_line import LOGARITHMIC
 from search.analysis.optimum import Optimum
@@ -13,6 +14,7 @@ from search.analysis.verdict import Verdict
 from search.budget import format_count
 from search.config import StudyConfig
 from search.plan import BudgetPlan, Machine
+from search.report.findings_words import findings_lines
 from search.report.words import interval, ranges
 from search.terminal import format_seconds
 
@@ -93,6 +95,12 @@ def print_laws(laws: tuple[Law, ...], console: Console) -> None:
             else f"ln depth = {law.a:.3f} + {law.b:.4f} ln params"
         )
         console.print(f"law: {formula} ({law.name})", highlight=False)
+
+
+def print_findings(findings: Findings, console: Console) -> None:
+    """What else the records say, or nothing."""
+    for line in findings_lines(findings):
+        console.print(line, highlight=False, markup=False)
 
 
 def empty_table(title: str, headings: tuple[str, ...]) -> Table:

@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from models.shape import Residual, Shape
 from models.transformer import Transformer
 from objectives.objective import Batch, Model, Objective
 from search.diagnosis import Layers, diagnose, in_short, where_it_began
+from search.keeping import Kept, kept_after
 from search.ranks import ALONE, Ranks, weighted_parts
 from search.speed import speed
 
@@ -55,6 +56,9 @@ class TrainPlan:
     """Look into the layers at every evaluation."""
     micro_batches: int = 1
     """Parts of a batch that go through the model one after another, where memory asks for it."""
+    patience: int | None = None
+    """Evaluations without a lower held-out loss after which training ends; the weights of the
+    lowest one then count, and so they do at the horizon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +102,10 @@ class Training:
         self.device = device
         self.seen: list[Tensor] = []
         """Since the last evaluation: of each step the loss, then the gradients' norms (1 + P,)."""
+        self.kept: Kept | None = None
+        """With patience, the best evaluation."""
+        self.ended = ""
+        """Why it has gone back to what was kept; empty when it has not."""
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on as if nothing had happened."""
@@ -106,6 +114,7 @@ class Training:
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             "train_seconds": self.train_seconds,
+            **({"kept": asdict(self.kept), "ended": self.ended} if self.kept else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -114,6 +123,17 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
         self.train_seconds = state["train_seconds"]
+        if "kept" in state:
+            self.kept, self.ended = Kept(**state["kept"]), state["ended"]
+
+    def go_back(self, patience: int, steps: int) -> bool:
+        """Take back what was kept if this evaluation is the last; True when it was."""
+        kept = self.kept
+        if kept is None or not kept.since or (kept.since < patience and self.step < steps):
+            return False
+        self.model.load_state_dict(kept.weights)
+        self.ended = kept.reason(horizon=self.step == steps)
+        return True
 
 
 def train(
@@ -121,8 +141,11 @@ def train(
 ) -> Iterator[Measurement]:
     """Go on from `training.step` to the end, yielding at every evaluation step.
 
-    Between two measurements `training` may be saved; a diverged measurement is the last one.
+    Between two measurements `training` may be saved; a diverged measurement is the last one. With
+    patience, that of the end is of the weights with the lowest held-out loss.
     """
+    if training.ended:
+        return
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=seed, step=0, batch_size=plan.batch_size)
         profile(training.model, first.inputs)
@@ -144,6 +167,11 @@ def train(
         if diverged and training.seen:
             where = _where(training, objective.chance_loss)
             diverged = f"{diverged}; {where}" if where else diverged
+        if plan.patience is not None and not diverged:
+            training.kept = kept_after(training.kept, training.model, step=goal, loss=loss)
+            if training.go_back(plan.patience, plan.steps):
+                metrics, layers = training.ranks.told(lambda: _evaluated(training, objective, plan))
+                loss, metrics["kept_step"] = metrics.pop("loss"), float(training.kept.step)
         yield Measurement(
             step=goal,
             loss=loss,
@@ -153,7 +181,7 @@ def train(
             layers=layers,
             diverged=diverged,
         )
-        if diverged:
+        if diverged or training.ended:
             return
 
 
@@ -161,7 +189,8 @@ def _evaluated(
     training: Training, objective: Objective, plan: TrainPlan
 ) -> tuple[dict[str, float], Layers]:
     """What is measured now, and at the end what is measured only then."""
-    model, ended, layers = training.model, training.step == plan.steps, Layers()
+    model, layers = training.model, Layers()
+    ended = training.step == plan.steps or bool(training.ended)
     model.eval()
     with autocast(training.device, plan):
         metrics = objective.evaluate(model)
@@ -177,7 +206,7 @@ def _evaluated(
 
 
 def _speed(training: Training, objective: Objective, plan: TrainPlan) -> dict[str, float]:
-    tokens = plan.steps * plan.batch_size * objective.context
+    tokens = training.step * plan.batch_size * objective.context
     measured = speed(
         training.model,
         tokens_per_second=tokens / training.train_seconds / training.ranks.size,

@@ -71,6 +71,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         or (precision is Precision.AUTO and device == "cuda"),
         compiled=_compiled(config, budget, spec, device),
         diagnostics=settings.diagnostics,
+        patience=settings.patience,
     )
 
 
@@ -130,7 +131,7 @@ class RunningTrial:
             if measurement.diverged:
                 yield self._report(0, Outcome.DIVERGED, measurement.diverged)
                 return
-            if measurement.step == self._plan.steps:
+            if measurement.step == self._plan.steps or self._training.ended:
                 break
             now = time.monotonic()
             at_rung = measurement.step in self._rungs
@@ -140,7 +141,8 @@ class RunningTrial:
             if at_rung or now - last_report >= REPORT_SECONDS:
                 last_report = now
                 yield self._report(measurement.step)
-        yield self._report(0, Outcome.FINISHED, "trained to the horizon")
+        reason = self._training.ended or "trained to the horizon"
+        yield self._report(0, Outcome.FINISHED, reason)
 
     def follow(self) -> None:
         """What the other ranks do: train along until the leading one has ended."""
@@ -154,7 +156,10 @@ class RunningTrial:
     def _measurements(self) -> Iterator[Measurement]:
         """Every rank sees the same ones, as long as the leading rank goes on."""
         measurements = train(self._training, self._objective, self._plan, seed=self._seed)
-        while self._training.step < self._plan.steps and self._training.ranks.told(lambda: True):
+        training = self._training
+        while training.step < self._plan.steps and not training.ended:
+            if not training.ranks.told(lambda: True):
+                return
             measurement = next(measurements)
             yield measurement
             if measurement.diverged:

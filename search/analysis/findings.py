@@ -1,0 +1,25 @@
+"""What a study's records say beyond the best depth of each budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from search.analysis.crossings import Crossings, find_crossings
+from search.analysis.matched import Matched, find_matched
+from search.analysis.threshold import DepthNeeded, find_needs
+from search.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Each is empty where the records hold nothing of the kind."""
+
+    crossings: Crossings | None
+    needs: tuple[DepthNeeded, ...]
+    matched: tuple[Matched, ...]
+
+
+def find_further(records: Sequence[TrialRecord], *, seed: int) -> Findings:
+    """From the records alone; the same for the same seed."""
+    return Findings(
+        find_crossings(records, seed=seed), find_needs(records, seed=seed), find_matched(records)
+    )
