@@ -102,6 +102,7 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
+        self._losses.waiting.discard(_trial_name(trial))
         goes_on = self._conductor.report(_trial_name(trial), result["report"])
         return TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
 
@@ -123,6 +124,10 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
         Tune's own choice is the same, but it looks through all trials that ever were.
         """
+        if self._losses.waiting:
+            # Tune keeps idle workers for trials that may run anywhere, and with them the resources
+            # for which a trial waits that may not.
+            tune_controller._cleanup_cached_actors(force_all=True)
         self._tick()
 
 

@@ -38,6 +38,8 @@ class Losses:
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
         self.short_of_memory: set[str] = set()
         """Trials that go on with less."""
+        self.waiting: set[str] = set()
+        """Trials that may not start everywhere, and have not reported since."""
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """How a trial ends by this loss, and why; None when another worker is to go on with it."""
@@ -47,8 +49,11 @@ class Losses:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.short_of_memory.add(trial)
             return None
+        self.waiting.discard(trial)
+        if NODE_DIED in str(error):
+            return None
         self._hosts[trial].update(HOST.findall(str(error)))
-        self._deaths[trial] += NODE_DIED not in str(error)
+        self._deaths[trial] += 1
         if self._deaths[trial] < MAX_DEATHS:
             return None
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
@@ -58,6 +63,7 @@ class Losses:
 
         Where a disk is full every worker dies that starts, and Ray starts the next one there too.
         """
+        self.waiting.discard(trial)
         hosts = self._hosts[trial]
         if not hosts:
             return ()
@@ -68,7 +74,10 @@ class Losses:
             and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
         ]
         bad = tuple(node["NodeID"] for node in able if node["NodeManagerAddress"] in hosts)
-        return bad if len(bad) < len(able) else ()
+        if not bad or len(bad) == len(able):
+            return ()
+        self.waiting.add(trial)
+        return bad
 
 
 @contextmanager

@@ -328,7 +328,6 @@ class Adapters:
         self.path.write_bytes(cloudpickle.dumps(error))
         lost: Any = Lost({"assignment": self.assignment}, str(self.path))
         self.scheduler.on_trial_error(None, lost)
-        self.scheduler.choose_trial_to_run(None)
 
 
 @pytest.mark.parametrize("died", ["node", "worker"])
@@ -369,8 +368,10 @@ def test_a_trial_avoids_nodes_that_let_its_workers_die_while_others_could_run_it
     assert losses.nodes_to_avoid("a") == ()
     assert losses.end_of("a", died_on("10.0.0.2")) is None
     assert losses.nodes_to_avoid("a") == ("n2",)
+    assert losses.waiting == {"a"}
     assert losses.nodes_to_avoid("b") == ()
     assert losses.end_of("a", died_on("10.0.0.3")) is None
+    assert not losses.waiting
     assert losses.nodes_to_avoid("a") == ()  # neither the head, which has no GPU, nor the dead one
     assert elsewhere(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
     assert elsewhere(()) == {}
