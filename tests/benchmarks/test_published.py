@@ -1,0 +1,85 @@
+"""Claims beside run folders: `benchmarks/studies.py`."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.studies import Claim, claims_of, layer_table, mean_words, report, row, values_of
+from search.config import StudyConfig, load, parse
+from search.records import Outcome, TrialRecord
+from tests.search.simulated import simulated_study
+
+STUDIES = Path(__file__).parent.parent.parent / "configs" / "studies"
+MATCHES = Claim(measure="induction", mark=0.5, fewest=2)
+
+
+def study(name: str) -> StudyConfig:
+    return load(STUDIES / f"{name}.yaml")
+
+
+def ended(depth: int, seed: int, value: float) -> TrialRecord:
+    record = next(r for r in simulated_study() if r.outcome is Outcome.FINISHED)
+    shape = replace(record.spec.shape, depth=depth)
+    point = replace(record.curve[-1], metrics={"induction": value})
+    spec = replace(record.spec, shape=shape, seed=seed)
+    return replace(record, spec=spec, curve=(*record.curve[:-1], point))
+
+
+@pytest.mark.parametrize(("k", "layers"), [(1, 2), (2, 3), (3, 3), (4, 4)])
+def test_k_hops_take_as_many_layers_as_the_theorem_has(k: int, layers: int) -> None:
+    claims = {claim.measure: claim.fewest for claim in claims_of(study("sanford2024_hops/cpu"))}
+    assert claims[f"error/k{k}"] == layers
+
+
+def test_smeared_keys_spare_a_layer() -> None:
+    plain, smeared = (study(f"olsson2022_induction/{name}") for name in ("cpu", "cpu-smeared"))
+    assert [claim.fewest for claim in claims_of(plain) + claims_of(smeared)] == [2, 1]
+
+
+def test_a_study_of_no_paper_is_an_error_that_names_those_there_are() -> None:
+    config = parse("study: mine\nobjective: {name: induction}\nbudgets: [8k]\n")
+    with pytest.raises(ValueError, match=r"olsson2022_induction.*got mine"):
+        claims_of(config)
+
+
+def test_seeds_are_counted_by_depth_and_a_divergence_reaches_no_mark() -> None:
+    broken = replace(ended(2, 1001, 0.9), outcome=Outcome.DIVERGED)
+    values = values_of(
+        "induction", [ended(2, 1000, 0.8), ended(1, 0, 0.1), ended(2, 0, 0.9), broken]
+    )
+    assert values[1] == [0.1]
+    assert values[2][:2] == [0.9, 0.8]
+    assert math.isnan(values[2][2])
+    assert not MATCHES.reached(values[2][2])
+
+
+def test_a_line_says_whether_all_or_none_reached_the_mark_as_claimed() -> None:
+    assert row(MATCHES, 1, [0.1, 0.2]).endswith("| 0 of 2 | 0 | yes |")
+    assert row(MATCHES, 2, [0.9, 0.2]).endswith("| 1 of 2 | 2 | no |")
+    assert row(replace(MATCHES, upwards=False), 2, [0.5, 0.2]).endswith("| 2 of 2 | 2 | yes |")
+
+
+def test_the_interval_is_students_and_ends_where_the_measure_does() -> None:
+    # Three values 0.1 apart: the mean's error is 0.1 / sqrt(3), and t of 2 degrees is 4.303.
+    assert mean_words([0.4, 0.5, 0.6]) == "0.5 [0.252, 0.748]"
+    assert mean_words([0.8, 1.0]) == "0.9 [0, 1]"
+    assert mean_words([0.8]) == "0.8"
+
+
+def test_the_course_of_the_rank_is_that_of_the_deepest_shape() -> None:
+    deep = [
+        replace(ended(3, s, 0.0), layers={"rank_ratio": (0.5, r)}) for s, r in ((0, 0.1), (1, 0.3))
+    ]
+    shallow = replace(ended(2, 0, 0.0), layers={"rank_ratio": (0.9,)})
+    assert list(layer_table([shallow, *deep]))[2:] == [
+        "| 1 | 0.5 | 0.5 | 0.5 |",
+        "| 2 | 0.2 | 0.1 | 0.3 |",
+    ]
+
+
+def test_a_report_has_a_line_for_each_claim_and_depth() -> None:
+    records = [ended(depth, seed, 0.9) for depth in (1, 2, 3) for seed in (0, 1000)]
+    lines = list(report(study("olsson2022_induction/cpu"), records))
+    assert [line.rsplit("| ", 1)[1] for line in lines[2:]] == ["no |", "yes |", "yes |"]

@@ -1,0 +1,53 @@
+"""configs/studies: each file plans, is named after its place, and docs/studies.md has it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.studies import PAPERS, claims_of
+from search.config import StudyConfig, load
+from search.plan import Machine, plan_study, vocab_size_of
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "configs" / "studies").glob("*/*.yaml"))
+MACHINE = Machine(slots=2, flops_per_second=1e10, words="")
+
+
+def of_paper(paper: str) -> list[StudyConfig]:
+    return [load(path) for path in FILES if path.parent.name == paper]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_each_study_can_be_planned_and_is_named_after_its_place(path: Path) -> None:
+    config = load(path)
+    plans = plan_study(config, vocab_size_of(config), MACHINE)
+
+    assert all(plan.shapes for plan in plans)
+    assert config.study == f"{path.parent.name}-{path.stem}"
+    assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_each_paper_has_a_study_for_a_cpu_and_one_for_a_gpu(paper: str) -> None:
+    kinds = {config.study.split("-")[1] for config in of_paper(paper)}
+
+    assert kinds == {"cpu", "gpu"}
+
+
+def test_every_folder_is_a_paper_whose_claims_are_known() -> None:
+    assert {path.parent.name for path in FILES} == set(PAPERS)
+    assert all(claims_of(load(path)) for path in FILES)
+
+
+def test_the_page_has_a_section_a_paper_and_the_command_of_every_study_for_a_cpu(page: str) -> None:
+    commands = set(re.findall(r"^fathom run (\S+)$", page, re.M))
+    cpu = {str(path.relative_to(ROOT)) for path in FILES if path.stem.startswith("cpu")}
+
+    assert {paper for paper in PAPERS if f"\n## {paper}\n" in page} == set(PAPERS)
+    assert commands == cpu
