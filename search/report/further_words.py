@@ -13,6 +13,8 @@ from search.report.words import counted
 
 Interval = tuple[float, float | None]
 
+NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
+
 
 def further_lines(further: Further) -> list[str]:
     """The shortest that can be said of each."""
@@ -38,9 +40,9 @@ def crossing_words(pair: Crossing) -> str:
         case Kind.REVERSED:
             return f"{deep} is ahead of {shallow} at a smaller size than one where it is behind"
         case Kind.SHALLOWER:
-            return f"{shallow} is ahead of {deep}; not crossed within the sizes tried"
+            return f"{shallow} is ahead of {deep} {NOT_CROSSED}"
         case Kind.DEEPER:
-            return f"{deep} is ahead of {shallow}; not crossed within the sizes tried"
+            return f"{deep} is ahead of {shallow} {NOT_CROSSED}"
     return f"{deep} and {shallow} are not told apart at any size"
 
 
