@@ -178,7 +178,7 @@ def run(
         objective = _prepare(config) if over else _prepare_and_start_ray(config)
         from search.extend import warnings
         from search.run import run_study
-        from search.tables import print_findings, print_laws, print_optima
+        from search.tables import print_further, print_laws, print_optima
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt:
@@ -188,7 +188,7 @@ def run(
         sys.exit(130)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
-    print_findings(result.conclusion.findings, console)
+    print_further(result.conclusion.further, console)
     for line in warnings(result.conclusion.audits, f"fathom run {study}"):
         console.print(line, style="yellow", highlight=False)
     folder = result.folder
@@ -208,7 +208,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
 
     from search.config import load
     from search.run import report_study
-    from search.tables import print_findings, print_laws, print_optima
+    from search.tables import print_further, print_laws, print_optima
 
     result = report_study(run_folder)
     config = load(result.folder.config)
@@ -218,7 +218,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     console = Console()
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
-    print_findings(result.conclusion.findings, console)
+    print_further(result.conclusion.further, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from search.analysis.audit import RungAudit, audit_stopping
-from search.analysis.findings import Findings, find_further
+from search.analysis.further import Further, find_further
 from search.analysis.law import Law, fit_laws
 from search.analysis.optimum import Optimum, find_optima
 from search.budget import expand_budgets
@@ -30,7 +30,7 @@ class Conclusion:
     laws: tuple[Law, ...]
     audits: dict[int, tuple[RungAudit, ...]]
     """By budget."""
-    findings: Findings
+    further: Further
 
 
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
@@ -73,7 +73,7 @@ def publish(
         conclusion.optima,
         conclusion.laws,
         conclusion.audits,
-        conclusion.findings,
+        conclusion.further,
         study=config.study,
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),

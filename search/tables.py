@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from models.shape import Shape
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.law import Law
 from search.analysis.law_line import LOGARITHMIC
 from search.analysis.optimum import Optimum
@@ -14,7 +14,7 @@ from search.analysis.verdict import Verdict
 from search.budget import format_count
 from search.config import StudyConfig
 from search.plan import BudgetPlan, Machine
-from search.report.findings_words import findings_lines
+from search.report.further_words import further_lines
 from search.report.words import interval, ranges
 from search.terminal import format_seconds
 
@@ -97,9 +97,9 @@ def print_laws(laws: tuple[Law, ...], console: Console) -> None:
         console.print(f"law: {formula} ({law.name})", highlight=False)
 
 
-def print_findings(findings: Findings, console: Console) -> None:
+def print_further(further: Further, console: Console) -> None:
     """What else the records say, or nothing."""
-    for line in findings_lines(findings):
+    for line in further_lines(further):
         console.print(line, highlight=False, markup=False)
 
 

@@ -29,7 +29,7 @@ HEAVY = {"torch", "ray", "mlflow"}
 LIGHT = (
     *("config", "budget", "space", "plan", "records", "folder", "seeds"),
     *("analysis.evidence", "analysis.audit", "analysis.optimum", "analysis.law", "predict"),
-    "analysis.findings",
+    "analysis.further",
     *("scheduler", "confirm", "recover", "extend", "report.writer", "tables", "export", "cli"),
     *("doctor.checks", "doctor.access", "doctor.words"),
 )

@@ -8,12 +8,12 @@ from typing import Any
 
 from models.shape import Shape
 from search.analysis.audit import RungAudit
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
 from search.records import TrialRecord
 from search.report.chart_cost import train_flops
-from search.report.findings_tables import findings_tables
+from search.report.further_tables import further_tables
 
 Row = dict[str, Any]
 TRIAL = (
@@ -43,7 +43,7 @@ def save_tables(
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
-    findings: Findings,
+    further: Further,
 ) -> None:
     """Write one file for each kind of row that there is."""
     tables = {
@@ -55,7 +55,7 @@ def save_tables(
         "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
         "fits": [row for optimum in optima for row in _fits(optimum)],
         "laws": [_law(law) for law in laws],
-        **findings_tables(findings),
+        **further_tables(further),
     }
     for name, rows in tables.items():
         if not rows:

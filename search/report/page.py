@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 
 from search.analysis.audit import RungAudit
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
 from search.budget import format_count
@@ -17,7 +17,7 @@ from search.records import TrialRecord
 from search.report.certainty import certainty
 from search.report.chart import Chart
 from search.report.figures_page import interactive, palette, plotly_script
-from search.report.findings_part import findings_links, findings_part
+from search.report.further_part import further_links, further_part
 from search.report.law_part import law_part
 from search.report.limits import unsupported
 from search.report.markup import MISSING, facts_list, html_table, prose
@@ -47,7 +47,7 @@ class Report:
     laws: Sequence[Law]
     audits: Mapping[int, Sequence[RungAudit]]
     """By budget."""
-    findings: Findings
+    further: Further
     settings: str
     """The resolved config, as text."""
     versions: Mapping[str, str]
@@ -68,7 +68,7 @@ def page(report: Report, charts: Sequence[Chart]) -> str:
         answers=_answers(report.optima),
         table=_table(report.optima),
         law=_figures(across) + law_part(report.laws, report.optima),
-        findings=findings_part(report.findings),
+        further=further_part(report.further),
         budgets="".join(_budget(report, optimum, charts) for optimum in report.optima),
         unsupported=_unsupported(report),
         provenance=_provenance(report),
@@ -90,7 +90,7 @@ def _extent(report: Report) -> str:
 
 def _navigation(report: Report) -> str:
     links = [("table", "Table"), ("law", "Across budgets")]
-    links += findings_links(report.findings)
+    links += further_links(report.further)
     links += [(f"budget-{own.budget}", format_count(own.budget)) for own in report.optima]
     links += [("unsupported", "Not supported"), ("provenance", "Provenance")]
     return "".join(f'<a href="#{anchor}">{escape(text)}</a>' for anchor, text in links)

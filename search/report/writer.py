@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from search.analysis.audit import RungAudit
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
 from search.records import Outcome, TrialRecord
@@ -31,7 +31,7 @@ def write_report(
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
-    findings: Findings,
+    further: Further,
     *,
     study: str,
     settings: str,
@@ -48,7 +48,7 @@ def write_report(
         optima=optima,
         laws=laws,
         audits=audits,
-        findings=findings,
+        further=further,
         settings=settings,
         versions=versions,
     )
@@ -58,7 +58,7 @@ def write_report(
         (draft / "figures").mkdir()
         (draft / "tables").mkdir()
         save_static(charts, draft / "figures")
-        save_tables(draft / "tables", records, optima, laws, audits, findings)
+        save_tables(draft / "tables", records, optima, laws, audits, further)
         (draft / "report.html").write_text(page(report, charts), encoding="utf-8")
         _publish(draft / "figures", run_folder / "figures", FIGURES)
         _publish(draft / "tables", run_folder / "tables", TABLES)

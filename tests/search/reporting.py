@@ -7,7 +7,7 @@ from html import unescape
 from pathlib import Path
 
 from search.analysis.audit import audit_stopping
-from search.analysis.findings import find_further
+from search.analysis.further import find_further
 from search.analysis.law import fit_laws
 from search.analysis.optimum import find_optima
 from search.records import TrialRecord
@@ -29,7 +29,7 @@ def report_on(
         optima=optima,
         laws=fit_laws(optima),
         audits={o.budget: audit_stopping(of_budget(records, o.budget)) for o in optima},
-        findings=find_further(records, seed=0),
+        further=find_further(records, seed=0),
         settings=settings,
         versions={"torch": "2.13.0"},
     )
@@ -50,7 +50,7 @@ def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
         report.optima,
         report.laws,
         report.audits,
-        report.findings,
+        report.further,
         study=report.study,
         settings=report.settings,
         versions=report.versions,

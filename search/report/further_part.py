@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from html import escape
 
 from search.analysis.crossings import Crossing, Crossings
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.matched import Estimate, Matched
+from search.analysis.published import LEVINE_A, LEVINE_B
 from search.analysis.threshold import DepthNeeded
 from search.budget import format_count
-from search.report.findings_words import (
+from search.report.further_words import (
     crossing_law_words,
     crossing_words,
     matched_summaries,
@@ -28,27 +29,27 @@ HEADINGS = {
 }
 
 
-def findings_part(findings: Findings) -> str:
+def further_part(further: Further) -> str:
     """HTML of all sections that have something to say."""
     return "".join(
         f'<section id="{anchor}"><h2>{HEADINGS[anchor]}</h2>{html}</section>'
-        for anchor, html in _sections(findings).items()
+        for anchor, html in _sections(further).items()
     )
 
 
-def findings_links(findings: Findings) -> list[tuple[str, str]]:
+def further_links(further: Further) -> list[tuple[str, str]]:
     """Anchor and heading of each."""
-    return [(anchor, HEADINGS[anchor]) for anchor in _sections(findings)]
+    return [(anchor, HEADINGS[anchor]) for anchor in _sections(further)]
 
 
-def _sections(findings: Findings) -> dict[str, str]:
+def _sections(further: Further) -> dict[str, str]:
     sections = {}
-    if findings.crossings:
-        sections["crossings"] = _crossings(findings.crossings)
-    if findings.needs:
-        sections["needed"] = "".join(map(_needed, findings.needs))
-    if findings.matched:
-        sections["matched"] = _matched(findings.matched)
+    if further.crossings:
+        sections["crossings"] = _crossings(further.crossings)
+    if further.needs:
+        sections["needed"] = "".join(map(_needed, further.needs))
+    if further.matched:
+        sections["matched"] = _matched(further.matched)
     return sections
 
 
@@ -64,7 +65,8 @@ def _crossings(found: Crossings) -> str:
         " through two budgets and a parabola through more. A crossing is named where one depth is"
         " ahead by more than two standard errors at a smaller size and the other at a larger one;"
         " its interval is kept inside these sizes. d_model is that of layers with d_ff = 4 d_model"
-        " which hold all parameters, at the depth midway between the two by ratio.</p>"
+        " which hold all parameters, at the depth midway between the two by ratio."
+        f" Levine et al. 2020: a = {LEVINE_A}, b = {LEVINE_B}.</p>"
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from search.analysis.crossing_law import CrossingLaw
-from search.analysis.findings import Findings, find_further
+from search.analysis.further import Further, find_further
 from search.analysis.threshold import Need
 from search.records import Outcome, TrialRecord
-from search.report.findings_words import crossing_law_words, findings_lines, need_words
-from search.tables import print_findings
+from search.report.further_words import crossing_law_words, further_lines, need_words
+from search.tables import print_further
 from tests.search.analysis import test_crossings as crossings
 from tests.search.analysis import test_matched as matched
 from tests.search.analysis import test_threshold as threshold
@@ -25,7 +25,7 @@ HOPS = threshold.hops()
 PETTY = matched.study(beyond=0.1, depths=(2, 4, 8))
 
 
-def found_in(records: Sequence[TrialRecord]) -> Findings:
+def found_in(records: Sequence[TrialRecord]) -> Further:
     return find_further(records, seed=0)
 
 
@@ -57,9 +57,9 @@ def test_every_section_can_be_reached_from_the_top() -> None:
 
 
 def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
-    findings = found_in(LEVINE)
-    assert findings.crossings
-    law = findings.crossings.law
+    further = found_in(LEVINE)
+    assert further.crossings
+    law = further.crossings.law
     assert law.a_interval
     words = said_of(LEVINE)
 
@@ -120,7 +120,7 @@ def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
 
 
 def test_lines_in_a_terminal_are_the_short_form() -> None:
-    lines = [line for study in (LEVINE, HOPS, PETTY) for line in findings_lines(found_in(study))]
+    lines = [line for study in (LEVINE, HOPS, PETTY) for line in further_lines(found_in(study))]
 
     assert lines[0].startswith("crossing: depth 3 begins to beat depth 2 at ")
     assert any(line.startswith("crossings: through 4 crossings") for line in lines)
@@ -130,37 +130,37 @@ def test_lines_in_a_terminal_are_the_short_form() -> None:
         for line in lines
     )
     out = io.StringIO()
-    print_findings(found_in(HOPS), Console(file=out, width=300))
-    assert out.getvalue().splitlines() == findings_lines(found_in(HOPS))
-    assert findings_lines(found_in([])) == []
+    print_further(found_in(HOPS), Console(file=out, width=300))
+    assert out.getvalue().splitlines() == further_lines(found_in(HOPS))
+    assert further_lines(found_in([])) == []
 
 
 def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
     records = [*LEVINE, *HOPS, *PETTY]
-    findings = found_in(records)
+    further = found_in(records)
     publish(tmp_path, records)
 
-    assert findings.crossings
+    assert further.crossings
     found = rows(tmp_path, "crossings")
     assert [float(row["params"]) for row in found if row["params"]] == [
-        pair.params for pair in findings.crossings.pairs if pair.params
+        pair.params for pair in further.crossings.pairs if pair.params
     ]
     [law] = rows(tmp_path, "crossing_law")
     assert (float(law["a"]), float(law["b"])) == (
-        findings.crossings.law.a,
-        findings.crossings.law.b,
+        further.crossings.law.a,
+        further.crossings.law.b,
     )
     needed = rows(tmp_path, "depth_needed")
     assert [int(row["depth"]) for row in needed] == [
-        need.depth for own in findings.needs for need in own.needs
+        need.depth for own in further.needs for need in own.needs
     ]
     compared = rows(tmp_path, "matched")
     assert [float(row["difference"]) for row in compared] == [
-        level.difference.mean for own in findings.matched for level in own.levels
+        level.difference.mean for own in further.matched for level in own.levels
     ]
 
 
-def test_findings_follow_from_the_finished_trials_alone() -> None:
+def test_further_follow_from_the_finished_trials_alone() -> None:
     study = simulated_study()
     finished = [record for record in study if record.outcome is Outcome.FINISHED]
     assert found_in(study) == found_in(finished)

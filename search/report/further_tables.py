@@ -4,21 +4,21 @@ from typing import Any
 
 from search.analysis.crossing_law import CrossingLaw
 from search.analysis.crossings import Crossing
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.matched import Estimate, Level, Matched
 from search.analysis.threshold import DepthNeeded, Need
 
 Row = dict[str, Any]
 
 
-def findings_tables(findings: Findings) -> dict[str, list[Row]]:
+def further_tables(further: Further) -> dict[str, list[Row]]:
     """Name of a file to its rows."""
-    crossings = findings.crossings
+    crossings = further.crossings
     return {
         "crossings": [_crossing(pair) for pair in crossings.pairs] if crossings else [],
         "crossing_law": [_crossing_law(crossings.law)] if crossings else [],
-        "depth_needed": [_need(own, need) for own in findings.needs for need in own.needs],
-        "matched": [_matched(own, level) for own in findings.matched for level in own.levels],
+        "depth_needed": [_need(own, need) for own in further.needs for need in own.needs],
+        "matched": [_matched(own, level) for own in further.matched for level in own.levels],
     }
 
 

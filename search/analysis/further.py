@@ -10,7 +10,7 @@ from search.records import TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Further:
     """Each is empty where the records hold nothing of the kind."""
 
     crossings: Crossings | None
@@ -18,8 +18,8 @@ class Findings:
     matched: tuple[Matched, ...]
 
 
-def find_further(records: Sequence[TrialRecord], *, seed: int) -> Findings:
+def find_further(records: Sequence[TrialRecord], *, seed: int) -> Further:
     """From the records alone; the same for the same seed."""
-    return Findings(
+    return Further(
         find_crossings(records, seed=seed), find_needs(records, seed=seed), find_matched(records)
     )

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from search.analysis.crossing_law import CrossingLaw
 from search.analysis.crossings import Crossing, Kind
-from search.analysis.findings import Findings
+from search.analysis.further import Further
 from search.analysis.matched import LOSS, Matched
 from search.analysis.threshold import DepthNeeded, Need, Rule
 from search.budget import format_count
@@ -13,16 +13,18 @@ from search.report.words import counted
 
 Interval = tuple[float, float | None]
 
+NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
 
-def findings_lines(findings: Findings) -> list[str]:
+
+def further_lines(further: Further) -> list[str]:
     """The shortest that can be said of each."""
     lines = []
-    if findings.crossings:
-        named = [pair for pair in findings.crossings.pairs if pair.neighbours and pair.params]
+    if further.crossings:
+        named = [pair for pair in further.crossings.pairs if pair.neighbours and pair.params]
         lines += [f"crossing: {crossing_words(pair)}" for pair in named]
-        lines.append(f"crossings: {crossing_law_words(findings.crossings.law)}")
-    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in findings.needs]
-    return [*lines, *(words for _, words in matched_summaries(findings.matched))]
+        lines.append(f"crossings: {crossing_law_words(further.crossings.law)}")
+    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in further.needs]
+    return [*lines, *(words for _, words in matched_summaries(further.matched))]
 
 
 def crossing_words(pair: Crossing) -> str:
@@ -38,9 +40,9 @@ def crossing_words(pair: Crossing) -> str:
         case Kind.REVERSED:
             return f"{deep} is ahead of {shallow} at a smaller size than one where it is behind"
         case Kind.SHALLOWER:
-            return f"{shallow} is ahead of {deep}; not crossed within the sizes tried"
+            return f"{shallow} is ahead of {deep} {NOT_CROSSED}"
         case Kind.DEEPER:
-            return f"{deep} is ahead of {shallow}; not crossed within the sizes tried"
+            return f"{deep} is ahead of {shallow} {NOT_CROSSED}"
     return f"{deep} and {shallow} are not told apart at any size"
 
 
