@@ -1,7 +1,6 @@
 """docs/objectives.md: its studies are studies, its keys are all keys, its code runs."""
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +13,7 @@ from search.config_objective import OwnConfig
 from search.config_words import groups_of
 from search.export import read_best
 from search.plan import plan_study, this_machine, vocab_size_of
+from search.record_json import shape_to_json
 from search.train_best import train_best
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +71,7 @@ def test_its_code_says_what_a_trained_shape_writes(
         "objective: {name: transduction, data: rows.tsv, dev: rows.tsv, context: 8}\n"
     )
     shape = plan_study(config, vocab_size_of(config), this_machine(config))[0].shapes[0]
-    found = {"budget": 8000, "shape": asdict(shape) | {"positions": shape.positions.value}}
+    found = {"budget": 8000, "shape": shape_to_json(shape)}
     content = {"best": [found], "study": config.model_dump(mode="json")}
     (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
     best = read_best(tmp_path / "best.yaml", None)
