@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
-from objectives.draws import mixed
+from objectives.draws import training_rows
 from objectives.encoding import Ids
 from objectives.objective import IGNORED, Batch, Model
 from objectives.sizes import PAD
@@ -117,8 +117,7 @@ class Classification:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Training texts, each drawn from all; drawn on the host, which must know their lengths."""
-        draws = np.random.Generator(np.random.PCG64(mixed(seed, step)))
-        rows = draws.integers(len(self.train.rows), size=batch_size)
+        rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max())
         return self.train.batch(rows, batch_width(longest, self.context))
 

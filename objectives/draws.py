@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 HELD_OUT = 1
 """The branch of the evaluations' numbers, which no seed and step lead to."""
@@ -15,6 +16,12 @@ def mixed(seed: int, step: int) -> int:
 def training_draws(device: torch.device, *, seed: int, step: int) -> torch.Generator:
     """The numbers of a training step."""
     return torch.Generator(device).manual_seed(mixed(seed, step))
+
+
+def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArray[np.int64]:
+    """Which of `count` rows a training step sees, each drawn from all; drawn on the host."""
+    draws = np.random.Generator(np.random.PCG64(mixed(seed, step)))
+    return draws.integers(count, size=batch_size)
 
 
 def held_out_draws(device: torch.device, number: int) -> torch.Generator:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from objectives.data_sets import TRANSDUCTION
-from objectives.rows import Line, Place, RowError, held_out, name_of, read_lines
+from objectives.rows import Line, Place, RowError, name_of, read_lines, split_off
 
 ALL = "all"
 """Stands for every category of a split, hence is none."""
@@ -75,7 +75,9 @@ def read_splits(
     if dev_place:
         dev_pairs = read_pairs(dev_place)
     else:
-        train, dev_pairs = _split(train, data, validation_fraction)
+        train, dev_pairs = split_off(
+            train, lambda one: one.source, validation_fraction, data=data, noun="rows"
+        )
     splits = PairSplits(
         train=train,
         dev=dev_pairs,
@@ -133,18 +135,6 @@ def _check_path(data: str) -> None:
             f"`data` must be one of {', '.join(TRANSDUCTION)}, or the path of a file, "
             f"got {data!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
         )
-
-
-def _split(pairs: list[Pair], data: str, fraction: float) -> tuple[list[Pair], list[Pair]]:
-    kept = held_out([pair.source for pair in pairs], fraction)
-    train = [pair for pair, out in zip(pairs, kept, strict=True) if not out]
-    dev = [pair for pair, out in zip(pairs, kept, strict=True) if out]
-    if not dev:
-        raise RowError(
-            f"{data} must have rows enough to hold out {fraction:g} of them, got {len(pairs)}; "
-            "add rows, or name a `dev` file"
-        )
-    return train, dev
 
 
 def _check_context(splits: PairSplits, context: int) -> None:

@@ -3,11 +3,14 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from objectives.download import Download, cache_folder, mirror_folder, read_download
+
+Row = TypeVar("Row")
 
 Place = str | Download
 """Where rows are: a path of the user's, plain or gzipped, or a published file."""
@@ -67,6 +70,25 @@ def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
     distinct = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
     chosen = frozenset(distinct[: int(len(distinct) * fraction)])
     return [key in chosen for key in keys]
+
+
+def split_off(
+    rows: list[Row], key: Callable[[Row], str], fraction: float, *, data: str, noun: str
+) -> tuple[list[Row], list[Row]]:
+    """The rows to train on and those held out, chosen by what `key` makes of each.
+
+    Raises:
+        RowError: when none is held out.
+    """
+    out = held_out([key(row) for row in rows], fraction)
+    train = [row for row, apart in zip(rows, out, strict=True) if not apart]
+    dev = [row for row, apart in zip(rows, out, strict=True) if apart]
+    if not dev:
+        raise RowError(
+            f"{data} must have {noun} enough to hold out {fraction:g} of them, got {len(rows)}; "
+            f"add {noun}, or name a `dev` file"
+        )
+    return train, dev
 
 
 def _read_file(path: Path) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 from objectives import listops
 from objectives.data_sets import LISTOPS
-from objectives.rows import Line, Place, RowError, held_out, name_of, read_lines, read_text
+from objectives.rows import Line, Place, RowError, name_of, read_lines, read_text, split_off
 
 GENERATED = "listops"
 LABEL_NAMES = frozenset({"label", "class", "target", "category", "sentiment"})
@@ -72,7 +72,9 @@ def read_texts(
     if dev is not None:
         own_dev = _read(dev, label)
     if own_dev is None:
-        train, own_dev = _split(train, data, validation_fraction)
+        train, own_dev = split_off(
+            train, lambda one: one.text, validation_fraction, data=data, noun="texts"
+        )
     splits = TextSplits(train=train, dev=own_dev, further=found)
     _check_labels(splits, data)
     return splits
@@ -188,18 +190,6 @@ def _columns(line: Line, label: str | None) -> tuple[int, int, int]:
             "`label: first` or `label: last`"
         )
     return (0, 1, 2) if label == "first" else (1, 0, 2)
-
-
-def _split(texts: list[Text], data: str, fraction: float) -> tuple[list[Text], list[Text]]:
-    kept = held_out([text.text for text in texts], fraction)
-    train = [text for text, out in zip(texts, kept, strict=True) if not out]
-    dev = [text for text, out in zip(texts, kept, strict=True) if out]
-    if not dev:
-        raise RowError(
-            f"{data} must have texts enough to hold out {fraction:g} of them, got {len(texts)}; "
-            "add texts, or name a `dev` file"
-        )
-    return train, dev
 
 
 def _check_labels(splits: TextSplits, data: str) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from objectives.arrays import Rows, Sequences, batch_width, chunks, spread
-from objectives.draws import mixed
+from objectives.draws import training_rows
 from objectives.greedy import greedy
 from objectives.objective import IGNORED, Batch, Model
 from objectives.pairs import ALL, Pair, read_splits, words_of
@@ -127,8 +127,7 @@ class Transduction:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Training rows, each drawn from all; drawn on the host, which must know their lengths."""
-        draws = np.random.Generator(np.random.PCG64(mixed(seed, step)))
-        rows = draws.integers(len(self.train.rows), size=batch_size)
+        rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max()) - 1
         return self.train.batch(rows, batch_width(longest, self.context))
 
