@@ -43,13 +43,13 @@ class Losses:
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """How a trial ends by this loss, and why; None when another worker is to go on with it."""
+        self.waiting.discard(trial)
         reason = str(error).strip().splitlines()[-1]
         if isinstance(error, KilledForMemoryError):
             if trial in self.short_of_memory:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.short_of_memory.add(trial)
             return None
-        self.waiting.discard(trial)
         if NODE_DIED in str(error):
             return None
         self._hosts[trial].update(HOST.findall(str(error)))
@@ -63,7 +63,6 @@ class Losses:
 
         Where a disk is full every worker dies that starts, and Ray starts the next one there too.
         """
-        self.waiting.discard(trial)
         hosts = self._hosts[trial]
         if not hosts:
             return ()
