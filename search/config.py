@@ -3,7 +3,7 @@
 Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -41,8 +41,8 @@ ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
 class SpaceConfig(Group):
     """Which shapes may be tried."""
 
-    depth: tuple[Few, Few] = (1, 64)
-    """Fewest and most layers."""
+    depth: tuple[Few, ...] = Field((1, 64), min_length=2)
+    """Fewest and most layers; three numbers and more are the depths themselves: [1, 4, 16]."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest d_ff / d_model."""
     feed_forward: bool = True
@@ -61,10 +61,22 @@ class SpaceConfig(Group):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for name, (low, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
+        ascending = sorted(set(self.depth))
+        if len(self.depth) > 2 and list(self.depth) != ascending:
+            raise ValueError(
+                f"`depth` must ascend without repeats, got {list(self.depth)}; use {ascending}"
+            )
+        for name, (low, *_, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
             if low > high:
                 raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
         return self
+
+    @property
+    def depths(self) -> Sequence[int]:
+        """Every depth that may be tried, ascending."""
+        if len(self.depth) > 2:
+            return self.depth
+        return range(self.depth[0], self.depth[1] + 1)
 
     def check_count(self, count: Count) -> None:
         """Raises `ValueError` where budgets of this count leave other sizes open than the depth."""

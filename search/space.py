@@ -6,6 +6,8 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 """
 
 import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.shape import Count, Positions, Shape
@@ -107,11 +109,8 @@ def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
             f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
             f"use {d_model // step * step or step}, or other heads in `space`"
         )
-    shallowest, deepest = config.space.depth
     d_ff = round(config.space.ff_ratio[0] * d_model) if config.space.feed_forward else 0
-    return [
-        _shape(config, vocab_size, depth, d_model, d_ff) for depth in range(shallowest, deepest + 1)
-    ]
+    return [_shape(config, vocab_size, depth, d_model, d_ff) for depth in config.space.depths]
 
 
 def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
@@ -144,16 +143,13 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
     return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
 
 
-def _depths(config: StudyConfig, budget: Budget, width: _Width) -> range:
+def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
     """The depths at which a width may meet the budget."""
     if not width.d_ffs:
-        return range(0)
+        return ()
     low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
-    shallowest, deepest = config.space.depth
-    return range(
-        max(shallowest, math.ceil(low - ROUNDING)),
-        math.floor(min(deepest, high + ROUNDING)) + 1,
-    )
+    depths = config.space.depths
+    return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
 
 
 def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:

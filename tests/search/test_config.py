@@ -176,9 +176,14 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a group that is empty": ({"train": None}, ("`train`", "learning_rate")),
     "a range that is a number": (
         {"space": {"depth": 5}},
-        ("`space.depth` must be a list of two whole numbers such as [1, 64], got 5",),
+        ("`space.depth` must be a list of whole numbers such as [1, 64], got 5",),
     ),
-    "a range of one": ({"space": {"depth": [1]}}, ("`space.depth`", "two", "got [1]")),
+    "a range of one": ({"space": {"depth": [1]}}, ("`space.depth`", "[1, 64]", "got [1]")),
+    "depths in disorder": (
+        {"space": {"depth": [4, 16, 1]}},
+        ("`space.depth` must ascend without repeats", "[4, 16, 1]", "use [1, 4, 16]"),
+    ),
+    "a depth twice": ({"space": {"depth": [1, 4, 4]}}, ("`space.depth`", "use [1, 4]")),
     "a range of three": ({"space": {"ff_ratio": [1, 2, 3]}}, ("`space.ff_ratio`", "[1, 2, 3]")),
     "a range of words": ({"space": {"depth": ["a", "b"]}}, ("`space.depth`", "'a'")),
     "a range upside down": (

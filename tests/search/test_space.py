@@ -125,6 +125,7 @@ VARIANTS = (
     "space: {head_dim: 6, d_ff_multiple: 4, ff_ratio: [0.5, 3.3]}",
     "space: {head_dim: 4, d_model_multiple: 6, depth: [3, 20], ff_ratio: [2, 3]}\ntolerance: 0.01",
     "space: {n_heads: 3, head_dim: 10, depth: [1, 20]}",
+    "space: {n_heads: 2, depth: [1, 2, 5, 9]}",
     "space: {feed_forward: false, n_heads: 4, head_dim: 8, depth: [1, 30]}\ntolerance: 0.02",
     "space: {feed_forward: false, head_dim: 4}\ntolerance: 0.04\ncount: non_embedding",
     "space: {depth: [1, 6]}\nmodel: {looped: true, biases: true}",
@@ -160,7 +161,7 @@ def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width
     config, budget, shapes = walk("60k", rest, 32)
     space = config.space
     best: dict[tuple[int, int], float] = {}
-    for depth in range(space.depth[0], space.depth[1] + 1):
+    for depth in space.depths:
         for d_model in range(1, 700):
             heads = heads_of(config, d_model)
             if heads is None or d_model % (space.d_model_multiple or 1):
@@ -185,6 +186,11 @@ def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width
     found = {(shape.depth, shape.d_model): abs(budget.count_error(shape)) for shape in shapes}
     assert found == pytest.approx(best, abs=1e-12)
     assert len({shape.depth for shape in shapes}) >= 3
+
+
+def test_depths_may_be_given_one_by_one() -> None:
+    _, _, shapes = walk("3e5", "space: {depth: [1, 2, 4, 8]}")
+    assert sorted({shape.depth for shape in shapes}) == [1, 2, 4, 8]
 
 
 def test_the_model_settings_reach_every_shape() -> None:
