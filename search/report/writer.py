@@ -93,16 +93,27 @@ def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
             path.unlink()
 
 
-def report_json(study: str, optima: Sequence[Optimum], laws: Sequence[Law]) -> dict[str, Any]:
-    """The answers for programs; `law` is the best one, None when none was fitted."""
+def report_json(
+    study: str,
+    optima: Sequence[Optimum],
+    laws: Sequence[Law],
+    audits: Mapping[int, Sequence[RungAudit]],
+    further: Further,
+) -> dict[str, Any]:
+    """The answers for programs; `law` is the best one, None when none was fitted.
+
+    `rungs` of a budget audit its stopping. `crossings` is None, `needs` and `matched` are empty,
+    where the records say nothing of them.
+    """
     return {
         "study": study,
-        "budgets": [_budget_json(optimum) for optimum in optima],
+        "budgets": [_budget_json(own, audits.get(own.budget, ())) for own in optima],
         "law": _law_json(laws[0]) if laws else None,
+        **asdict(further),
     }
 
 
-def _budget_json(optimum: Optimum) -> dict[str, Any]:
+def _budget_json(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, Any]:
     counts = optimum.trials
     return {
         "budget": optimum.budget,
@@ -133,6 +144,7 @@ def _budget_json(optimum: Optimum) -> dict[str, Any]:
         "depths": [asdict(own) for own in optimum.depths],
         "power": asdict(optimum.power) if optimum.power else None,
         "parabola": asdict(optimum.parabola) if optimum.parabola else None,
+        "rungs": [asdict(audit) for audit in audits],
     }
 
 
