@@ -133,7 +133,7 @@ def test_one_budget_alone_is_reported_without_a_law(study: list[TrialRecord]) ->
 def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
     keys = {path.stem for path in (run_folder / "figures").glob("*.png")}
 
-    assert len(keys) == 1 + 4 * len(BUDGETS)
+    assert len(keys) == 2 + 4 * len(BUDGETS)
     for key in keys:
         with Image.open(run_folder / "figures" / f"{key}.png") as image:
             assert image.width > 800
