@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
 from search.analysis.threshold import NAMED, RULES, depth_needed
 from search.config import StudyConfig, load
@@ -87,6 +88,10 @@ def tables(folder: RunFolder) -> Iterator[str]:
 
 def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
     """The lines of a study's tables."""
+    paper = paper_of(config)
+    if paper in OF_LOSSES:
+        yield from OF_LOSSES[paper](config, records)
+        return
     claims = claims_of(config)
     names = LAYERED.get(paper_of(config))
     if names:
@@ -139,7 +144,8 @@ def claims_of(config: StudyConfig) -> list[Claim]:
     """
     paper = paper_of(config)
     if paper not in PAPERS:
-        raise ValueError(f"a study must be named after one of {', '.join(PAPERS)}, got {paper}")
+        known = ", ".join([*PAPERS, *OF_LOSSES])
+        raise ValueError(f"a study must be named after one of {known}, got {paper}")
     return PAPERS[paper](config)
 
 
@@ -200,6 +206,11 @@ LAYERED = {
     "dong2021_rank_collapse": ("rank_ratio",),
 }
 """What a paper has layer by layer."""
+
+OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
+    "vatsadev2024_shapes": shape_tables,
+}
+"""Papers that claim no mark, but how losses compare: the tables of their studies."""
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:
