@@ -18,6 +18,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_depth import accuracy_tables, generalisation_tables
 from models.shape import Residual
 from search.config import StudyConfig, load
 from search.config_generated import HopConfig
@@ -70,6 +71,10 @@ def tables(folder: RunFolder) -> Iterator[str]:
 
 def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
     """The lines of a study's tables."""
+    paper = _paper_of(config)
+    if paper in OF_LOSSES:
+        yield from OF_LOSSES[paper](config, records)
+        return
     claims = claims_of(config)
     if any(claim.measure == "rank_ratio" for claim in claims):
         yield from layer_table(records)
@@ -87,10 +92,15 @@ def claims_of(config: StudyConfig) -> list[Claim]:
     Raises:
         ValueError: when that is none of `PAPERS`.
     """
-    paper = config.study.partition("-")[0]
+    paper = _paper_of(config)
     if paper not in PAPERS:
-        raise ValueError(f"a study must be named after one of {', '.join(PAPERS)}, got {paper}")
+        known = ", ".join([*PAPERS, *OF_LOSSES])
+        raise ValueError(f"a study must be named after one of {known}, got {paper}")
     return PAPERS[paper](config)
+
+
+def _paper_of(config: StudyConfig) -> str:
+    return config.study.partition("-")[0]
 
 
 def _induction(config: StudyConfig) -> list[Claim]:
@@ -121,6 +131,12 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "sanford2024_hops": _hops,
     "dong2021_rank_collapse": _rank,
 }
+
+OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
+    "petty2023": generalisation_tables,
+    "brown2022": accuracy_tables,
+}
+"""Papers that claim no mark, but how losses compare: the tables of their studies."""
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:
