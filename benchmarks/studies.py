@@ -18,7 +18,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
-from benchmarks.studies_depth import accuracy_tables, generalisation_tables
+from benchmarks.studies_depth import accuracy_tables, petty_tables
 from models.shape import Residual
 from search.config import StudyConfig, load
 from search.config_generated import HopConfig
@@ -133,7 +133,7 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
 }
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
-    "petty2023": generalisation_tables,
+    "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }
 """Papers that claim no mark, but how losses compare: the tables of their studies."""

@@ -18,14 +18,39 @@ GENERALISED = "exact_match/gen/all"
 AS_TRAINED = "exact_match/test/all"
 ACCURACY = "accuracy/dev"
 LATENCY = "generation_seconds"
+LOSS = "loss"
 
 Trials = Mapping[int, Mapping[int, TrialRecord]]
 """Depth -> seed -> a trial that finished."""
 
 
-def generalisation_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """Exact match out of distribution by depth, then for each category of rows."""
+def petty_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """The loss of text by depth; or exact match of rows, by category where they generalise."""
     trials = trials_of(records)
+    if config.objective.name == "language":
+        yield from _loss_table(trials)
+    else:
+        yield from _generalisation_tables(trials)
+
+
+def _loss_table(trials: Trials) -> Iterator[str]:
+    best = min(trials, key=lambda depth: statistics.fmean(_values(trials[depth], LOSS)))
+    yield f"| layers | d_ff | d_model / d_ff | loss, each | mean less that of {best} [95 %] |"
+    yield "|---|---|---|---|---|"
+    for depth, own in trials.items():
+        shape = _shape(own)
+        gains = gains_of(trials[best], own, LOSS)
+        cells = (
+            str(depth),
+            str(shape.d_ff),
+            f"{1 / shape.ff_ratio:.2g}",
+            _each(_values(own, LOSS)),
+            "-" if depth == best else interval_words(gains, -math.inf),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _generalisation_tables(trials: Trials) -> Iterator[str]:
     yield from _gain_table(trials, GENERALISED)
     yield ""
     yield f"| layers | `{AS_TRAINED}` [95 %] | each |"
@@ -87,7 +112,7 @@ def gains_of(
 ) -> list[float]:
     """By how much the deep one has more, for each seed that both have."""
     return [
-        deep[seed].curve[-1].metrics[measure] - shallow[seed].curve[-1].metrics[measure]
+        _value(deep[seed], measure) - _value(shallow[seed], measure)
         for seed in sorted(shallow.keys() & deep.keys())
     ]
 
@@ -105,7 +130,12 @@ def interval_words(values: Sequence[float], lowest: float) -> str:
 
 
 def _values(own: Mapping[int, TrialRecord], measure: str) -> list[float]:
-    return [record.curve[-1].metrics[measure] for record in own.values()]
+    return [_value(record, measure) for record in own.values()]
+
+
+def _value(record: TrialRecord, measure: str) -> float:
+    last = record.curve[-1]
+    return last.loss if measure == LOSS else last.metrics[measure]
 
 
 def _each(values: Sequence[float]) -> str:

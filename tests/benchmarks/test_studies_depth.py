@@ -7,8 +7,8 @@ import pytest
 from benchmarks.studies_depth import (
     accuracy_tables,
     gains_of,
-    generalisation_tables,
     interval_words,
+    petty_tables,
     trials_of,
 )
 from search.config import parse
@@ -50,11 +50,22 @@ def test_generalisation_is_told_by_depth_then_by_category() -> None:
         for depth in (1, 3)
         for seed in (0, 1)
     ]
-    lines = list(generalisation_tables(STUDY, records))
+    lines = list(petty_tables(STUDY, records))
     assert any(line.endswith("| 0.300, 0.300 | 0.200 [0.200, 0.200] |") for line in lines)
     assert "| 3 | 1.000 [1.000, 1.000] | 1.000, 1.000 |" in lines
     assert "| category | depth 1 | depth 3 |" in lines
     assert lines[-1] == "| lexical | 0.200 | 0.600 |"
+
+
+def test_the_loss_of_text_is_told_against_the_lowest() -> None:
+    def with_loss(depth: int, loss: float) -> TrialRecord:
+        record = ended(depth, 0, {})
+        return replace(record, curve=(replace(record.curve[-1], loss=loss),))
+
+    text = parse("study: petty2023-text\nobjective: language\nbudgets: [1k]\n")
+    lines = list(petty_tables(text, [with_loss(1, 2.0), with_loss(2, 1.5), with_loss(7, 1.75)]))
+    assert "less that of 2" in lines[0]
+    assert [line.rpartition(" | ")[2] for line in lines[2:]] == ["0.500 |", "- |", "0.250 |"]
 
 
 def test_accuracy_is_told_with_size_and_latency() -> None:
