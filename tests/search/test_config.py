@@ -389,6 +389,10 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"objective": {"name": "classification", "listops": {"min_length": 300}}},
         ("`objective.listops.min_length` must be at most `context`", "300 and 256"),
     ),
+    "text before rows, and rungs": (
+        {"objective": {"name": "transduction", "pretraining": {"corpus": "stdlib"}}},
+        ("`objective.pretraining` can't go with stopping", "stopping: {enabled: false}"),
+    ),
     "a long value": ({"count": "x" * 5000}, ("`count`", "x...")),
 }
 
