@@ -20,7 +20,7 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from benchmarks.studies_depth import accuracy_tables, petty_tables
-from benchmarks.studies_layers import LAYERED, layer_table
+from benchmarks.studies_layers import EARLY, LAYERED, early, layer_table
 from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
 from search.analysis.threshold import NAMED, RULES, depth_needed
@@ -42,6 +42,8 @@ LEARNT = 3.15
 frequent each is."""
 POST_NORM_TRAINS = 12
 """Layers up to which post-norm is known to train, as in BERT (Devlin et al. 2019)."""
+MOST_ATTENTION = 0.5
+"""Share of its attention from which on a head is said to look at the token before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,10 @@ def _connectivity(config: StudyConfig) -> list[Claim]:
     ]
 
 
+def _heads(config: StudyConfig) -> list[Claim]:
+    return [Claim(measure=EARLY, mark=MOST_ATTENTION, fewest=1)]
+
+
 PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "olsson2022_induction": _induction,
     "sanford2024_hops": _hops,
@@ -212,6 +218,7 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "yang2025_blocks": _blocks,
     "liu2020_admin": _admin,
     "sanford2024_connectivity": _connectivity,
+    "clark2019_heads": _heads,
 }
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
@@ -239,6 +246,8 @@ def value_of(measure: str, record: TrialRecord) -> float:
     """A measure at the end of a trial; NaN if it diverged."""
     if record.outcome is not Outcome.FINISHED:
         return math.nan
+    if measure == EARLY:
+        return early(record)
     last = record.curve[-1]
     return last.loss if measure == "loss" else last.metrics[measure]
 

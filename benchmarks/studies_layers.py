@@ -7,8 +7,16 @@ from search.records import TrialRecord
 
 LAYERED = {
     "dong2021_rank_collapse": ("rank_ratio",),
+    "clark2019_heads": ("attention_entropy", "mass_self", "mass_previous", "previous_token"),
 }
 """What is measured of each layer, as `models/diagnostics.py` has it."""
+EARLY = "previous_token of the first half"
+
+
+def early(record: TrialRecord) -> float:
+    """Attention to the token before, of the best head in the first half of the layers."""
+    layers = record.layers["previous_token"]
+    return max(layers[: (len(layers) + 1) // 2])
 
 
 def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:

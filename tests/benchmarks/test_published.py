@@ -14,9 +14,10 @@ from benchmarks.studies import (
     rate_table,
     report,
     row,
+    value_of,
     values_of,
 )
-from benchmarks.studies_layers import layer_table
+from benchmarks.studies_layers import EARLY, layer_table
 from search.config import StudyConfig, load, parse
 from search.records import Outcome, TrialRecord
 from tests.search.simulated import simulated_study
@@ -98,6 +99,12 @@ def test_the_course_of_a_measure_is_that_of_the_deepest_shape() -> None:
         "| 1 | 0.5 (0.5 to 0.5) | 0.2 (0.1 to 0.3) |",
         "| 2 | 0.2 (0.1 to 0.3) | 0.2 (0.1 to 0.3) |",
     ]
+
+
+def test_a_head_counts_as_early_in_the_first_half_of_the_layers() -> None:
+    even = replace(ended(4, 0, 0.0), layers={"previous_token": (0.1, 0.4, 0.8, 0.9)})
+    odd = replace(ended(3, 0, 0.0), layers={"previous_token": (0.1, 0.4, 0.8)})
+    assert [value_of(EARLY, even), value_of(EARLY, odd)] == [0.4, 0.4]
 
 
 def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> None:
