@@ -18,6 +18,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
 from search.config import StudyConfig, load
@@ -134,6 +135,7 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "vatsadev2024_shapes": shape_tables,
+    "levine2020_crossings": crossing_tables,
 }
 """Papers that claim no mark, but how losses compare: the tables of their studies."""
 
