@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from objectives.encoding import Ids, id_type
+from objectives.objective import Batch
 from objectives.sizes import PAD
 
 Rows = NDArray[np.int64]
@@ -38,6 +39,12 @@ def tokens_of(ids: Ids | Tensor) -> Tensor:
     """The ids of an objective that was placed."""
     assert isinstance(ids, Tensor), "place the objective with `to` first"
     return ids
+
+
+def windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
+    """The sequences from each start on, and the same one token later."""
+    both = tokens.unfold(0, context + 1, 1)[starts].long()
+    return Batch(inputs=both[:, :-1], targets=both[:, 1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

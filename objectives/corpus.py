@@ -75,6 +75,11 @@ def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
     return split
 
 
+def read_whole(corpus: str) -> str:
+    """All of it, in one piece, for whom nothing is held out."""
+    return b"\n".join(_documents(corpus)).decode()
+
+
 def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -> Corpus:
     """Whole documents are held out where that comes near the fraction, otherwise every tail.
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from objectives.arrays import placed, tokens_of
+from objectives.arrays import placed, tokens_of, windows
 from objectives.corpus import read_corpus
 from objectives.draws import training_draws
 from objectives.encoding import Encoding, Ids, encode
@@ -87,7 +87,7 @@ class Language:
         """The windows of each seed, one seed after another, all read at once."""
         tokens = tokens_of(self.train)
         starts = {seed: self._starts(seed, step, batch_size) for seed in seeds}
-        return _windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
+        return windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token."""
@@ -111,7 +111,7 @@ class Language:
         chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
         sums_R = []
         for at in range(0, self.eval_windows, chunk):
-            batch = _windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
+            batch = windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
             sums_R.append(token_losses(model, batch).view(replicas, -1).sum(1))
         # The one synchronisation with the device; summed in double precision.
         return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
@@ -149,9 +149,3 @@ def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
             f"context={context}; use a larger corpus, a shorter `context` or another "
             f"`validation_fraction`"
         )
-
-
-def _windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
-    """The sequences from each start on, and the same one token later."""
-    windows = tokens.unfold(0, context + 1, 1)[starts].long()
-    return Batch(inputs=windows[:, :-1], targets=windows[:, 1:])

@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 
 from objectives.arrays import Rows, Sequences, batch_width, chunks, spread
+from objectives.corpus import read_whole
 from objectives.draws import training_rows
 from objectives.greedy import greedy
 from objectives.objective import IGNORED, Batch, Model
 from objectives.pairs import ALL, Pair, read_splits, words_of
+from objectives.pretraining import Pretraining
 from objectives.sizes import PAD
 from objectives.token_loss import answers, masked_loss
-from objectives.words import END, SEPARATOR, START, UNKNOWN, WORDS_FROM, word_ids
+from objectives.words import END, SEPARATOR, START, UNKNOWN, WORDS_FROM, with_frequent, word_ids
 
 EVAL_CHUNK_TOKENS = 8192
 """Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
@@ -68,9 +70,10 @@ class Transduction:
     further: Mapping[str, Split]
     """`test` and the generalisation splits."""
     words: tuple[str, ...]
-    """Of the training rows, sorted; their ids follow those of the special tokens."""
+    """Of the training rows and the pre-training, sorted; ids follow those of the special tokens."""
     context: int
     eval_examples: int
+    pretraining: Pretraining | None
 
     @classmethod
     def prepare(
@@ -83,6 +86,7 @@ class Transduction:
         context: int = 256,
         eval_examples: int = 512,
         validation_fraction: float = 0.1,
+        pretraining: Mapping[str, Any] | None = None,
     ) -> Self:
         """Read and encode every row once; raises ValueError in one line when they don't suit."""
         splits = read_splits(
@@ -93,7 +97,10 @@ class Transduction:
             validation_fraction=validation_fraction,
             context=context,
         )
-        words = words_of(splits.train)
+        words, text = words_of(splits.train), ""
+        if pretraining:
+            text = read_whole(pretraining["corpus"])
+            words = with_frequent(words, text, pretraining["words"])
         ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
         return cls(
             train=Split.of(splits.train, ids, vocab_size),
@@ -104,6 +111,9 @@ class Transduction:
             words=tuple(words),
             context=context,
             eval_examples=eval_examples,
+            pretraining=Pretraining.of(text, ids, tokens=pretraining["tokens"], context=context)
+            if pretraining
+            else None,
         )
 
     @property
@@ -123,10 +133,20 @@ class Transduction:
             train=self.train.to(device),
             dev=self.dev.to(device),
             further={name: split.to(device) for name, split in self.further.items()},
+            pretraining=self.pretraining and self.pretraining.to(device),
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training rows, each drawn from all; drawn on the host, which must know their lengths."""
+        """Training rows, each drawn from all; drawn on the host, which must know their lengths.
+
+        While the pre-training lasts, windows of its text.
+        """
+        if self.pretraining:
+            text = self.pretraining.batch(
+                seed=seed, step=step, batch_size=batch_size, context=self.context
+            )
+            if text is not None:
+                return text
         rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max()) - 1
         return self.train.batch(rows, batch_width(longest, self.context))

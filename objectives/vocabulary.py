@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from objectives import sizes, tokenizer
+from objectives.corpus import read_whole
 from objectives.own import is_own, load_own
 from objectives.pairs import read_splits, words_of
 from objectives.text_tokens import read_with_vocabulary
-from objectives.words import WORDS_FROM
+from objectives.words import WORDS_FROM, with_frequent
 
 Settings = Mapping[str, Any]
 
@@ -34,8 +35,11 @@ def _language(settings: Settings) -> int:
 
 
 def _transduction(settings: Settings) -> int:
-    rows = {key: value for key, value in settings.items() if key != "eval_examples"}
-    return WORDS_FROM + len(words_of(read_splits(**rows).train))
+    rows = {key: settings[key] for key in settings.keys() - {"eval_examples", "pretraining"}}
+    words = words_of(read_splits(**rows).train)
+    if before := settings["pretraining"]:
+        words = with_frequent(words, read_whole(before["corpus"]), before["words"])
+    return WORDS_FROM + len(words)
 
 
 def _classification(settings: Settings) -> int:

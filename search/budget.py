@@ -66,6 +66,12 @@ def _budget(config: StudyConfig, params: int) -> Budget:
             f"{batch_size} sequences for {config.resources.processes_per_trial} GPUs at budget "
             f"{format_count(params)}; use another number of GPUs, or of sequences"
         )
+    if tokens <= config.objective.pretraining_tokens:
+        raise ConfigError(
+            "`objective.pretraining.tokens` must be fewer than the horizon has, got "
+            f"{config.objective.pretraining_tokens} of {tokens} at budget {format_count(params)}; "
+            "lower it or raise `tokens`"
+        )
     tokens_per_step = batch_size * context
     return Budget(
         params=params,

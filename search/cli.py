@@ -340,7 +340,9 @@ def _prepare(config: "StudyConfig") -> "Objective":
 def _report_json(study: str, conclusion: "Conclusion") -> dict[str, Any]:
     from search.report.writer import report_json
 
-    return report_json(study, conclusion.optima, conclusion.laws)
+    return report_json(
+        study, conclusion.optima, conclusion.laws, conclusion.audits, conclusion.further
+    )
 
 
 def _print_json(value: object) -> None:

@@ -330,11 +330,17 @@ class StudyConfig(Group):
                 "`train.warmup` and `train.cooldown` must add up to at most 1, "
                 f"got {self.train.warmup} + {self.train.cooldown}"
             )
-        if self.train.patience and self.stopping.enabled and self.sampler is not Sampler.LADDER:
+        stops = self.stopping.enabled and self.sampler is not Sampler.LADDER
+        if self.train.patience and stops:
             raise ValueError(
                 "`train.patience` can't go with stopping, whose rungs judge by the loss of the "
                 f"moment and not by the lowest, got {self.train.patience}; add "
                 "`stopping: {enabled: false}`"
+            )
+        if self.objective.pretraining_tokens and stops:
+            raise ValueError(
+                "`objective.pretraining` can't go with stopping, whose rungs would judge by a loss "
+                "that is not trained for yet; add `stopping: {enabled: false}`"
             )
         if self.stopping.enabled and self.stopping.first_rung > 1 - self.train.cooldown:
             raise ValueError(

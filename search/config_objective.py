@@ -43,6 +43,17 @@ class LanguageConfig(ObjectiveGroup):
         return self.settings() | {"context": context, "eval_tokens": eval_tokens}
 
 
+class PretrainingConfig(Group):
+    """Text that a shape reads before the rows."""
+
+    corpus: str = Field("stdlib", max_length=4096)
+    """As in `language`."""
+    words: Positive = 8192
+    """So many of its most frequent words join those of the rows; no other word is asked."""
+    tokens: Number = 1_000_000
+    """Of the horizon, from its beginning; fewer than it has. The rest of it is for the rows."""
+
+
 class TransductionConfig(ObjectiveGroup):
     """Sequence to sequence, by a decoder that reads the source and writes the target."""
 
@@ -64,10 +75,20 @@ class TransductionConfig(ObjectiveGroup):
     """At most so many of each split in an evaluation; the final one takes all."""
     validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
     """Of the training rows, where there is no `dev`."""
+    pretraining: PretrainingConfig | None = None
+    """Training begins on text, and the one schedule goes on: the rate falls on the rows."""
+
+    @property
+    def pretraining_tokens(self) -> int:
+        """Training on text, which the loss on rows says little of."""
+        return self.pretraining.tokens if self.pretraining else 0
 
     def probing(self, *, context: int, eval_tokens: int) -> dict[str, Any]:
-        """The same rows, which cannot be shorter; fewer of them in an evaluation."""
-        return self.settings() | fewer_examples(self, eval_tokens)
+        """The same rows, which cannot be shorter, without the text; fewer in an evaluation."""
+        settings = self.settings() | fewer_examples(self, eval_tokens)
+        if self.pretraining:
+            settings["pretraining"] |= {"tokens": 0}
+        return settings
 
 
 class ListOpsConfig(Group):

@@ -66,6 +66,12 @@ class ObjectiveGroup(Group):
         """What the objective is prepared from."""
         return self.model_dump(exclude={"name"})
 
+    @property
+    def pretraining_tokens(self) -> int:
+        """Of the horizon, from its beginning: training on other data than the loss is measured on,
+        which therefore judges nothing yet."""
+        return 0
+
     def probing(self, *, context: int, eval_tokens: int) -> dict[str, Any]:
         """The settings for short trainings, at most so large where the task allows it."""
         return self.settings()

@@ -42,6 +42,8 @@ class TrainPlan:
     """Peak rate at the base shape of the parametrization."""
     warmup_steps: int
     cooldown_steps: int
+    pretraining_steps: int = 0
+    """Steps at the beginning that do not train for the held-out loss: it then judges nothing."""
     weight_decay: float
     betas: tuple[float, float]
     eps: float
@@ -162,12 +164,15 @@ def train(
         metrics, layers = training.ranks.told(lambda: _evaluated(training, objective, plan))
         loss = metrics.pop("loss")
         diverged = divergence_of(
-            loss, train_loss, objective.chance_loss, warm=goal > plan.warmup_steps
+            loss,
+            train_loss,
+            objective.chance_loss,
+            warm=goal > plan.pretraining_steps + plan.warmup_steps,
         )
         if diverged and training.seen:
             where = _where(training, objective.chance_loss)
             diverged = f"{diverged}; {where}" if where else diverged
-        if plan.patience is not None and not diverged:
+        if plan.patience is not None and goal > plan.pretraining_steps and not diverged:
             training.kept = kept_after(training.kept, training.model, step=goal, loss=loss)
             if training.go_back(plan.patience, plan.steps):
                 metrics, layers = training.ranks.told(lambda: _evaluated(training, objective, plan))

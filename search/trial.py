@@ -5,6 +5,7 @@ again, Ray after a crash or a new run after a kill, finds it there and goes on f
 """
 
 import gc
+import math
 import statistics
 import time
 import traceback
@@ -62,6 +63,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         learning_rate=spec.learning_rate,
         warmup_steps=max(1, round(settings.warmup * budget.steps)),
         cooldown_steps=round(settings.cooldown * budget.steps),
+        pretraining_steps=math.ceil(config.objective.pretraining_tokens / budget.tokens_per_step),
         weight_decay=settings.weight_decay,
         betas=settings.betas,
         eps=settings.eps,

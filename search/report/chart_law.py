@@ -34,13 +34,12 @@ from search.report.chart import (
     log_grid,
     log_ticks,
 )
+from search.report.words import question_across
 
 MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""
 WIDEST = 5
 """A band that spans a larger factor in depth is cut off rather than let flatten all else."""
-MOST_HORIZONS = 4
-"""Budgets' tokens that are listed one by one."""
 NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
@@ -55,7 +54,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
     return Chart(
         key="depth-against-budget",
         title="Best depth against budget",
-        question=_question(known),
+        question=question_across(known),
         caption=_caption(known, laws),
         x=Axis(
             label=f"parameters ({known[0].count.words} count)",
@@ -70,13 +69,6 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
         marks=marks,
         wide=True,
     )
-
-
-def _question(known: Sequence[Optimum]) -> str:
-    tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in known))
-    if len(tokens) > MOST_HORIZONS:  # else wider than the figure
-        tokens = [f"{tokens[0]} to {tokens[-1]}"]
-    return f"{known[0].count.words} count, {', '.join(tokens)} tokens"
 
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:

@@ -9,6 +9,9 @@ from search.analysis.optimum import Optimum
 from search.analysis.verdict import Verdict
 from search.budget import format_count
 
+MOST_HORIZONS = 4
+"""Budgets' tokens that are listed one by one."""
+
 
 def answer(optimum: Optimum) -> str:
     """The answer of a budget in one line."""
@@ -21,6 +24,14 @@ def question(optimum: Optimum) -> str:
         f"{format_count(optimum.budget)} {optimum.count.unit},"
         f" {format_count(optimum.tokens)} tokens, {optimum.count.words} count"
     )
+
+
+def question_across(optima: Sequence[Optimum]) -> str:
+    """What several budgets have in common, and their horizons."""
+    tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in optima))
+    if len(tokens) > MOST_HORIZONS:  # else wider than the figure
+        tokens = [f"{tokens[0]} to {tokens[-1]}"]
+    return f"{optima[0].count.words} count, {', '.join(tokens)} tokens"
 
 
 def finding(optimum: Optimum) -> str:

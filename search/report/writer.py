@@ -16,6 +16,7 @@ from search.report.chart import Chart
 from search.report.chart_cost import loss_against_flops, loss_against_step_time
 from search.report.chart_depth import loss_against_depth
 from search.report.chart_law import depth_against_budget
+from search.report.chart_sizes import loss_against_size
 from search.report.chart_trials import learning_curves
 from search.report.csv_tables import save_tables, shape_values
 from search.report.figures_paper import save_static
@@ -52,7 +53,7 @@ def write_report(
         settings=settings,
         versions=versions,
     )
-    charts = make_charts(records, optima, laws)
+    charts = make_charts(records, optima, laws, further)
     with TemporaryDirectory(dir=run_folder, prefix=".report-") as aside:
         draft = Path(aside)
         (draft / "figures").mkdir()
@@ -67,10 +68,16 @@ def write_report(
 
 
 def make_charts(
-    records: Sequence[TrialRecord], optima: Sequence[Optimum], laws: Sequence[Law]
+    records: Sequence[TrialRecord],
+    optima: Sequence[Optimum],
+    laws: Sequence[Law],
+    further: Further,
 ) -> tuple[Chart, ...]:
     """Every chart for which there is something to show: across budgets first, then by budget."""
-    charts = [depth_against_budget(optima, laws)]
+    charts = [
+        depth_against_budget(optima, laws),
+        loss_against_size(optima, further.crossings),
+    ]
     for optimum in optima:
         own = [record for record in records if record.spec.budget == optimum.budget]
         charts += [
@@ -93,16 +100,27 @@ def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
             path.unlink()
 
 
-def report_json(study: str, optima: Sequence[Optimum], laws: Sequence[Law]) -> dict[str, Any]:
-    """The answers for programs; `law` is the best one, None when none was fitted."""
+def report_json(
+    study: str,
+    optima: Sequence[Optimum],
+    laws: Sequence[Law],
+    audits: Mapping[int, Sequence[RungAudit]],
+    further: Further,
+) -> dict[str, Any]:
+    """The answers for programs; `law` is the best one, None when none was fitted.
+
+    `rungs` of a budget audit its stopping. `crossings` is None, `needs` and `matched` are empty,
+    where the records say nothing of them.
+    """
     return {
         "study": study,
-        "budgets": [_budget_json(optimum) for optimum in optima],
+        "budgets": [_budget_json(own, audits.get(own.budget, ())) for own in optima],
         "law": _law_json(laws[0]) if laws else None,
+        **asdict(further),
     }
 
 
-def _budget_json(optimum: Optimum) -> dict[str, Any]:
+def _budget_json(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, Any]:
     counts = optimum.trials
     return {
         "budget": optimum.budget,
@@ -133,6 +151,7 @@ def _budget_json(optimum: Optimum) -> dict[str, Any]:
         "depths": [asdict(own) for own in optimum.depths],
         "power": asdict(optimum.power) if optimum.power else None,
         "parabola": asdict(optimum.parabola) if optimum.parabola else None,
+        "rungs": [asdict(audit) for audit in audits],
     }
 
 

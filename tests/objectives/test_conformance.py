@@ -24,11 +24,20 @@ def language(folder: Path) -> Objective:
     return prepare("language", {"corpus": corpus, "tokenizer": "bytes"} | WINDOWS)
 
 
-def transduction(folder: Path) -> Objective:
+def transduction(folder: Path, **more: Any) -> Objective:
     words = ["ant", "bee", "cat", "dog"]
     rows = [f"{a} {b} {c}\t{c} {b} {a}" for a in words for b in words for c in words]
     (folder / "rows.tsv").write_text("\n".join(rows))
-    return prepare("transduction", {"data": str(folder / "rows.tsv"), "context": 12})
+    own = {"data": str(folder / "rows.tsv"), "context": 12}
+    return prepare("transduction", own | more)
+
+
+def pretrained(folder: Path) -> Objective:
+    (folder / "text.txt").write_text("".join(f"An ant, a bee: {n}.\n" for n in range(200)))
+    corpus = str(folder / "text.txt")
+    # Ten of the steps that this file trains for.
+    pretraining = {"corpus": corpus, "words": 8, "tokens": 10 * 16 * 12}
+    return transduction(folder, pretraining=pretraining)
 
 
 def classification(folder: Path) -> Objective:
@@ -63,6 +72,7 @@ def own(_folder: Path) -> Objective:
 PREPARED: dict[str, Callable[[Path], Objective]] = {
     "language": language,
     "transduction": transduction,
+    "transduction, pre-trained": pretrained,
     "classification": classification,
     **{name: drawn(name) for name in SMALL},
     OWN: own,
@@ -87,7 +97,7 @@ def table(objective: Objective) -> nn.Embedding:
 
 
 def test_every_objective_is_tested_here() -> None:
-    assert set(PREPARED) == {*OBJECTIVES, OWN}
+    assert {name.partition(",")[0] for name in PREPARED} == {*OBJECTIVES, OWN}
 
 
 def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(

@@ -84,8 +84,71 @@ def test_the_vocabulary_is_the_training_rows_words_as_planning_says(
         "context": 16,
         "eval_examples": 5,
         "validation_fraction": 0.1,
+        "pretraining": None,
     }
     assert vocab_size("transduction", settings) == Transduction.prepare(**settings).vocab_size
+    settings["pretraining"] = {"corpus": str(text(files)), "words": 3, "tokens": 64}
+    assert vocab_size("transduction", settings) == Transduction.prepare(**settings).vocab_size
+
+
+def text(folder: Path) -> Path:
+    (folder / "text.txt").write_text("An emu, an ant; an emu, a bee. " * 9)
+    return folder / "text.txt"
+
+
+@pytest.fixture
+def pretrained(files: Path) -> Transduction:
+    """Three steps of two windows of text."""
+    rows = str(files / "rows.tsv")
+    return Transduction.prepare(
+        data=rows, dev=rows, generalisation={"gen": str(files / "gen.tsv")}, context=16,
+        pretraining={"corpus": str(text(files)), "words": 4, "tokens": 3 * 2 * 16},
+    ).to(CPU)  # fmt: skip
+
+
+def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
+    pretrained: Transduction,
+) -> None:
+    def first_words(step: int) -> set[int]:
+        return set(pretrained.batch(seed=0, step=step, batch_size=2).inputs[:, 0].tolist())
+
+    assert START not in first_words(0) | first_words(1) | first_words(2)
+    assert first_words(3) == {START}
+
+
+def test_every_word_of_the_text_is_asked_but_unknown_ones(pretrained: Transduction) -> None:
+    # The four most frequent: `,`, `an`, `emu`, and `.`, which is before its equals `a` and `bee`.
+    assert pretrained.words == (",", ".", "an", "ant", "bee", "cat", "dog", "emu")
+    inputs, targets = pretrained.batch(seed=0, step=0, batch_size=2)
+
+    assert inputs.shape == targets.shape == (2, 16)
+    known = inputs[:, 1:] != UNKNOWN
+    assert torch.equal(targets[:, :-1][known], inputs[:, 1:][known])
+    assert not bool(known.all())
+    assert set(targets[:, :-1][~known].tolist()) == {IGNORED}
+
+
+def test_a_word_of_the_text_can_be_matched_though_no_training_row_has_it(
+    task: Transduction, pretrained: Transduction
+) -> None:
+    def exact(one: Transduction) -> float:
+        rows = np.array([1])
+        split = one.further["gen"]
+        targets = split.batch(rows, int(split.rows.lengths[1]) - 1).targets
+        told = nn.functional.one_hot(targets.clamp(min=0), one.vocab_size).float()
+        return float(one._scores(lambda _inputs: told, split, rows)[1].mean())
+
+    assert (exact(task), exact(pretrained)) == (0.0, 1.0)
+
+
+def test_a_text_without_a_window_is_refused_in_one_line(files: Path) -> None:
+    rows = str(files / "rows.tsv")
+    wanted = "must have more words than `context`, got 108 and context=108; use a larger `corpus`"
+    with pytest.raises(ValueError, match=wanted):
+        Transduction.prepare(
+            data=rows, dev=rows, context=108,
+            pretraining={"corpus": str(text(files)), "words": 4, "tokens": 64},
+        )  # fmt: skip
 
 
 def random_model(vocabulary: int, seed: int) -> Model:

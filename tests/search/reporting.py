@@ -38,7 +38,7 @@ def report_on(
 def page_on(records: Sequence[TrialRecord], **texts: str) -> str:
     """The page alone, without the figures for papers, which take longer."""
     report = report_on(records, **texts)
-    return page_of(report, make_charts(records, report.optima, report.laws))
+    return page_of(report, make_charts(records, report.optima, report.laws, report.further))
 
 
 def publish(folder: Path, records: Sequence[TrialRecord]) -> str:

@@ -189,3 +189,12 @@ def test_a_batch_that_the_gpus_of_a_trial_cannot_share_is_refused() -> None:
     with pytest.raises(ConfigError, match="6 sequences for 4 GPUs at budget 1M"):
         expand_budgets(parse(text + "resources: {gpus_per_trial: 4}\n"))
     assert expand_budgets(parse(text + "resources: {gpus_per_trial: 3}\n"))[0].batch_size == 6
+
+
+def test_pre_training_leaves_some_of_the_horizon_to_the_rows() -> None:
+    objective = "{name: transduction, context: 10, pretraining: {tokens: 500}}"
+    rest = "stopping: {enabled: false}\nbudgets: [1k]\ntrain: {batch_size: 1}\ntokens: "
+
+    assert expand_budgets(study(rest + "510", objective=objective))[0].steps == 51
+    with pytest.raises(ConfigError, match=r"fewer than the horizon has, got 500 of 500 .* 1k"):
+        expand_budgets(study(rest + "500", objective=objective))

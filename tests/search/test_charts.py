@@ -13,12 +13,14 @@ from typing import Any
 import plotly.graph_objects as plotly
 import pytest
 
+from search.analysis.further import Further, find_further
 from search.analysis.law import fit_laws
 from search.analysis.optimum import Optimum, find_optima
 from search.records import TrialRecord
 from search.report.chart import Band, Line, Points, linear_ticks, log_ticks
 from search.report.chart_depth import loss_against_depth
 from search.report.chart_law import depth_against_budget
+from search.report.chart_sizes import loss_against_size
 from search.report.chart_trials import describe
 from search.report.figures_page import interactive
 from search.report.figures_paper import save_static
@@ -26,6 +28,7 @@ from search.report.writer import make_charts
 from tests.search.reporting import BUDGETS, of_budget, page_on
 from tests.search.simulated import simulated_study
 
+NOTHING_FURTHER = Further(None, (), ())
 CHROMIUM = shutil.which("chromium")
 
 
@@ -42,7 +45,7 @@ def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
 def test_every_chart_names_its_units_and_its_question(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima)):
+    for chart in make_charts(study, optima, fit_laws(optima), find_further(study, seed=0)):
         for axis in (chart.x, chart.y):
             assert re.search(r"\((nats per token|layers|ms|.*FLOPs|.*count)\)|tokens", axis.label)
             assert 2 <= len(axis.ticks) <= 12
@@ -56,7 +59,7 @@ def test_loss_against_depth_shows_every_trial_once(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     own = of_budget(study, BUDGETS[0])
-    charts = {chart.key: chart for chart in make_charts(study, optima, ())}
+    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
 
     chart = charts[f"loss-against-depth-{BUDGETS[0]}"]
 
@@ -68,10 +71,32 @@ def test_loss_against_depth_shows_every_trial_once(
     assert all(chart.y.low <= y <= chart.y.high for y in inside), "none is cut off"
 
 
+def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    crossings = find_further(study, seed=0).crossings
+    assert crossings is not None
+    pair = replace(crossings.pairs[0], neighbours=True, params=BUDGETS[0], interval=BUDGETS[:2])
+
+    chart = loss_against_size(optima, replace(crossings, pairs=(pair,)))
+
+    assert chart is not None
+    lines = {int(mark.name): mark for mark in chart.marks if isinstance(mark, Line)}
+    for optimum in optima:
+        best = min(own.loss for own in optimum.depths)
+        for own in (own for own in optimum.depths if own.depth in lines):
+            line = lines[own.depth]
+            assert line.y[line.x.index(optimum.budget)] == own.loss - best
+    star = chart.marks[-1]
+    assert isinstance(star, Points)
+    assert (star.x, star.y) == ((BUDGETS[0],), (lines[pair.shallow].y[0],))
+    assert loss_against_size(optima[:1], None) is None
+
+
 def test_rungs_are_marked_on_the_learning_curves(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, ())}
+    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
 
     marks = charts[f"learning-curves-{BUDGETS[1]}"].marks
 
@@ -82,7 +107,7 @@ def test_rungs_are_marked_on_the_learning_curves(
 def test_interactive_charts_are_plain_json(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima)):
+    for chart in make_charts(study, optima, fit_laws(optima), find_further(study, seed=0)):
         drawn = interactive(chart)
 
         assert len(drawn["data"]) == len(chart.marks)
@@ -107,7 +132,7 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
 def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, ())}
+    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
     optimum = optima[1]
     assert optimum.power
     assert optimum.parabola
@@ -173,7 +198,7 @@ def test_best_depths_stand_where_the_curves_are_lowest_beside_what_others_found(
 def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
     against: str, study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, ())}
+    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
 
     marks = charts[f"loss-against-{against}-{BUDGETS[2]}"].marks
 
@@ -203,7 +228,7 @@ def test_a_browser_draws_every_figure_inside_the_window(width: int, tmp_path: Pa
     seen = in_browser(tmp_path / "report.html", width, tmp_path)
 
     assert seen["overflow"] <= 0, "nothing is wider than the window"
-    assert seen["drawn"] == 2 * (1 + 4 * len(BUDGETS)), "each with the titles of both axes"
+    assert seen["drawn"] == 2 * (2 + 4 * len(BUDGETS)), "each with the titles of both axes"
     assert seen["errors"] == []
     assert seen["cut"] == [], "no label is outside its figure"
     assert seen["lowest"] >= 220, "no legend takes the place of its figure"
@@ -277,7 +302,7 @@ def test_a_hover_text_tells_the_rate_that_the_trial_was_trained_at(
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     study: list[TrialRecord], optima: tuple[Optimum, ...], tmp_path: Path
 ) -> None:
-    chart = next(chart for chart in make_charts(study, optima, ()) if chart.budget)
+    chart = next(chart for chart in make_charts(study, optima, (), NOTHING_FURTHER) if chart.budget)
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
     many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)

@@ -100,6 +100,16 @@ def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
     assert with_patience[0].ended == ""
 
 
+def test_nothing_is_kept_or_given_up_in_pre_training() -> None:
+    _, whole = train_for(None)
+    lowest = min(whole, key=lambda one: one.loss)
+    training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
+
+    assert training.kept is not None
+    assert training.kept.step > lowest.step + 10
+    assert cut[-1].step > lowest.step + 20
+
+
 def trial(folder: Path, config: StudyConfig) -> RunningTrial:
     (budget,) = expand_budgets(config)
     spec = replace(SPEC, horizon_tokens=budget.tokens)

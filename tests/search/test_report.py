@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 
 import search.report.writer
-from search.analysis.law import fit_laws
+from search.analysis.crossings import Kind
 from search.analysis.optimum import Optimum, find_optima
 from search.records import Outcome, TrialRecord
 from search.report.words import answer, summary_table
 from search.report.writer import report_json
-from tests.search.reporting import BUDGETS, of_budget, page_on, publish, visible
+from tests.search.reporting import BUDGETS, of_budget, page_on, publish, report_on, visible
 from tests.search.simulated import simulated_study
 
 
@@ -133,7 +133,7 @@ def test_one_budget_alone_is_reported_without_a_law(study: list[TrialRecord]) ->
 def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
     keys = {path.stem for path in (run_folder / "figures").glob("*.png")}
 
-    assert len(keys) == 1 + 4 * len(BUDGETS)
+    assert len(keys) == 2 + 4 * len(BUDGETS)
     for key in keys:
         with Image.open(run_folder / "figures" / f"{key}.png") as image:
             assert image.width > 800
@@ -171,11 +171,17 @@ def test_an_interrupted_report_leaves_the_earlier_one_whole(
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_report_json_has_the_shape_that_is_promised(optima: tuple[Optimum, ...]) -> None:
-    found = report_json("simulated", optima, fit_laws(optima))
+def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) -> None:
+    report = report_on(study)
+    found = json.loads(
+        json.dumps(
+            report_json("simulated", report.optima, report.laws, report.audits, report.further),
+            allow_nan=False,
+        )
+    )
 
-    assert list(found) == ["study", "budgets", "law"]
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert list(found) == ["study", "budgets", "law", "crossings", "needs", "matched"]
+    assert found["crossings"]["pairs"][0]["kind"] in list(Kind)
     keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
     for budget in found["budgets"]:
         assert list(budget)[:10] == keys.split(), "the contract's keys come first"
@@ -186,5 +192,8 @@ def test_report_json_has_the_shape_that_is_promised(optima: tuple[Optimum, ...])
         assert list(budget["trials"]) == ["finished", "stopped", "diverged", "failed"]
         assert budget["trials"]["failed"] == 1, "running out of memory is a way to fail"
         assert budget["shape"]["depth"] >= 1
+        assert [rung["rung"] for rung in budget["rungs"]] == [
+            audit.rung for audit in report.audits[budget["budget"]]
+        ]
     assert found["law"]["name"] in ("logarithmic", "power")
-    assert report_json("simulated", optima, ())["law"] is None
+    assert report_json("simulated", report.optima, (), {}, report.further)["law"] is None

@@ -173,6 +173,9 @@ def test_a_loss_above_chance_after_warm_up_ends_it_with_both_values() -> None:
     assert measurements[0].diverged == ""
     assert f"{measurements[1].loss:.3f}" in measurements[1].diverged
     assert f"{math.log(8):.3f}" in measurements[1].diverged
+    # In pre-training, and in as many steps after it as warm-up has, it says nothing either.
+    plan = replace(PLAN, pretraining_steps=14)
+    assert [one.step for one in run(training(), plan, objective=objective)] == [3, 10, 17, 40]
 
 
 def test_a_rate_far_too_high_diverges_by_itself() -> None:

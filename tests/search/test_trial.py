@@ -421,6 +421,16 @@ def test_shares_become_whole_steps_and_the_trial_brings_its_rate() -> None:
     assert (plan.warmup_steps, plan.cooldown_steps) == (50, 300)
     assert plan.learning_rate == 0.5
     assert plan.evaluation_steps[-1] == 1000
+    assert plan.pretraining_steps == 0
+
+
+def test_the_plan_of_a_trial_has_the_steps_of_its_pre_training() -> None:
+    config = parse(
+        "study: s\nbudgets: [1M]\ntokens: 2000\nstopping: {enabled: false}\n"
+        "objective: {name: transduction, context: 10, pretraining: {tokens: 505}}\n"
+        "train: {batch_size: 2}\n"
+    )
+    assert train_plan(config, expand_budgets(config)[0], SPEC, "cpu").pretraining_steps == 26
 
 
 def test_there_is_always_a_step_of_warm_up() -> None:
