@@ -4,7 +4,8 @@ python -m benchmarks.studies runs/olsson2022_induction-cpu runs/sanford2024_hops
 
 For each claim and depth: the mean over trials with its 95 % interval (Student's t, cut where the
 measure ends), each trial's own value, in how many the mark was reached, in how many it should be,
-and whether that is so.
+and whether that is so. Then, over all run folders of a paper whose claims have a difficulty, the
+depth that each difficulty takes and what a layer more gains.
 """
 
 import argparse
@@ -20,11 +21,13 @@ from scipy.stats import t as student
 
 from benchmarks.studies_depth import accuracy_tables, petty_tables
 from models.shape import Residual
+from search.analysis.threshold import NAMED, RULES, depth_needed
 from search.config import StudyConfig, load
-from search.config_generated import HopConfig
+from search.config_generated import BlocksConfig, HopConfig
 from search.folder import RunFolder
 from search.record_file import read_records
 from search.records import Outcome, TrialRecord
+from search.report.further_words import need_words, needs_words
 
 PREFIX_SCORE = 0.5
 """Attention of the best head to what followed earlier copies, from which on it is said to match."""
@@ -36,14 +39,18 @@ COLLAPSED = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A measure of finished trials from 0 to 1, a mark, and from how many layers it is reached."""
+    """A measure of finished trials from 0 on, a mark, and from how many layers it is reached."""
 
     measure: str
     mark: float
-    fewest: float
-    """Layers from which the mark is reached; infinite where it never is."""
+    fewest: float | None
+    """Layers from which the mark is reached; infinite where never, None where not said."""
     upwards: bool = True
     """Reached at or above the mark; otherwise at or below."""
+    most: float = 1.0
+    """Largest value that the measure can have."""
+    difficulty: int | None = None
+    """Of what is measured, where depth is to follow it."""
 
     def reached(self, value: float) -> bool:
         """What is no number, as after a divergence, reaches no mark."""
@@ -54,11 +61,14 @@ def main() -> None:
     """Print the tables of each run folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="run folders of configs/studies")
-    for path in parser.parse_args().runs:
-        try:
-            print("\n".join(tables(RunFolder(path))))
-        except ValueError as error:
-            sys.exit(str(error))
+    folders = [RunFolder(path) for path in parser.parse_args().runs]
+    try:
+        for folder in folders:
+            print("\n".join(tables(folder)))
+        studies = [(load(folder.config), read_records(folder.records)) for folder in folders]
+        print("\n".join(needs(studies)))
+    except ValueError as error:
+        sys.exit(str(error))
 
 
 def tables(folder: RunFolder) -> Iterator[str]:
@@ -71,13 +81,17 @@ def tables(folder: RunFolder) -> Iterator[str]:
 
 def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
     """The lines of a study's tables."""
-    paper = _paper_of(config)
+    paper = paper_of(config)
     if paper in OF_LOSSES:
         yield from OF_LOSSES[paper](config, records)
         return
     claims = claims_of(config)
-    if any(claim.measure == "rank_ratio" for claim in claims):
-        yield from layer_table(records)
+    names = LAYERED.get(paper)
+    if names:
+        yield from layer_table(records, names)
+        yield ""
+    for measure in {claim.measure for claim in claims if len(rates_of(records)) > 1}:
+        yield from rate_table(records, measure)
         yield ""
     yield "| measure | layers | mean [95 %] | each | reached | expected | as claimed |"
     yield "|---|---|---|---|---|---|---|"
@@ -86,21 +100,49 @@ def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]
             yield row(claim, depth, values)
 
 
+def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Iterator[str]:
+    """Of each paper's measure with several difficulties: the depth needed, and what a layer gains.
+
+    All trials count, for none of them was chosen by its result.
+    """
+    found: defaultdict[tuple[str, str, int], dict[int, Mapping[int, list[float]]]]
+    found = defaultdict(dict)
+    for config, records in studies:
+        for claim in claims_of(config):
+            if claim.difficulty is not None:
+                named = NAMED.fullmatch(claim.measure)
+                metric = named["metric"] if named else claim.measure
+                values = values_of(claim.measure, records)
+                found[paper_of(config), metric, config.budgets[0]][claim.difficulty] = values
+    for (paper, metric, budget), measured in found.items():
+        rule = RULES[metric.split("/")[0]]
+        ascending = dict(sorted(measured.items()))
+        own = depth_needed(ascending, rule, metric=metric, budget=budget, seed=0)
+        yield f"\n{paper}: {needs_words(own)}\n"
+        yield "| difficulty | depth needed |"
+        yield "|---|---|"
+        yield from (f"| {need.difficulty} | {need_words(need)} |" for need in own.needs)
+
+
+def paper_of(config: StudyConfig) -> str:
+    """The first part of a study's name."""
+    return config.study.partition("-")[0]
+
+
 def claims_of(config: StudyConfig) -> list[Claim]:
-    """What is claimed of a study's shapes, by the paper that its name begins with.
+    """What is claimed of a study's shapes, by the paper that its name begins with; of `OF_LOSSES`
+    nothing.
 
     Raises:
         ValueError: when that is none of `PAPERS`.
     """
-    paper = _paper_of(config)
+    paper = paper_of(config)
+    if paper in OF_LOSSES:
+        return []
     if paper not in PAPERS:
         known = ", ".join([*PAPERS, *OF_LOSSES])
         raise ValueError(f"a study must be named after one of {known}, got {paper}")
     return PAPERS[paper](config)
-
-
-def _paper_of(config: StudyConfig) -> str:
-    return config.study.partition("-")[0]
 
 
 def _induction(config: StudyConfig) -> list[Claim]:
@@ -116,6 +158,7 @@ def _hops(config: StudyConfig) -> list[Claim]:
             mark=MOST_ERRORS,
             fewest=math.floor(math.log2(k)) + 2,
             upwards=False,
+            difficulty=k,
         )
         for k in range(1, config.objective.hops + 1)
     ]
@@ -126,11 +169,24 @@ def _rank(config: StudyConfig) -> list[Claim]:
     return [Claim(measure="rank_ratio", mark=COLLAPSED, fewest=math.inf if collapses else 1)]
 
 
+def _blocks(config: StudyConfig) -> list[Claim]:
+    assert isinstance(config.objective, BlocksConfig)
+    low, high = config.objective.test_lengths[-1]
+    k = config.objective.blocks
+    measure, mark = f"exact_match/{low}-{high}", RULES["exact_match"].limit
+    return [Claim(measure=measure, mark=mark, fewest=k - 2, difficulty=k)]
+
+
 PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "olsson2022_induction": _induction,
     "sanford2024_hops": _hops,
     "dong2021_rank_collapse": _rank,
+    "yang2025_blocks": _blocks,
 }
+LAYERED = {
+    "dong2021_rank_collapse": ("rank_ratio",),
+}
+"""What a paper has layer by layer."""
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "petty2023": petty_tables,
@@ -140,51 +196,87 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:
-    """What each trial measured at its end, by depth, in the order of seeds; NaN if it diverged."""
+    """What each trial measured at its end, by depth, in the order of seeds; NaN if it diverged.
+
+    At the study's own rate, which has the most seeds.
+    """
     ended = [r for r in records if r.outcome in (Outcome.FINISHED, Outcome.DIVERGED)]
     values: defaultdict[int, list[float]] = defaultdict(list)
     for record in sorted(ended, key=lambda record: (record.spec.shape.depth, record.spec.seed)):
-        finished = record.outcome is Outcome.FINISHED
-        value = record.curve[-1].metrics[measure] if finished else math.nan
-        values[record.spec.shape.depth].append(value)
+        if record.spec.rate_scale == 1:
+            values[record.spec.shape.depth].append(value_of(measure, record))
     return values
+
+
+def value_of(measure: str, record: TrialRecord) -> float:
+    """A measure at the end of a trial; NaN if it diverged."""
+    if record.outcome is not Outcome.FINISHED:
+        return math.nan
+    return record.curve[-1].metrics[measure]
+
+
+def rates_of(records: Sequence[TrialRecord]) -> list[float]:
+    """Multiples of the study's rate that were tried, ascending."""
+    return sorted({record.spec.rate_scale for record in records})
+
+
+def rate_table(records: Sequence[TrialRecord], measure: str) -> Iterator[str]:
+    """Each trial's value, by depth and rate."""
+    yield f"| layers | rate | `{measure}`, each |"
+    yield "|---|---|---|"
+    cells: defaultdict[tuple[int, float], list[str]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record.spec.seed):
+        cell = record.spec.shape.depth, record.spec.learning_rate
+        cells[cell].append(f"{value_of(measure, record):.3g}")
+    for (depth, rate), each in sorted(cells.items()):
+        yield f"| {depth} | {rate:g} | {', '.join(each)} |"
 
 
 def row(claim: Claim, depth: int, values: Sequence[float]) -> str:
     """A line of the table of claims."""
     reached = sum(map(claim.reached, values))
-    expected = len(values) if depth >= claim.fewest else 0
     cells = (
         f"`{claim.measure}`",
         str(depth),
-        mean_words(values),
+        mean_words(values, claim.most),
         ", ".join(f"{value:.3g}" for value in values),
         f"{reached} of {len(values)}",
-        str(expected),
-        "yes" if reached == expected else "no",
+        *_judged(claim, depth, reached, len(values)),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def mean_words(values: Sequence[float]) -> str:
-    """Mean of shares and its 95 % interval, which takes two or more of them."""
+def _judged(claim: Claim, depth: int, reached: int, trials: int) -> tuple[str, str]:
+    """In how many trials the mark should be reached, and whether it is in so many."""
+    if claim.fewest is None:
+        return "-", "-"
+    expected = trials if depth >= claim.fewest else 0
+    return str(expected), "yes" if reached == expected else "no"
+
+
+def mean_words(values: Sequence[float], most: float = 1.0) -> str:
+    """Mean and its 95 % interval within 0 and the most, which takes two values or more."""
     mean = statistics.fmean(values)
     if len(values) < 2 or math.isnan(mean):
         return f"{mean:.3g}"
     error = statistics.stdev(values) / math.sqrt(len(values))
     half = float(student.ppf(0.975, len(values) - 1)) * error
-    return f"{mean:.3g} [{max(0.0, mean - half):.3g}, {min(1.0, mean + half):.3g}]"
+    return f"{mean:.3g} [{max(0.0, mean - half):.3g}, {min(most, mean + half):.3g}]"
 
 
-def layer_table(records: Sequence[TrialRecord]) -> Iterator[str]:
-    """The rank ratio behind each layer of the deepest shape: the mean over trials, and its ends."""
+def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:
+    """What layers of the deepest shape do: the mean over trials, and the lowest and highest."""
     deepest = max(record.spec.shape.depth for record in records)
-    courses = [r.layers["rank_ratio"] for r in records if r.spec.shape.depth == deepest]
-    yield f"| layer | mean of {len(courses)} | lowest | highest |"
-    yield "|---|---|---|---|"
-    for layer, ratios in enumerate(zip(*courses, strict=True), 1):
-        numbers = statistics.fmean(ratios), min(ratios), max(ratios)
-        yield f"| {layer} | {' | '.join(f'{number:.2g}' for number in numbers)} |"
+    trials = [record.layers for record in records if record.spec.shape.depth == deepest]
+    yield f"| layer | {' | '.join(f'`{name}`' for name in names)} |"
+    yield f"|---|{'---|' * len(names)}"
+    for layer in range(deepest):
+        cells = [_course([layers[name][layer] for layers in trials]) for name in names]
+        yield f"| {layer + 1} | {' | '.join(cells)} |"
+
+
+def _course(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2g} ({min(values):.2g} to {max(values):.2g})"
 
 
 if __name__ == "__main__":

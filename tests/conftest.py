@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 FOREIGN = ("AWS_", "FATHOM_", "MLFLOW_", "OPTUNA_", "RAY_")
 """Prefixes of variables that would let the developer's own settings into a test."""
@@ -26,6 +27,11 @@ def pytest_configure() -> None:
         if name.startswith(FOREIGN):
             del os.environ[name]
     os.environ.update(SETTINGS)
+    # How long an example takes says how busy the machine is.
+    settings.register_profile(
+        "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("any-machine")
 
 
 @pytest.fixture(autouse=True)

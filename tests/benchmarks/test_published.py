@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.studies import Claim, claims_of, layer_table, mean_words, report, row, values_of
+from benchmarks.studies import (
+    Claim,
+    claims_of,
+    layer_table,
+    mean_words,
+    needs,
+    rate_table,
+    report,
+    row,
+    values_of,
+)
 from search.config import StudyConfig, load, parse
 from search.records import Outcome, TrialRecord
 from tests.search.simulated import simulated_study
@@ -66,17 +76,48 @@ def test_the_interval_is_students_and_ends_where_the_measure_does() -> None:
     assert mean_words([0.4, 0.5, 0.6]) == "0.5 [0.252, 0.748]"
     assert mean_words([0.8, 1.0]) == "0.9 [0, 1]"
     assert mean_words([0.8]) == "0.8"
+    assert mean_words([1.4, 1.5, 1.6], most=math.inf) == "1.5 [1.25, 1.75]"
 
 
-def test_the_course_of_the_rank_is_that_of_the_deepest_shape() -> None:
+def test_the_course_of_a_measure_is_that_of_the_deepest_shape() -> None:
     deep = [
-        replace(ended(3, s, 0.0), layers={"rank_ratio": (0.5, r)}) for s, r in ((0, 0.1), (1, 0.3))
+        replace(ended(3, s, 0.0), layers={"rank_ratio": (0.5, r, r), "mass_self": (r, r, r)})
+        for s, r in ((0, 0.1), (1, 0.3))
     ]
     shallow = replace(ended(2, 0, 0.0), layers={"rank_ratio": (0.9,)})
-    assert list(layer_table([shallow, *deep]))[2:] == [
-        "| 1 | 0.5 | 0.5 | 0.5 |",
-        "| 2 | 0.2 | 0.1 | 0.3 |",
+    assert list(layer_table([shallow, *deep], ["rank_ratio", "mass_self"]))[:4] == [
+        "| layer | `rank_ratio` | `mass_self` |",
+        "|---|---|---|",
+        "| 1 | 0.5 (0.5 to 0.5) | 0.2 (0.1 to 0.3) |",
+        "| 2 | 0.2 (0.1 to 0.3) | 0.2 (0.1 to 0.3) |",
     ]
+
+
+def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> None:
+    own, other = ended(2, 0, 0.9), ended(2, 1000, 0.1)
+    other = replace(other, spec=replace(other.spec, rate_scale=0.5, learning_rate=0.002))
+    assert values_of("induction", [own, other]) == {2: [0.9]}
+    assert "| 2 | 0.002 | 0.1 |" in list(rate_table([own, other], "induction"))
+
+
+def test_depth_needed_goes_over_the_studies_of_a_paper() -> None:
+    def told(k: int, depth: int) -> TrialRecord:
+        record = ended(depth, 0, 0.0)
+        metrics = {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5}
+        point = replace(record.curve[-1], metrics=metrics)
+        return replace(record, curve=(*record.curve[:-1], point))
+
+    studies = [
+        (study(f"yang2025_blocks/cpu-{k}"), [told(k, depth) for depth in (1, 2, 3)])
+        for k in (5, 3, 4)
+    ]
+    lines = list(needs(studies))
+    assert "a layer more gains 1.00 " in lines[0]
+    assert lines[-3:] == ["| 3 | 1 |", "| 4 | 2 |", "| 5 | 3 |"]
+
+
+def test_where_a_paper_says_no_depth_nothing_is_judged() -> None:
+    assert row(replace(MATCHES, fewest=None), 1, [0.1, 0.9]).endswith("| 1 of 2 | - | - |")
 
 
 def test_a_report_has_a_line_for_each_claim_and_depth() -> None:

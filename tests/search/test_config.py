@@ -529,7 +529,7 @@ def study_or_refusal(text: str) -> StudyConfig | str:
         return str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(LEAVES), VALUES)
 def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_one_line(
     leaf: tuple[str, str], value: object
@@ -545,7 +545,6 @@ def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_one_line(
         assert answer.startswith(("`", "unknown key", "not a plain YAML file"))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=40))
 def test_whatever_the_text_the_answer_is_one_line(text: str) -> None:
     assert "\n" not in refusal(text)
