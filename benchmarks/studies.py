@@ -20,6 +20,7 @@ from pathlib import Path
 from scipy.stats import t as student
 
 from benchmarks.studies_depth import accuracy_tables, petty_tables
+from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
 from search.analysis.threshold import NAMED, RULES, depth_needed
 from search.config import StudyConfig, load
@@ -189,6 +190,7 @@ LAYERED = {
 """What a paper has layer by layer."""
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
+    "vatsadev2024": shape_tables,
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }
