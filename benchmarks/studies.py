@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_depth import accuracy_tables, petty_tables
 from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
@@ -213,6 +214,7 @@ LAYERED = {
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "vatsadev2024": shape_tables,
+    "levine2020": crossing_tables,
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }
