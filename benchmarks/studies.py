@@ -117,7 +117,7 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
     found: defaultdict[tuple[str, str, int], dict[int, Mapping[int, list[float]]]]
     found = defaultdict(dict)
     for config, records in studies:
-        for claim in claims_of(config):
+        for claim in () if paper_of(config) in OF_LOSSES else claims_of(config):
             if claim.difficulty is not None:
                 named = NAMED.fullmatch(claim.measure)
                 metric = named["metric"] if named else claim.measure

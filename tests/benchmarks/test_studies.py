@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planted import World, symmetric
+from benchmarks.studies import needs
 from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_shapes import Noise, shape_tables
 from models.shape import Count
@@ -81,3 +82,9 @@ def test_planted_crossings_are_listed_beside_the_published_law() -> None:
 
     assert any(line.startswith("| 1, 2 | crossed | ") for line in lines)
     assert lines[-1].startswith("\nLaw: ")
+
+
+def test_claims_of_losses_ask_for_no_depth() -> None:
+    own = CONFIG.model_copy(update={"study": "levine2020-cpu"})
+
+    assert list(needs([(own, [])])) == []
