@@ -21,11 +21,12 @@ from scipy.stats import t as student
 
 from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_depth import accuracy_tables, petty_tables
+from benchmarks.studies_layers import LAYERED, layer_table
 from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
 from search.analysis.threshold import NAMED, RULES, depth_needed
 from search.config import StudyConfig, load
-from search.config_generated import BlocksConfig, HopConfig
+from search.config_generated import BlocksConfig, ConnectivityConfig, HopConfig
 from search.folder import RunFolder
 from search.record_file import read_records
 from search.records import Outcome, TrialRecord
@@ -117,7 +118,7 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
     found: defaultdict[tuple[str, str, int], dict[int, Mapping[int, list[float]]]]
     found = defaultdict(dict)
     for config, records in studies:
-        for claim in () if paper_of(config) in OF_LOSSES else claims_of(config):
+        for claim in claims_of(config) if paper_of(config) in PAPERS else ():
             if claim.difficulty is not None:
                 named = NAMED.fullmatch(claim.measure)
                 metric = named["metric"] if named else claim.measure
@@ -200,17 +201,22 @@ def _admin(config: StudyConfig) -> list[Claim]:
     ]
 
 
+def _connectivity(config: StudyConfig) -> list[Claim]:
+    assert isinstance(config.objective, ConnectivityConfig)
+    return [
+        Claim(measure=f"error/d{d}", mark=MOST_ERRORS, fewest=None, upwards=False, difficulty=d)
+        for d in range(1, config.objective.diameter + 1)
+    ]
+
+
 PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "olsson2022_induction": _induction,
     "sanford2024_hops": _hops,
     "dong2021_rank_collapse": _rank,
     "yang2025_blocks": _blocks,
     "liu2020_admin": _admin,
+    "sanford2024_connectivity": _connectivity,
 }
-LAYERED = {
-    "dong2021_rank_collapse": ("rank_ratio",),
-}
-"""What a paper has layer by layer."""
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "vatsadev2024": shape_tables,
@@ -289,21 +295,6 @@ def mean_words(values: Sequence[float], highest: float = 1.0) -> str:
     error = statistics.stdev(values) / math.sqrt(len(values))
     half = float(student.ppf(0.975, len(values) - 1)) * error
     return f"{mean:.3g} [{max(0.0, mean - half):.3g}, {min(highest, mean + half):.3g}]"
-
-
-def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:
-    """What layers of the deepest shape do: the mean over trials, and the lowest and highest."""
-    deepest = max(record.spec.shape.depth for record in records)
-    trials = [record.layers for record in records if record.spec.shape.depth == deepest]
-    yield f"| layer | {' | '.join(f'`{name}`' for name in names)} |"
-    yield f"|---|{'---|' * len(names)}"
-    for layer in range(deepest):
-        cells = [_course([layers[name][layer] for layers in trials]) for name in names]
-        yield f"| {layer + 1} | {' | '.join(cells)} |"
-
-
-def _course(values: Sequence[float]) -> str:
-    return f"{statistics.fmean(values):.2g} ({min(values):.2g} to {max(values):.2g})"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.studies import (
     Claim,
     claims_of,
-    layer_table,
     mean_words,
     needs,
     rate_table,
@@ -17,6 +16,7 @@ from benchmarks.studies import (
     row,
     values_of,
 )
+from benchmarks.studies_layers import layer_table
 from search.config import StudyConfig, load, parse
 from search.records import Outcome, TrialRecord
 from tests.search.simulated import simulated_study
@@ -121,6 +121,10 @@ def test_depth_needed_goes_over_the_studies_of_a_paper() -> None:
     lines = list(needs(studies))
     assert "a layer more gains 1.00 " in lines[0]
     assert lines[-3:] == ["| 3 | 1 |", "| 4 | 2 |", "| 5 | 3 |"]
+
+
+def test_a_paper_that_compares_losses_needs_no_depth() -> None:
+    assert list(needs([(study("vatsadev2024/cpu"), [ended(1, 0, 0.0)])])) == []
 
 
 def test_where_a_paper_says_no_depth_nothing_is_judged() -> None:

@@ -1,0 +1,26 @@
+"""What papers have layer by layer, from the records of run folders."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from search.records import TrialRecord
+
+LAYERED = {
+    "dong2021_rank_collapse": ("rank_ratio",),
+}
+"""What is measured of each layer, as `models/diagnostics.py` has it."""
+
+
+def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:
+    """What layers of the deepest shape do: the mean over trials, and the lowest and highest."""
+    deepest = max(record.spec.shape.depth for record in records)
+    trials = [record.layers for record in records if record.spec.shape.depth == deepest]
+    yield f"| layer | {' | '.join(f'`{name}`' for name in names)} |"
+    yield f"|---|{'---|' * len(names)}"
+    for layer in range(deepest):
+        cells = [_course([layers[name][layer] for layers in trials]) for name in names]
+        yield f"| {layer + 1} | {' | '.join(cells)} |"
+
+
+def _course(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2g} ({min(values):.2g} to {max(values):.2g})"
