@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_depth import accuracy_tables, petty_tables
 from benchmarks.studies_shapes import shape_tables
 from models.shape import Residual
@@ -36,6 +37,11 @@ MOST_ERRORS = 0.05
 """Share of errors up to which a hop counts as solved, as in the `solved/k` of `hop`."""
 COLLAPSED = 1e-3
 """Rank ratio from which on tokens are said to differ; single precision ends at about 1e-7."""
+LEARNT = 3.15
+"""Nats of a byte of the standard library, 0.1 less than held-out bytes cost whoever knows only how
+frequent each is."""
+POST_NORM_TRAINS = 12
+"""Layers up to which post-norm is known to train, as in BERT (Devlin et al. 2019)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +52,11 @@ class Claim:
     mark: float
     fewest: float | None
     """Layers from which the mark is reached; infinite where never, None where not said."""
+    most_layers: float = math.inf
+    """Layers up to which it is reached."""
     upwards: bool = True
     """Reached at or above the mark; otherwise at or below."""
-    most: float = 1.0
+    highest: float = 1.0
     """Largest value that the measure can have."""
     difficulty: int | None = None
     """Of what is measured, where depth is to follow it."""
@@ -178,11 +186,26 @@ def _blocks(config: StudyConfig) -> list[Claim]:
     return [Claim(measure=measure, mark=mark, fewest=k - 2, difficulty=k)]
 
 
+def _admin(config: StudyConfig) -> list[Claim]:
+    most_layers = POST_NORM_TRAINS if config.model.residual is Residual.POST else math.inf
+    return [
+        Claim(
+            measure="loss",
+            mark=LEARNT,
+            fewest=1,
+            most_layers=most_layers,
+            upwards=False,
+            highest=math.inf,
+        )
+    ]
+
+
 PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "olsson2022_induction": _induction,
     "sanford2024_hops": _hops,
     "dong2021_rank_collapse": _rank,
     "yang2025_blocks": _blocks,
+    "liu2020_admin": _admin,
 }
 LAYERED = {
     "dong2021_rank_collapse": ("rank_ratio",),
@@ -191,6 +214,7 @@ LAYERED = {
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "vatsadev2024": shape_tables,
+    "levine2020": crossing_tables,
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }
@@ -214,7 +238,8 @@ def value_of(measure: str, record: TrialRecord) -> float:
     """A measure at the end of a trial; NaN if it diverged."""
     if record.outcome is not Outcome.FINISHED:
         return math.nan
-    return record.curve[-1].metrics[measure]
+    last = record.curve[-1]
+    return last.loss if measure == "loss" else last.metrics[measure]
 
 
 def rates_of(records: Sequence[TrialRecord]) -> list[float]:
@@ -240,7 +265,7 @@ def row(claim: Claim, depth: int, values: Sequence[float]) -> str:
     cells = (
         f"`{claim.measure}`",
         str(depth),
-        mean_words(values, claim.most),
+        mean_words(values, claim.highest),
         ", ".join(f"{value:.3g}" for value in values),
         f"{reached} of {len(values)}",
         *_judged(claim, depth, reached, len(values)),
@@ -252,18 +277,18 @@ def _judged(claim: Claim, depth: int, reached: int, trials: int) -> tuple[str, s
     """In how many trials the mark should be reached, and whether it is in so many."""
     if claim.fewest is None:
         return "-", "-"
-    expected = trials if depth >= claim.fewest else 0
+    expected = trials if claim.fewest <= depth <= claim.most_layers else 0
     return str(expected), "yes" if reached == expected else "no"
 
 
-def mean_words(values: Sequence[float], most: float = 1.0) -> str:
-    """Mean and its 95 % interval within 0 and the most, which takes two values or more."""
+def mean_words(values: Sequence[float], highest: float = 1.0) -> str:
+    """Mean and its 95 % interval within 0 and the highest value, which takes two values or more."""
     mean = statistics.fmean(values)
     if len(values) < 2 or math.isnan(mean):
         return f"{mean:.3g}"
     error = statistics.stdev(values) / math.sqrt(len(values))
     half = float(student.ppf(0.975, len(values) - 1)) * error
-    return f"{mean:.3g} [{max(0.0, mean - half):.3g}, {min(most, mean + half):.3g}]"
+    return f"{mean:.3g} [{max(0.0, mean - half):.3g}, {min(highest, mean + half):.3g}]"
 
 
 def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,13 @@
 A graph is two paths of D edges each, all vertices with random names, the edges in random order and
 direction. The question names an end of one path, then in random order the D other vertices of that
 path and D of the other path, all but one end; the answer at each is whether it is joined to the
-first. So each vertex that is joined, d edges away, has a counterpart that is not, d edges from the
+first.
+
+With two tokens an edge, its ends, a model must find what belongs together before it has learnt
+anything, and small ones do not begin. With one, an id for each pair of vertices, they do; the end
+that is asked about then always has the same name, and the question does not name it.
+
+So each vertex that is joined, d edges away, has a counterpart that is not, d edges from the
 end that is left out; the two are alike in degree and in all that lies within d/2 edges of them and
 of the first vertex: only following a path from both ends tells them apart.
 
@@ -32,6 +38,7 @@ from objectives.sizes import (
     QUESTION,
     YES,
     connectivity_context,
+    connectivity_question,
     connectivity_vertices,
     connectivity_vocabulary,
 )
@@ -47,23 +54,24 @@ class Connectivity:
     """Fresh graphs, drawn on the device."""
 
     diameter: int
+    edge_tokens: int
     eval_examples: int
     device: torch.device = CPU
 
     @classmethod
-    def prepare(cls, *, diameter: int, eval_examples: int) -> Self:
+    def prepare(cls, *, diameter: int, edge_tokens: int, eval_examples: int) -> Self:
         """Reads nothing."""
-        return cls(diameter=diameter, eval_examples=eval_examples)
+        return cls(diameter=diameter, edge_tokens=edge_tokens, eval_examples=eval_examples)
 
     @property
     def vocab_size(self) -> int:
-        """Padding, two answers, the question and the vertices."""
-        return connectivity_vocabulary(self.diameter)
+        """Padding, two answers, the question, the vertices and perhaps their pairs."""
+        return connectivity_vocabulary(self.diameter, self.edge_tokens)
 
     @property
     def context(self) -> int:
         """The largest graph and the question."""
-        return connectivity_context(self.diameter)
+        return connectivity_context(self.diameter, self.edge_tokens)
 
     @property
     def chance_loss(self) -> float:
@@ -116,11 +124,15 @@ class Connectivity:
         ends_BE2 = self._edges(names_BV, edges_B, draws)
         asked_BQ, away_BQ, joined_BQ = self._asked(names_BV, edges_B, draws)
         inputs_BT = torch.full((len(edges_B), self.context), PAD, device=self.device)
-        inputs_BT[:, : ends_BE2[0].numel()] = ends_BE2.flatten(1)
-        at_B1 = 4 * edges_B[:, None]
-        first_B2 = torch.stack((torch.full_like(edges_B, QUESTION), names_BV[:, 0]), 1)
-        inputs_BT.scatter_(1, at_B1 + torch.arange(2, device=self.device), first_B2)
-        places_BQ = at_B1 + 2 + torch.arange(asked_BQ.shape[1], device=self.device)
+        at_B1 = 2 * self.edge_tokens * edges_B[:, None]
+        if self.edge_tokens == 2:
+            inputs_BT[:, : ends_BE2[0].numel()] = ends_BE2.flatten(1)
+            first_B2 = torch.stack((torch.full_like(edges_B, QUESTION), names_BV[:, 0]), 1)
+            inputs_BT.scatter_(1, at_B1 + torch.arange(2, device=self.device), first_B2)
+        else:
+            inputs_BT[:, : ends_BE2.shape[1]] = self._pairs(ends_BE2)
+        asked_at_B1 = at_B1 + connectivity_question(self.edge_tokens)
+        places_BQ = asked_at_B1 + torch.arange(asked_BQ.shape[1], device=self.device)
         inputs_BT.scatter_(1, places_BQ, asked_BQ)
         answers_BQ = torch.where(joined_BQ, YES, NO).where(away_BQ > 0, IGNORED)
         targets_BT = torch.full_like(inputs_BT, IGNORED).scatter(1, places_BQ, answers_BQ)
@@ -128,11 +140,20 @@ class Connectivity:
         return Batch(inputs_BT, targets_BT), away_BT
 
     def _names(self, rows: int, draws: torch.Generator) -> Tensor:
-        """A name for each vertex: first those of one path in order, then those of the other. As
-        they are random, it is always the first that is asked about."""
+        """A name for each vertex: first those of one path in order, then those of the other. It is
+        always the first that is asked about; where nothing says so, it has the first name."""
         vertices = connectivity_vertices(self.diameter)
         keys_BV = torch.rand(rows, vertices, generator=draws, device=self.device)
+        if self.edge_tokens == 1:
+            keys_BV[:, 0] = -1.0
         return keys_BV.argsort(1) + FIRST_VERTEX
+
+    def _pairs(self, ends_BE2: Tensor) -> Tensor:
+        """The id of each edge, whichever way it goes, (B, E): 01, 02, 12, 03, and so on."""
+        low_BE, high_BE = (ends_BE2 - FIRST_VERTEX).aminmax(dim=2)
+        first_pair = FIRST_VERTEX + connectivity_vertices(self.diameter)
+        pairs_BE = first_pair + high_BE * (high_BE - 1) // 2 + low_BE
+        return pairs_BE.masked_fill(ends_BE2[:, :, 0] == PAD, PAD)
 
     def _edges(self, names_BV: Tensor, edges_B: Tensor, draws: torch.Generator) -> Tensor:
         """Both ends of each edge (B, E, 2), in random order and direction; then padding."""

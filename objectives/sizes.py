@@ -55,14 +55,21 @@ def connectivity_vertices(diameter: int) -> int:
     return 2 * (diameter + 1)
 
 
-def connectivity_vocabulary(diameter: int) -> int:
-    """Padding, two answers, the question and the vertices."""
-    return FIRST_VERTEX + connectivity_vertices(diameter)
+def connectivity_vocabulary(diameter: int, edge_tokens: int) -> int:
+    """Padding, two answers, the question and the vertices; then their pairs, if edges are these."""
+    vertices = connectivity_vertices(diameter)
+    pairs = vertices * (vertices - 1) // 2 if edge_tokens == 1 else 0
+    return FIRST_VERTEX + vertices + pairs
 
 
-def connectivity_context(diameter: int) -> int:
-    """Two ends for each edge of both paths, then the question and its vertices."""
-    return 4 * diameter + 2 + 2 * diameter
+def connectivity_question(edge_tokens: int) -> int:
+    """Tokens that say which vertex is asked about: none where it always has the same name."""
+    return 2 if edge_tokens == 2 else 0
+
+
+def connectivity_context(diameter: int, edge_tokens: int) -> int:
+    """The edges of both paths, then the question and its vertices."""
+    return 2 * diameter * edge_tokens + connectivity_question(edge_tokens) + 2 * diameter
 
 
 BLOCKS_START, A, B, OUTSIDE, INSIDE = range(FIRST, FIRST + 5)

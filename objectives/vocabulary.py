@@ -57,6 +57,8 @@ VOCABULARIES: Mapping[str, Callable[[Settings], int]] = {
     "classification": _classification,
     "hop": _hop,
     "induction": lambda settings: sizes.induction_vocabulary(settings["symbols"]),
-    "connectivity": lambda settings: sizes.connectivity_vocabulary(settings["diameter"]),
+    "connectivity": lambda settings: sizes.connectivity_vocabulary(
+        settings["diameter"], settings["edge_tokens"]
+    ),
     "blocks": lambda _settings: sizes.BLOCKS_VOCABULARY,
 }

@@ -71,11 +71,13 @@ class ConnectivityConfig(GeneratedGroup):
     name: Literal["connectivity"]
     diameter: Whole = Field(8, ge=1, le=256)
     """Largest distance; each graph has one of its own, uniform from 1."""
+    edge_tokens: Literal[1, 2] = 1
+    """Tokens of an edge: one for the pair of its vertices, or one for each of them."""
 
     @property
     def context(self) -> int:
         """Tokens of the largest graph with its question."""
-        return connectivity_context(self.diameter)
+        return connectivity_context(self.diameter, self.edge_tokens)
 
 
 class BlocksConfig(GeneratedGroup):

@@ -48,6 +48,13 @@ def test_smeared_keys_spare_a_layer() -> None:
     assert [claim.fewest for claim in claims_of(plain) + claims_of(smeared)] == [2, 1]
 
 
+def test_only_post_norm_ends_to_train_at_some_depth() -> None:
+    plain, profiled = (study(f"liu2020_admin/cpu-{name}") for name in ("post", "admin"))
+    most = [claim.most_layers for claim in claims_of(plain) + claims_of(profiled)]
+    assert most == [12, math.inf]
+    assert row(claims_of(plain)[0], 24, [3.3, 3.0]).endswith("| 1 of 2 | 0 | no |")
+
+
 def test_a_study_of_no_paper_is_an_error_that_names_those_there_are() -> None:
     config = parse("study: mine\nobjective: {name: induction}\nbudgets: [8k]\n")
     with pytest.raises(ValueError, match=r"olsson2022_induction.*got mine"):
@@ -76,7 +83,7 @@ def test_the_interval_is_students_and_ends_where_the_measure_does() -> None:
     assert mean_words([0.4, 0.5, 0.6]) == "0.5 [0.252, 0.748]"
     assert mean_words([0.8, 1.0]) == "0.9 [0, 1]"
     assert mean_words([0.8]) == "0.8"
-    assert mean_words([1.4, 1.5, 1.6], most=math.inf) == "1.5 [1.25, 1.75]"
+    assert mean_words([1.4, 1.5, 1.6], highest=math.inf) == "1.5 [1.25, 1.75]"
 
 
 def test_the_course_of_a_measure_is_that_of_the_deepest_shape() -> None:

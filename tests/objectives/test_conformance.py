@@ -52,7 +52,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hop": {"symbols": 4, "hops": 3, "context": 20},
     # So few symbols that knowing what is no answer is worth something.
     "induction": {"symbols": 4, "block": [2, 3], "gap": [0, 2], "context": 12},
-    "connectivity": {"diameter": 3},
+    "connectivity": {"diameter": 3, "edge_tokens": 1},
     "blocks": {"blocks": 3, "train_lengths": [5, 9], "test_lengths": [[10, 12]]},
 }
 """Settings of the objectives that draw their data."""

@@ -30,6 +30,7 @@ from objectives.sizes import (
     YES,
     A,
     B,
+    connectivity_vertices,
 )
 from objectives.vocabulary import vocab_size
 from search.config import parse
@@ -75,6 +76,7 @@ def test_its_config_says_the_context_and_vocabulary_that_it_has(name: str) -> No
         {"name": "induction", "symbols": 3, "block": "[2, 2]", "gap": "[0, 0]", "context": 4},
         {"name": "induction", "context": 48},
         {"name": "connectivity", "diameter": 1},
+        {"name": "connectivity", "diameter": 1, "edge_tokens": 2},
         {"name": "blocks", "blocks": 2, "train_lengths": "[2, 2]", "test_lengths": "[]"},
     ],
     ids=str,
@@ -313,12 +315,24 @@ def test_exact_match_is_told_for_each_range_of_lengths() -> None:
 # Connectivity
 
 
-def graph_of(row: list[int]) -> tuple[list[tuple[int, int]], int, dict[int, int]]:
+def graph_of(
+    row: list[int], task: Connectivity
+) -> tuple[list[tuple[int, int]], int, dict[int, int]]:
     """The edges, the vertex that is asked about, and the places of the others asked."""
-    at = row.index(QUESTION)
-    edges = list(zip(row[:at:2], row[1:at:2], strict=True))
-    asked = {token: place for place, token in enumerate(row) if place > at + 1 and token != PAD}
-    return edges, row[at + 1], asked
+    if task.edge_tokens == 2:
+        at = row.index(QUESTION)
+        edges, first, at = list(zip(row[:at:2], row[1:at:2], strict=True)), row[at + 1], at + 2
+    else:
+        vertices = connectivity_vertices(task.diameter)
+        ends = [(low, high) for high in range(vertices) for low in range(high)]
+        own = [token - FIRST_VERTEX - vertices for token in row]
+        edges = [
+            (FIRST_VERTEX + low, FIRST_VERTEX + high)
+            for low, high in (ends[pair] for pair in own if pair >= 0)
+        ]
+        first, at = FIRST_VERTEX, len(edges)
+    asked = {token: place for place, token in enumerate(row) if place >= at and token != PAD}
+    return edges, first, asked
 
 
 def distance(edges: list[tuple[int, int]], start: int, end: int) -> int | None:
@@ -333,13 +347,14 @@ def distance(edges: list[tuple[int, int]], start: int, end: int) -> int | None:
     return None
 
 
-def test_the_answers_are_those_of_a_search_through_the_graph() -> None:
-    task: Connectivity = prepared(name="connectivity", diameter=5)
+@pytest.mark.parametrize("edge_tokens", [1, 2])
+def test_the_answers_are_those_of_a_search_through_the_graph(edge_tokens: int) -> None:
+    task: Connectivity = prepared(name="connectivity", diameter=5, edge_tokens=edge_tokens)
     inputs, targets = task.batch(seed=0, step=0, batch_size=300)
 
     diameters: Counter[int] = Counter()
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
-        edges, first, asked = graph_of(row)
+        edges, first, asked = graph_of(row, task)
         far = {vertex: distance(edges, first, vertex) for vertex in asked}
         assert {vertex: answers[place] for vertex, place in asked.items()} == {
             vertex: NO if away is None else YES for vertex, away in far.items()
@@ -351,15 +366,16 @@ def test_the_answers_are_those_of_a_search_through_the_graph() -> None:
     assert set(diameters) == set(range(1, 6))
 
 
-def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the_end_left_out() -> (
-    None
-):
-    task: Connectivity = prepared(name="connectivity", diameter=5, eval_examples=60)
+@pytest.mark.parametrize("edge_tokens", [1, 2])
+def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the_end_left_out(
+    edge_tokens: int,
+) -> None:
+    task: Connectivity = prepared(name="connectivity", diameter=5, edge_tokens=edge_tokens)
     draws = torch.Generator().manual_seed(0)
     batch, away = task._batch(torch.randint(1, 6, (60,), generator=draws), draws)
 
     for row, answers, told in zip(*(own.tolist() for own in (*batch, away)), strict=True):
-        edges, first, asked = graph_of(row)
+        edges, first, asked = graph_of(row, task)
         degrees = Counter(vertex for edge in edges for vertex in edge)
         [left_out] = set(degrees) - set(asked) - {first}
         assert degrees[left_out] == degrees[first] == 1
@@ -379,8 +395,8 @@ def test_errors_of_a_diameter_count_at_the_vertices_that_are_so_far() -> None:
     assert part.counted.sum(1).tolist() == [2] * 10
     for row, answers in zip(part.batch.targets.tolist(), part.counted.tolist(), strict=True):
         assert {target for target, one in zip(row, answers, strict=True) if one} == {YES, NO}
-    names = {token for row in part.batch.inputs.tolist() for token in row} - {PAD, QUESTION}
-    assert names <= set(range(FIRST_VERTEX, FIRST_VERTEX + 12))
+    names = {token for row in part.batch.inputs[:, 6:].tolist() for token in row} - {PAD}
+    assert names <= set(range(FIRST_VERTEX + 1, FIRST_VERTEX + 12))
 
 
 def test_a_constant_answer_gains_nothing_and_the_truth_everything() -> None:
