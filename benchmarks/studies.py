@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_depth import accuracy_tables, petty_tables
 from benchmarks.studies_layers import EARLY, LAYERED, early, layer_table
 from benchmarks.studies_shapes import shape_tables
@@ -97,7 +98,7 @@ def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]
         yield from OF_LOSSES[paper](config, records)
         return
     claims = claims_of(config)
-    names = LAYERED.get(paper_of(config))
+    names = LAYERED.get(paper)
     if names:
         yield from layer_table(records, names)
         yield ""
@@ -141,12 +142,15 @@ def paper_of(config: StudyConfig) -> str:
 
 
 def claims_of(config: StudyConfig) -> list[Claim]:
-    """What is claimed of a study's shapes, by the paper that its name begins with.
+    """What is claimed of a study's shapes, by the paper that its name begins with; of `OF_LOSSES`
+    nothing.
 
     Raises:
         ValueError: when that is none of `PAPERS`.
     """
     paper = paper_of(config)
+    if paper in OF_LOSSES:
+        return []
     if paper not in PAPERS:
         known = ", ".join([*PAPERS, *OF_LOSSES])
         raise ValueError(f"a study must be named after one of {known}, got {paper}")
@@ -223,6 +227,7 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
 
 OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str]]] = {
     "vatsadev2024": shape_tables,
+    "levine2020": crossing_tables,
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }

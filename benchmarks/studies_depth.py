@@ -35,7 +35,7 @@ def petty_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterato
 
 def _loss_table(trials: Trials) -> Iterator[str]:
     best = min(trials, key=lambda depth: statistics.fmean(_values(trials[depth], LOSS)))
-    yield f"| layers | d_ff | d_model / d_ff | loss, each | mean less that of {best} [95 %] |"
+    yield f"| layers | d_ff | d_model / d_ff | loss, each | more than {best} [95 %] |"
     yield "|---|---|---|---|---|"
     for depth, own in trials.items():
         shape = _shape(own)

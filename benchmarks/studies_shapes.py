@@ -58,7 +58,7 @@ def shape_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterato
         each = ", ".join(f"{loss:.3f}" for loss in own)
         rate = config.train.learning_rate * scale
         yield f"| {depth} | {widths[depth]} | {rate:g} | {words} | {each} |"
-    yield ""
+    yield f"\nNoise: {noise.deviation:.3f}, degrees of freedom: {noise.degrees_of_freedom}.\n"
     yield "| published | at one rate | as claimed | each at its best rate | as claimed |"
     yield "|---|---|---|---|---|"
     for better, worse in combinations((depth for depth in PUBLISHED_ORDER if depth in widths), 2):

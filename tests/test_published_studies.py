@@ -49,6 +49,7 @@ def test_each_paper_has_a_study_for_a_cpu_and_one_for_a_gpu(paper: str) -> None:
 def test_every_folder_is_a_paper_whose_claims_are_known() -> None:
     assert {path.parent.name for path in FILES} == KNOWN
     assert all(claims_of(config) for paper in PAPERS for config in of_paper(paper))
+    assert not any(claims_of(config) for paper in OF_LOSSES for config in of_paper(paper))
 
 
 def test_the_page_has_a_section_a_paper_and_the_command_of_every_study_for_a_cpu(page: str) -> None:

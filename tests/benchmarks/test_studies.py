@@ -5,8 +5,11 @@ from math import log
 import numpy as np
 import pytest
 
-from benchmarks.planted import World
+from benchmarks.planted import World, symmetric
+from benchmarks.studies import needs
+from benchmarks.studies_crossings import crossing_tables
 from benchmarks.studies_shapes import Noise, shape_tables
+from models.shape import Count
 from search.config import StudyConfig, study_of
 from search.records import TrialRecord
 
@@ -64,3 +67,24 @@ def test_noise_is_pooled_over_shapes_and_without_repeats_nothing_is_told_apart()
     assert noise.deviation == pytest.approx(0.1)
     assert noise.half_width(1, 1) == pytest.approx(4.303 * 0.1 * 2**0.5, rel=1e-3)
     assert Noise.of([[1.0], [2.0]]).half_width(1) == float("inf")
+
+
+def test_planted_crossings_are_listed_beside_the_published_law() -> None:
+    records = [
+        record
+        for budget, optimum in ((200_000, 1.0), (1_000_000, 2.0), (5_000_000, 8.0))
+        for record in records_of(
+            World(curve=symmetric(optimum), budget=budget, count=Count.MATRICES, noise=1e-3),
+            depths=(1, 2, 4),
+        )
+    ]
+    lines = list(crossing_tables(CONFIG, records))
+
+    assert any(line.startswith("| 1, 2 | crossed | ") for line in lines)
+    assert lines[-1].startswith("\nLaw: ")
+
+
+def test_claims_of_losses_ask_for_no_depth() -> None:
+    own = CONFIG.model_copy(update={"study": "levine2020-cpu"})
+
+    assert list(needs([(own, [])])) == []

@@ -64,7 +64,7 @@ def test_the_loss_of_text_is_told_against_the_lowest() -> None:
 
     text = parse("study: petty2023-text\nobjective: language\nbudgets: [1k]\n")
     lines = list(petty_tables(text, [with_loss(1, 2.0), with_loss(2, 1.5), with_loss(7, 1.75)]))
-    assert "less that of 2" in lines[0]
+    assert "more than 2" in lines[0]
     assert [line.rpartition(" | ")[2] for line in lines[2:]] == ["0.500 |", "- |", "0.250 |"]
 
 
