@@ -256,6 +256,8 @@ def _remedy(config: StudyConfig, working: int | None) -> str:
 
 def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:
     """The closest of the budgets 1.1^k away, two significant digits, that has enough depths."""
+    if budget.count is Count.WIDTH:
+        return None  # every width has the depths of the space
     others = set(config.budgets) - {budget.params}
     for k in range(1, 60):
         for params in (budget.params * 1.1**k, budget.params / 1.1**k):

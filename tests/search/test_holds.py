@@ -123,6 +123,10 @@ def test_operations_a_token_are_held_whether_or_not_layers_are_one(looped: str) 
             ("multiple of 16", "50", "48"),
         ),
         (
+            "budgets: [48]\ncount: width\ntokens: 1M\nspace: {ff_ratio: [4, 4], depth: [24, 24]}",
+            ("only at depth 24", "3 depths are needed", "widen `space.depth`"),
+        ),
+        (
             "budgets: [48]\ncount: heads\ntokens: 1M\n"
             "space: {ff_ratio: [4, 4], d_model: 64, n_heads: 2}",
             ("`space.n_heads`",),
