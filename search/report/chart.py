@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from search.budget import format_count
+
 VIRIDIS = (
     (68, 1, 84),
     (70, 50, 127),
@@ -199,6 +201,19 @@ def depth_axis(depths: Sequence[int]) -> Axis:
         ticks=tuple((depth, str(depth)) for depth in spread_ticks(depths, low, high)),
         quantity="depth",
         hover=".3~g",
+    )
+
+
+def params_axis(count: str, low: float, high: float) -> Axis:
+    """A log scale over sizes, counted as the word says."""
+    return Axis(
+        label=f"parameters ({count} count)",
+        low=low,
+        high=high,
+        log=True,
+        ticks=tuple((tick, format_count(tick)) for tick in log_ticks(low, high)),
+        quantity="parameters",
+        hover=".3~s",
     )
 
 

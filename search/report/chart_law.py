@@ -33,6 +33,7 @@ from search.report.chart import (
     Points,
     log_grid,
     log_ticks,
+    params_axis,
 )
 from search.report.words import question_across
 
@@ -56,15 +57,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
         title="Best depth against budget",
         question=question_across(known),
         caption=_caption(known, laws),
-        x=Axis(
-            label=f"parameters ({known[0].count.words} count)",
-            low=ends[0],
-            high=ends[1],
-            log=True,
-            ticks=tuple((tick, format_count(tick)) for tick in log_ticks(*ends)),
-            quantity="parameters",
-            hover=".3~s",
-        ),
+        x=params_axis(known[0].count.words, *ends),
         y=_depth_scale(marks),
         marks=marks,
         wide=True,

@@ -11,14 +11,13 @@ from search.analysis.optimum import DepthLoss, Optimum
 from search.budget import format_count
 from search.report.chart import (
     ACCENT,
-    Axis,
     Chart,
     Line,
     Mark,
     Marker,
     Points,
     depth_hue,
-    log_ticks,
+    params_axis,
 )
 from search.report.chart_trials import loss_axis
 from search.report.further_words import crossing_words
@@ -49,15 +48,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " crossing that the data support. Depths of one budget alone, and what lies above the"
             " scale, are not drawn."
         ),
-        x=Axis(
-            label=f"parameters ({known[0].count.words} count)",
-            low=ends[0],
-            high=ends[1],
-            log=True,
-            ticks=tuple((tick, format_count(tick)) for tick in log_ticks(*ends)),
-            quantity="parameters",
-            hover=".3~s",
-        ),
+        x=params_axis(known[0].count.words, *ends),
         y=replace(loss_axis(heights), label="loss above the best depth (nats per token)"),
         marks=(*_depths(courses), *_crossings(crossings, courses)),
         legend_title="depth",
