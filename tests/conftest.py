@@ -16,6 +16,8 @@ SETTINGS = {
     # Small models on a shared machine: a second thread costs more than it brings.
     "OMP_NUM_THREADS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
+    # By default 15: whatever else the machine does then comes before the trials of a test.
+    "RAY_worker_niceness": "0",
 }
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
