@@ -48,9 +48,9 @@ class Assignment:
     marker: str = ""
     """What the run's marker file holds, beside the checkpoint."""
     short_of_memory: bool = False
+    """An earlier worker of the trial was killed as its node ran out of memory."""
     avoid: tuple[str, ...] = ()
     """Nodes on which the trial has lost a worker."""
-    """An earlier worker of the trial was killed as its node ran out of memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
