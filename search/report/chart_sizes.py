@@ -26,7 +26,7 @@ from search.report.words import question_across
 Courses = dict[int, list[tuple[int, float, float]]]
 """Depth -> its budgets, ascending, with the loss above the best and its standard error."""
 
-MARGIN = 1.25
+MARGIN = 1.2
 """How far beyond the study's budgets the chart reaches, as a factor."""
 
 
