@@ -75,17 +75,16 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+", help="run folders of configs/studies")
     folders = [RunFolder(path) for path in parser.parse_args().runs]
     try:
-        for folder in folders:
-            print("\n".join(tables(folder)))
         studies = [(load(folder.config), read_records(folder.records)) for folder in folders]
+        for config, records in studies:
+            print("\n".join(tables(config, records)))
         print("\n".join(needs(studies)))
     except ValueError as error:
         sys.exit(str(error))
 
 
-def tables(folder: RunFolder) -> Iterator[str]:
-    """The lines about a run folder; raises `ValueError`, one line, where it holds no such study."""
-    config, records = load(folder.config), read_records(folder.records)
+def tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """The lines about a run; raises `ValueError`, one line, where it is of no such study."""
     seconds = sum((record.ended or record.started) - record.started for record in records)
     yield f"\n{config.study}: {len(records)} trials of together {seconds / 60:.1f} minutes\n"
     yield from report(config, records)
@@ -120,7 +119,7 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
     found: defaultdict[tuple[str, str, int], dict[int, Mapping[int, list[float]]]]
     found = defaultdict(dict)
     for config, records in studies:
-        for claim in claims_of(config) if paper_of(config) in PAPERS else ():
+        for claim in claims_of(config):
             if claim.difficulty is not None:
                 named = NAMED.fullmatch(claim.measure)
                 metric = named["metric"] if named else claim.measure
