@@ -177,7 +177,7 @@ def run(
         over = RunFolder(runs / config.study).report.exists() and not extend
         objective = _prepare(config) if over else _prepare_and_start_ray(config)
         from search.extend import warnings
-        from search.run import run_study
+        from search.pipeline import run_study
         from search.tables import print_further, print_laws, print_optima
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
@@ -207,7 +207,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     from rich.console import Console
 
     from search.config import load
-    from search.run import report_study
+    from search.pipeline import report_study
     from search.tables import print_further, print_laws, print_optima
 
     result = report_study(run_folder)
@@ -332,7 +332,7 @@ def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
 
 
 def _prepare(config: "StudyConfig") -> "Objective":
-    from search.run import prepare
+    from search.pipeline import prepare
 
     return prepare(config)
 

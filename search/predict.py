@@ -45,7 +45,7 @@ def predict(params: str, law: str) -> Prediction:
         raise ConfigError(f"`--params` {error}") from error
     if law == LEVINE:
         return levine2020(size)
-    return _fitted(law, _optima(law)).predict(size)
+    return law_of(Path(law), _optima(law)).predict(size)
 
 
 def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
@@ -57,7 +57,7 @@ def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
     if law == LEVINE:
         return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
     optima = _optima(law)
-    fitted, used = _fitted(law, optima), usable(optima)
+    fitted, used = law_of(Path(law), optima), usable(optima)
     return [
         Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
         for own in optima
@@ -79,7 +79,8 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     return find_optima(read_records(folder.records), seed=load(folder.config).seed)
 
 
-def _fitted(run: str, optima: tuple[Optimum, ...]) -> Law:
+def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
+    """The law of a run's optima; raises `ConfigError` when there is none."""
     laws = fit_laws(optima)
     if not laws:
         raise ConfigError(

@@ -26,6 +26,19 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
         check_optuna(config.tracking.optuna, mlflow=tracking)
 
 
+def open_run(path: Path) -> tuple[RunFolder, StudyConfig]:
+    """A run's folder and its study.
+
+    Raises:
+        ConfigError: when it is no run folder.
+    """
+    folder = RunFolder(path)
+    refuse_foreign(folder)
+    if not folder.config.exists():
+        raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
+    return folder, load(folder.config)
+
+
 def refuse_foreign(folder: RunFolder) -> None:
     """What is not a file or folder of the run's own: a link, by which other files would be written
     or deleted; a folder in a file's place; a pipe, on which reading would wait for ever.

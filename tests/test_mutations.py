@@ -120,10 +120,10 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
         Simulation(conductor).run(events=5)
 
     objective = SimpleNamespace(vocab_size=256)
-    monkeypatch.setattr("search.run.run_trials", simulate)
+    monkeypatch.setattr("search.pipeline.run_trials", simulate)
     monkeypatch.setattr("search.cli._prepare", lambda *_: objective)
     monkeypatch.setattr("search.cli._prepare_and_start_ray", lambda *_: objective)
-    monkeypatch.setattr("search.run.Tracker", Nowhere)
+    monkeypatch.setattr("search.pipeline.Tracker", Nowhere)
     monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
 
 
