@@ -41,9 +41,8 @@ class Budget:
 
     @property
     def label(self) -> str:
-        """Name, for example `300k`; in full where the short one would be another number's."""
-        short = format_count(self.params)
-        return short if parse_count(short) == self.params else str(self.params)
+        """Name, for example `300k`."""
+        return exact_count(self.params)
 
 
 def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
@@ -89,6 +88,12 @@ def format_count(number: float) -> str:
         if abs(number) >= size:
             return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
     return f"{number:g}"
+
+
+def exact_count(number: int) -> str:
+    """The same; in full where the short one would be another number's."""
+    short = format_count(number)
+    return short if parse_count(short) == number else str(number)
 
 
 def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:

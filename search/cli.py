@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.shape import Count
+
 if TYPE_CHECKING:
     from objectives.objective import Objective
     from search.conclude import Conclusion
@@ -263,6 +265,58 @@ def train(
     except KeyboardInterrupt:
         print("fathom: interrupted; the same command goes on", file=sys.stderr)
         sys.exit(130)
+
+
+@app.command()
+def ask(
+    params: Annotated[str, typer.Option(help="Model size, for example 1B.")],
+    hours: Annotated[float, typer.Option(help="Time that the search may take.")],
+    data: Annotated[str, typer.Option(help="Text: a path, a glob or a known name.")] = "stdlib",
+    tokens: Annotated[
+        str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
+    ] = None,
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
+    count: Annotated[Count, typer.Option(help="Parameters that a size counts.")] = (
+        Count.NON_EMBEDDING
+    ),
+    out: Annotated[Path | None, typer.Option(help="The study file to write.")] = None,
+    only_plan: Annotated[
+        bool, typer.Option("--plan", help="Write the study and stop there.")
+    ] = False,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Say how deep a model of some size should be, by searching smaller ones that fit the time.
+
+    Writes the study that it searches, to be edited and run again; the same question goes on.
+    """
+    from search.ask.question import question
+
+    asked = question(
+        params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
+        count=count,
+    )  # fmt: skip
+    from rich.console import Console
+
+    from search.ask.answer import answer_json
+    from search.ask.story import conclude, prepare_study, print_answer, search
+
+    console = Console(stderr=as_json)
+    try:
+        prepared = prepare_study(asked, out or Path(f"{asked.name}.yaml"), console)
+        if only_plan:
+            return
+        result = search(prepared, runs, console)
+    except KeyboardInterrupt:
+        print("fathom: interrupted; nothing is lost: the same command goes on", file=sys.stderr)
+        sys.exit(130)
+    found = conclude(asked, prepared, result)
+    print_answer(found, prepared, result, console)
+    if as_json:
+        _print_json(answer_json(found) if found else None)
+    if found is None:
+        sys.exit(1)
 
 
 @app.command()
