@@ -150,7 +150,7 @@ def print_answer(
         console.print(
             f"No answer: a law takes three budgets whose optimum is identified or a plateau, and "
             f"{usable_ones} of {len(optima)} are. What each of the others needs stands above; "
-            f"edit {prepared.file} and ask again."
+            f"edit {prepared.file}, with another `study` name, and ask again."
         )
         return
     for line in lines(found):

@@ -158,7 +158,7 @@ def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
 
     assert none is None
     assert "No answer: a law takes three budgets" in said(console)
-    assert "edit mine.yaml and ask again" in said(console)
+    assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
 
 
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
