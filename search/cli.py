@@ -300,14 +300,14 @@ def ask(
     from rich.console import Console
 
     from search.ask.answer import answer_json
-    from search.ask.story import conclude, prepare_study, print_answer, search
+    from search.ask.story import carry_out, conclude, prepare_study, print_answer
 
     console = Console(stderr=as_json)
     try:
         prepared = prepare_study(asked, out or Path(f"{asked.name}.yaml"), console)
         if only_plan:
             return
-        result = search(prepared, runs, console)
+        result = carry_out(prepared, runs, console)
     except KeyboardInterrupt:
         print("fathom: interrupted; nothing is lost: the same command goes on", file=sys.stderr)
         sys.exit(130)

@@ -70,7 +70,7 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
     return Prepared(config, objective, file)
 
 
-def search(prepared: Prepared, runs: Path, console: Console) -> RunResult:
+def carry_out(prepared: Prepared, runs: Path, console: Console) -> RunResult:
     """Run the study, or go on with it."""
     refuse_unready(prepared.config, runs)
     start_ray(prepared.config.resources)
