@@ -80,6 +80,9 @@ def plan(
     study: StudyFile,
     overrides: Overrides = None,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="What a GPU costs an hour; without one, a core.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
@@ -91,9 +94,9 @@ def plan(
     machine = this_machine(config)
     plans = plan_study(config, vocab_size_of(config), machine)
     if as_json:
-        _print_json(plan_json(plans, with_shapes=shapes))
+        _print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:
-        print_plan(config, plans, machine, with_shapes=shapes)
+        print_plan(config, plans, machine, price=price, with_shapes=shapes)
 
 
 @app.command()

@@ -71,6 +71,14 @@ class Machine:
     flops_per_second: float
     """Training throughput of one trial."""
     words: str
+    device: str = "core"
+    """What is paid for: `core` or `GPU`."""
+    devices: float = 1.0
+    """Of a trial."""
+
+    def device_hours(self, plans: Sequence[BudgetPlan]) -> float:
+        """Hours of all devices together, idle ones of this machine left out."""
+        return self.slots * self.devices * sum(plan.hours for plan in plans)
 
 
 def vocab_size_of(config: StudyConfig) -> int:
@@ -132,16 +140,18 @@ def this_machine(config: StudyConfig) -> Machine:
     gpus = _gpus()
     if gpus and resources.gpus_per_trial != 0:
         share = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
-        slots, speed, words = int(gpus / share), GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
+        device, devices, slots = "GPU", share, int(gpus / share)
+        speed, words = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
     else:
         cores = os.cpu_count() or 1
-        slots = int(cores / resources.cpus_per_trial)
-        speed, words = CPU_FLOPS_PER_SECOND * resources.cpus_per_trial, f"{cores} CPU cores"
+        device, devices = "core", resources.cpus_per_trial
+        slots, speed = int(cores / devices), CPU_FLOPS_PER_SECOND * devices
+        words = f"{cores} CPU cores"
     if resources.max_concurrent_trials != "auto":
         slots = min(slots, resources.max_concurrent_trials)
     slots = max(1, slots)
     words = f"{words}, {slots} trials at a time, {speed:.2g} FLOP/s each"
-    return Machine(slots, speed, words)
+    return Machine(slots, speed, words, device, devices)
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

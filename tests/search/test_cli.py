@@ -173,6 +173,9 @@ def test_quick_verbs_import_no_framework(arguments: tuple[str, ...]) -> None:
 def test_plan_prints_the_contracts_json() -> None:
     plan = json.loads(fathom("plan", TINY, "--json", "--shapes").stdout)
     assert [entry["budget"] for entry in plan["budgets"]] == [8000, 12000, 20000]
+    assert (plan["device"] in ("core", "GPU"), plan["cost"]) == (True, None)
+    priced = json.loads(fathom("plan", TINY, "--json", "--price", "2.5").stdout)
+    assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     for entry in plan["budgets"]:
         assert set(entry) == keys | {"rungs", "flops", "hours", "shape_list"}
