@@ -308,6 +308,26 @@ def predict(
 
 
 @app.command()
+def init(
+    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
+    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    hours: Annotated[float, typer.Option(min=0, help="What the search may take here.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file.")] = False,
+) -> None:
+    """Write a study for a text, as large as the text and this machine can bear."""
+    from search.init import choose, look, study_name
+    from search.init_words import refuse_existing, study_text, told, write_study
+
+    refuse_existing(study, force=force)
+    seen = look(corpus, tokenizer)
+    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
+    write_study(study, study_text(seen, draft))
+    print(told(seen, draft, study))
+
+
+@app.command()
 def schema(
     out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
 ) -> None:

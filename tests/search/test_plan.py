@@ -73,7 +73,7 @@ def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(
     monkeypatch.setattr("search.plan.os.cpu_count", lambda: 6)
 
     def machine(**resources: float) -> Machine:
-        return this_machine(study(resources=ResourcesConfig(**resources)))  # type: ignore[arg-type]
+        return this_machine(study(resources=ResourcesConfig(**resources)))
 
     assert (machine().device, machine().devices, machine().slots) == ("GPU", 1, 8)
     assert (machine(gpus_per_trial=4).devices, machine(gpus_per_trial=4).slots) == (4, 2)
