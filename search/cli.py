@@ -86,13 +86,14 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from search.config import load
+    from search.config import load, placed
     from search.plan import plan_study, this_machine, vocab_size_of
     from search.tables import plan_json, print_plan
 
     config = load(study, overrides)
     machine = this_machine(config)
-    plans = plan_study(config, vocab_size_of(config), machine)
+    with placed(study, overrides):
+        plans = plan_study(config, vocab_size_of(config), machine)
     if as_json:
         _print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:
@@ -112,7 +113,7 @@ def check(
     """
     from rich.console import Console
 
-    from search.config import load
+    from search.config import load, placed
 
     config = load(study, overrides)
     console = Console(stderr=as_json)
@@ -122,7 +123,8 @@ def check(
 
     probe = Probe(steps=steps)
     print_opening(config, probe, console)
-    result = check_study(config, follow(console), probe)
+    with placed(study, overrides):
+        result = check_study(config, follow(console), probe)
     if as_json:
         _print_json(check_json(result))
     else:
@@ -173,13 +175,14 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
-    from search.config import load
+    from search.config import load, placed
 
     config = load(study, overrides)
     from search.folder import RunFolder
     from search.readiness import refuse_unready
 
-    refuse_unready(config, runs)
+    with placed(study, overrides):
+        refuse_unready(config, runs)
     command = _command(study, overrides)
     studies = _open_studies(config, RunFolder(runs / config.study))
     from rich.console import Console

@@ -3,7 +3,8 @@
 Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -27,7 +28,7 @@ from search.config_values import (
     Share,
     Whole,
 )
-from search.config_words import explain
+from search.config_words import Problem, explain
 from search.plain_yaml import YamlError, parse_yaml
 
 
@@ -36,6 +37,14 @@ class ConfigError(ValueError):
 
     def __str__(self) -> str:
         return "\n".join(self.args)
+
+
+class BudgetError(ConfigError):
+    """A study that can't be planned, which shows only once its budgets become shapes."""
+
+    def __init__(self, problem: str, key: str = "budgets") -> None:
+        super().__init__(problem)
+        self.key = key
 
 
 ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
@@ -367,6 +376,16 @@ def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
         return _study_of(read_source(path, overrides or ()))
     except SourceError as error:
         raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
+    """Tell of a `BudgetError` with its place in the study file, as `load` does of others."""
+    try:
+        yield
+    except BudgetError as error:
+        problem = Problem(tuple(error.key.split(".")), str(error))
+        raise ConfigError(*read_source(path, overrides or ()).told([problem])) from error
 
 
 def parse(text: str) -> StudyConfig:

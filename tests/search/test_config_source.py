@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from search.config import ConfigError, StudyConfig, load
+from search.config import ConfigError, StudyConfig, load, placed
+from search.plan import Machine, plan_study
 
+MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
+WRONG_BATCH = r"x\.yaml:8: `train\.batch_size` must be a multiple of `resources\.gpus_per_trial`"
 GOOD = """\
 # A comment.
 study: good
@@ -119,3 +122,24 @@ def test_mistakes_of_both_are_told_each_with_its_place(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_mapping_is_said_to_be_none_whatever_is_set(tmp_path: Path) -> None:
     assert refusals(tmp_path, "", "trials=3")[0].startswith("x.yaml: a study file must be a map")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [((), "x.yaml:4: "), (("budgets=[200]",), "--set budgets=[200]: ")],
+)
+def test_a_budget_without_shapes_is_told_with_its_place(
+    tmp_path: Path, overrides: tuple[str, ...], place: str
+) -> None:
+    config = loaded(tmp_path, GOOD.replace("- 20k", "- 200"), *overrides)
+    with pytest.raises(ConfigError) as caught, placed(tmp_path / "x.yaml", overrides):
+        plan_study(config, 256, MACHINE)
+    (line,) = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
+    assert line.startswith(f"{place}budget 200 (total parameters, within 0.5%) has shapes at no")
+
+
+def test_what_planning_refuses_of_another_key_is_told_with_that_ones_line(tmp_path: Path) -> None:
+    text = GOOD.replace("size: 8", "size: 9") + "resources: {gpus_per_trial: 2}\n"
+    config = loaded(tmp_path, text)
+    with pytest.raises(ConfigError, match=WRONG_BATCH), placed(tmp_path / "x.yaml"):
+        plan_study(config, 256, MACHINE)
