@@ -36,7 +36,7 @@ Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Instead of the file's: train.batch_size=8"),
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
 ]
 BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
 
@@ -76,12 +76,32 @@ def _complain(text: str) -> None:
 
 
 @app.command()
+def init(
+    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
+    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a study for a text, as large as the text and this machine can bear."""
+    from search.init import choose, look, study_name
+    from search.init_words import refuse_existing, study_text, told, write_study
+
+    refuse_existing(study, force=force)
+    seen = look(corpus, tokenizer)
+    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
+    write_study(study, study_text(seen, draft))
+    print(told(seen, draft, study))
+
+
+@app.command()
 def plan(
     study: StudyFile,
     overrides: Overrides = None,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
     price: Annotated[
-        float | None, typer.Option(min=0, help="What a GPU costs an hour; without one, a core.")
+        float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -308,26 +328,6 @@ def predict(
         _print_json(prediction_json(prediction))
     else:
         print_prediction(prediction)
-
-
-@app.command()
-def init(
-    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
-    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
-    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
-    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
-    hours: Annotated[float, typer.Option(min=0, help="What the search may take here.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file.")] = False,
-) -> None:
-    """Write a study for a text, as large as the text and this machine can bear."""
-    from search.init import choose, look, study_name
-    from search.init_words import refuse_existing, study_text, told, write_study
-
-    refuse_existing(study, force=force)
-    seen = look(corpus, tokenizer)
-    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
-    write_study(study, study_text(seen, draft))
-    print(told(seen, draft, study))
 
 
 @app.command()

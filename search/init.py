@@ -52,7 +52,6 @@ class Draft:
     config: StudyConfig
     labels: tuple[str, ...]
     """Of its budgets."""
-    tokens_per_parameter: int
     tokens: int
     """The horizon of the largest budget."""
     machine: Machine
@@ -61,6 +60,11 @@ class Draft:
     """Of the training text, at the largest budget."""
     reason: str = ""
     """Why it is not larger."""
+
+    @property
+    def tokens_per_parameter(self) -> int:
+        """Its horizon."""
+        return int(self.config.tokens_per_parameter or TOKENS)
 
     @property
     def words(self) -> str:
@@ -94,9 +98,11 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
     """
     options = _ladders() if budgets is None else _horizons(_parsed(budgets))
-    chosen, reason = None, f"{TOKENS} tokens a parameter are the usual horizon"
+    chosen, machine, reason = None, None, f"{TOKENS} tokens a parameter are the usual horizon"
     for sizes, tokens_per_parameter in options:
-        draft = _draft(seen, study, sizes, tokens_per_parameter)
+        config = _config(seen, study, sizes, tokens_per_parameter)
+        machine = machine or this_machine(config)  # asking a driver takes its time
+        draft = _draft(config, machine, seen)
         if draft.epochs > MOST_EPOCHS or draft.hours > hours:
             reason = _excess(draft, hours)
             break
@@ -130,8 +136,10 @@ def _parsed(budgets: str) -> tuple[int, ...]:
         raise ConfigError(f"`--budgets` such as 1M,3M,10M: each {error}") from error
 
 
-def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int) -> Draft:
-    config = study_of(
+def _config(
+    seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int
+) -> StudyConfig:
+    return study_of(
         {
             "study": study,
             "objective": {
@@ -146,13 +154,14 @@ def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_paramete
             "tokens_per_parameter": tokens_per_parameter,
         }
     )
-    machine = this_machine(config)
+
+
+def _draft(config: StudyConfig, machine: Machine, seen: Seen) -> Draft:
     plans = plan_study(config, seen.vocab_size, machine)
     tokens = plans[-1].budget.tokens
     return Draft(
         config=config,
         labels=tuple(plan.budget.label for plan in plans),
-        tokens_per_parameter=tokens_per_parameter,
         tokens=tokens,
         machine=machine,
         hours=sum(plan.hours for plan in plans),
@@ -162,8 +171,8 @@ def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_paramete
 
 def _eval_tokens(horizon: int) -> int:
     fewest, most = EVAL_TOKENS
-    wanted = 1 << (horizon // EVALUATION_SHARE).bit_length() - 1
-    return max(fewest, min(wanted, most))
+    wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
+    return 1 << wanted.bit_length() - 1
 
 
 def _excess(draft: Draft, hours: float) -> str:

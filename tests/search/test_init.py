@@ -83,10 +83,10 @@ def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> No
 
 
 def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> None:
-    assert chosen(seen(), "200k, 100k", hours=9).tokens_per_parameter == 20
+    assert chosen(seen(), "200k, 100k", hours=9).config.tokens_per_parameter == 20
     draft = chosen(seen(), "100k,200k", hours=2)
     assert draft.config.budgets == (100_000, 200_000)
-    assert draft.tokens_per_parameter == 10
+    assert draft.config.tokens_per_parameter == 10
     assert draft.reason.startswith("100k, 200k at 20 tokens a parameter would take 3")
     with pytest.raises(ConfigError, match="no study is small enough: 1B at 5 tokens"):
         chosen(seen(10**12), "1B")
@@ -179,3 +179,8 @@ def test_a_corpus_that_will_not_do_is_one_line_and_nothing_written(
     assert done.stderr.count("\n") == 1
     assert not done.stdout
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_named_budget_that_no_shape_meets_is_refused_as_planning_does() -> None:
+    with pytest.raises(ConfigError, match=r"budget 1 \(.*at no depth"):
+        chosen(seen(), "1")
