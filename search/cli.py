@@ -86,9 +86,9 @@ def init(
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
     from search.init import choose, look, study_name
-    from search.init_words import refuse_existing, study_text, told, write_study
+    from search.init_words import refuse_place, study_text, told, write_study
 
-    refuse_existing(study, force=force)
+    refuse_place(study, corpus, force=force)
     seen = look(corpus, tokenizer)
     draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
     write_study(study, study_text(seen, draft))

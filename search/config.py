@@ -39,8 +39,8 @@ class ConfigError(ValueError):
         return "\n".join(self.args)
 
 
-class BudgetError(ConfigError):
-    """A study that can't be planned, which shows only once its budgets become shapes."""
+class PlanError(ConfigError):
+    """A study that can't be planned: that shows once data are read and budgets become shapes."""
 
     def __init__(self, problem: str, key: str = "budgets") -> None:
         super().__init__(problem)
@@ -380,10 +380,10 @@ def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
 
 @contextmanager
 def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
-    """Tell of a `BudgetError` with its place in the study file, as `load` does of others."""
+    """Tell of a `PlanError` with its place in the study file, as `load` does of others."""
     try:
         yield
-    except BudgetError as error:
+    except PlanError as error:
         problem = Problem(tuple(error.key.split(".")), str(error))
         raise ConfigError(*read_source(path, overrides or ()).told([problem])) from error
 

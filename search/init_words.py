@@ -14,14 +14,17 @@ COMMENT_COLUMN = 32
 """Where comments begin, when the key and its value leave room."""
 
 
-def refuse_existing(path: Path, *, force: bool) -> None:
-    """See that nothing would be replaced unasked.
+def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
+    """See that nothing would be replaced unasked, and that the text would stay as it is.
 
     Raises:
         ConfigError: when the study file or another schema beside it is there, or no folder is.
     """
     if not path.parent.is_dir():
         raise ConfigError(f"{path.parent} must be a folder that is there; make it first")
+    text = Path(corpus).expanduser()
+    if text.is_dir() and path.resolve().is_relative_to(text.resolve()):
+        raise ConfigError(f"{path} would be a part of the corpus {corpus}; write it beside that")
     schema = path.with_name(FILE)
     for file in (path, schema):
         same = file == schema and file.is_file() and file.read_bytes() == schema_text().encode()

@@ -11,7 +11,7 @@ from math import ceil
 from models.shape import Shape
 from objectives.vocabulary import vocab_size
 from search.budget import Budget, expand_budgets, rung_steps
-from search.config import Sampler, StudyConfig
+from search.config import PlanError, Sampler, StudyConfig
 from search.space import feasible_shapes
 
 CPU_FLOPS_PER_SECOND = 22e9
@@ -85,9 +85,14 @@ def vocab_size_of(config: StudyConfig) -> int:
     """Token ids of the study's objective; reads its data only where they are not known without.
 
     Raises:
-        ValueError: when the data are missing or don't suit the settings.
+        PlanError: when the data are missing or don't suit the settings.
     """
-    return vocab_size(config.objective.name, config.objective.settings())
+    try:
+        return vocab_size(config.objective.name, config.objective.settings())
+    except ValueError as error:
+        if not type(error).__module__.startswith("objectives"):
+            raise
+        raise PlanError(str(error), key="objective") from error
 
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from search.config import ConfigError, StudyConfig, load, placed
-from search.plan import Machine, plan_study
+from search.plan import Machine, plan_study, vocab_size_of
 
 MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
 WRONG_BATCH = r"x\.yaml:8: `train\.batch_size` must be a multiple of `resources\.gpus_per_trial`"
@@ -136,6 +136,16 @@ def test_a_budget_without_shapes_is_told_with_its_place(
         plan_study(config, 256, MACHINE)
     (line,) = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
     assert line.startswith(f"{place}budget 200 (total parameters, within 0.5%) has shapes at no")
+
+
+def test_data_that_are_not_there_are_told_with_the_line_of_the_objective(tmp_path: Path) -> None:
+    text = GOOD.replace("language", "{name: language, corpus: nowhere.txt}")
+    config = loaded(tmp_path, text)
+    with (
+        pytest.raises(ConfigError, match=r"x\.yaml:3: corpus must be"),
+        placed(tmp_path / "x.yaml"),
+    ):
+        vocab_size_of(config)
 
 
 def test_what_planning_refuses_of_another_key_is_told_with_that_ones_line(tmp_path: Path) -> None:

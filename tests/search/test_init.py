@@ -14,7 +14,7 @@ from objectives.registry import prepare
 from search.config import ConfigError, load
 from search.config_schema import FILE, modeline, schema_text
 from search.init import MOST_EPOCHS, Draft, Seen, choose, look, study_name
-from search.init_words import refuse_existing, study_text, told, write_study
+from search.init_words import refuse_place, study_text, told, write_study
 from search.plan import plan_study, this_machine
 
 WORDS = ("deep", "wide", "thé", "model", "layer", "of", "a", "the", "is", "not", "worth", "more")
@@ -124,17 +124,23 @@ def test_what_was_seen_chosen_and_comes_next_is_told() -> None:
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     study, schema = tmp_path / "my.yaml", tmp_path / FILE
     write_study(study, "study: mine\n")
-    refuse_existing(tmp_path / "other.yaml", force=False)
+    refuse_place(tmp_path / "other.yaml", "stdlib", force=False)
     with pytest.raises(ConfigError, match=r"my\.yaml is there already; `--force` replaces"):
-        refuse_existing(study, force=False)
-    refuse_existing(study, force=True)
+        refuse_place(study, "stdlib", force=False)
+    refuse_place(study, "stdlib", force=True)
     schema.write_text("{}")
     with pytest.raises(ConfigError, match=r"schema\.json is there already"):
-        refuse_existing(tmp_path / "other.yaml", force=False)
+        refuse_place(tmp_path / "other.yaml", "stdlib", force=False)
     with pytest.raises(ConfigError, match="is there already"):
-        refuse_existing(tmp_path, force=True)
+        refuse_place(tmp_path, "stdlib", force=True)
     with pytest.raises(ConfigError, match="must be a folder that is there"):
-        refuse_existing(tmp_path / "none" / "my.yaml", force=True)
+        refuse_place(tmp_path / "none" / "my.yaml", "stdlib", force=True)
+
+
+def test_a_study_is_not_written_into_its_own_text(tmp_path: Path) -> None:
+    refuse_place(tmp_path / "my.yaml", str(tmp_path / "text.txt"), force=False)
+    with pytest.raises(ConfigError, match="would be a part of the corpus"):
+        refuse_place(tmp_path / "my.yaml", str(tmp_path), force=True)
 
 
 @pytest.mark.parametrize(
