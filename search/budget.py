@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from models.shape import Count, Shape
-from search.config import ConfigError, Sampler, StudyConfig
+from search.config import PlanError, Sampler, StudyConfig
 from search.config_values import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
@@ -60,16 +60,18 @@ def _budget(config: StudyConfig, params: int) -> Budget:
     else:
         batch_size = config.train.batch_size
     if batch_size % config.resources.processes_per_trial:
-        raise ConfigError(
+        raise PlanError(
             "`train.batch_size` must be a multiple of `resources.gpus_per_trial`, got "
             f"{batch_size} sequences for {config.resources.processes_per_trial} GPUs at budget "
-            f"{format_count(params)}; use another number of GPUs, or of sequences"
+            f"{format_count(params)}; use another number of GPUs, or of sequences",
+            key="train.batch_size",
         )
     if tokens <= config.objective.pretraining_tokens:
-        raise ConfigError(
+        raise PlanError(
             "`objective.pretraining.tokens` must be fewer than the horizon has, got "
             f"{config.objective.pretraining_tokens} of {tokens} at budget {format_count(params)}; "
-            "lower it or raise `tokens`"
+            "lower it or raise `tokens`",
+            key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
     return Budget(

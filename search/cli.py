@@ -5,6 +5,7 @@ where imports stand inside functions.
 
 import errno
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,11 +36,15 @@ StudyFile = Annotated[Path, typer.Argument(help="Study file (YAML).", metavar="S
 RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
 Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
+]
 BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
 
 
 def main() -> None:
-    """Entry point: a user's mistake is one line and status 2, what the machine refuses (a full
+    """Entry point: a user's mistake is a line and status 2, what the machine refuses (a full
     disk, say) one line and status 1, Ctrl-C is status 130.
     """
     try:
@@ -47,7 +52,8 @@ def main() -> None:
     except ValueError as error:
         if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
             raise
-        _complain(str(error))
+        for problem in error.args:  # of a study file, each mistake
+            _complain(str(problem))
         sys.exit(2)
     except OSError as error:
         if error.errno is None:
@@ -72,28 +78,54 @@ def _complain(text: str) -> None:
 
 
 @app.command()
+def init(
+    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
+    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a study for a text, as large as the text and this machine can bear."""
+    from search.init import choose, look, study_name
+    from search.init_words import refuse_place, study_text, told, write_study
+
+    refuse_place(study, corpus, force=force)
+    seen = look(corpus, tokenizer)
+    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
+    write_study(study, study_text(seen, draft))
+    print(told(seen, draft, study))
+
+
+@app.command()
 def plan(
     study: StudyFile,
+    overrides: Overrides = None,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from search.config import load
+    from search.config import load, placed
     from search.plan import plan_study, this_machine, vocab_size_of
     from search.tables import plan_json, print_plan
 
-    config = load(study)
+    config = load(study, overrides)
     machine = this_machine(config)
-    plans = plan_study(config, vocab_size_of(config), machine)
+    with placed(study, overrides):
+        plans = plan_study(config, vocab_size_of(config), machine)
     if as_json:
-        _print_json(plan_json(plans, with_shapes=shapes))
+        _print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:
-        print_plan(config, plans, machine, with_shapes=shapes)
+        print_plan(config, plans, machine, price=price, with_shapes=shapes)
 
 
 @app.command()
 def check(
     study: StudyFile,
+    overrides: Overrides = None,
     steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
     as_json: Json = False,
 ) -> None:
@@ -103,9 +135,9 @@ def check(
     """
     from rich.console import Console
 
-    from search.config import load
+    from search.config import load, placed
 
-    config = load(study)
+    config = load(study, overrides)
     console = Console(stderr=as_json)
     from search.check import check_study
     from search.check_words import check_json, follow, print_check, print_opening
@@ -113,7 +145,8 @@ def check(
 
     probe = Probe(steps=steps)
     print_opening(config, probe, console)
-    result = check_study(config, follow(console), probe)
+    with placed(study, overrides):
+        result = check_study(config, follow(console), probe)
     if as_json:
         _print_json(check_json(result))
     else:
@@ -127,6 +160,7 @@ def doctor(
     study: Annotated[
         Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
     ] = None,
+    overrides: Overrides = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -138,7 +172,7 @@ def doctor(
 
     from search.config import load
 
-    config = load(study) if study else None
+    config = load(study, overrides) if study else None
     from search.doctor.examine import examine
     from search.doctor.words import findings_json, print_findings, would_work
 
@@ -154,6 +188,7 @@ def doctor(
 @app.command()
 def run(
     study: StudyFile,
+    overrides: Overrides = None,
     runs: Runs = Path("runs"),
     extend: Annotated[
         bool,
@@ -162,13 +197,15 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
-    from search.config import load
+    from search.config import load, placed
 
-    config = load(study)
+    config = load(study, overrides)
     from search.folder import RunFolder
     from search.readiness import refuse_unready
 
-    refuse_unready(config, runs)
+    with placed(study, overrides):
+        refuse_unready(config, runs)
+    command = _command(study, overrides)
     studies = _open_studies(config, RunFolder(runs / config.study))
     from rich.console import Console
 
@@ -184,14 +221,12 @@ def run(
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt:
-        print(
-            f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
-        )
+        print(f"fathom: interrupted; nothing is lost: `{command}` goes on", file=sys.stderr)
         sys.exit(130)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
     print_further(result.conclusion.further, console)
-    for line in warnings(result.conclusion.audits, f"fathom run {study}"):
+    for line in warnings(result.conclusion.audits, command):
         console.print(line, style="yellow", highlight=False)
     folder = result.folder
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
@@ -350,9 +385,24 @@ def predict(
 
 
 @app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+) -> None:
+    """Print the JSON Schema of study files, for editors that complete and check them."""
+    from search.config_schema import schema_text
+    from search.folder import write_atomically
+
+    if out is None:
+        print(schema_text(), end="")
+    else:
+        write_atomically(out, schema_text())
+
+
+@app.command()
 def ui(
     runs: Runs = Path("runs"),
     study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
+    overrides: Overrides = None,
     port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
 ) -> None:
     """Serve MLflow's page on loopback, on the store that the runs used."""
@@ -360,8 +410,16 @@ def ui(
     from search.folder import default_tracking_uri
     from search.tracking.ui import open_ui
 
-    uri = load(study).tracking.uri if study else None
+    uri = load(study, overrides).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _command(study: Path, overrides: list[str] | None) -> str:
+    """What goes on with a run; without a password that an address may hold."""
+    from search.tracking.address import without_credentials
+
+    changes = [part for change in overrides or () for part in ("--set", change)]
+    return without_credentials(shlex.join(["fathom", "run", str(study), *changes]))
 
 
 def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":

@@ -39,7 +39,9 @@ def _not_a_switch(value: object) -> object:
     return value
 
 
-Number = Annotated[int, BeforeValidator(parse_count)]
+# As editors are told of it, to whom `parse_count` says nothing.
+CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
+Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
 # Far beyond any study, and yet what is computed of it stays a number and a plan an instant.
@@ -54,7 +56,9 @@ Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
 class Group(BaseModel):
     """A part of the study file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class ObjectiveGroup(Group):

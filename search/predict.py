@@ -7,6 +7,7 @@ from pathlib import Path
 from search.analysis.law import Law, Prediction, fit_laws, usable
 from search.analysis.optimum import Optimum, find_optima
 from search.analysis.published import GPT3, LEVINE, Trained, levine2020
+from search.budget import format_count
 from search.config import ConfigError, load
 from search.config_values import parse_count
 from search.folder import RunFolder
@@ -83,7 +84,17 @@ def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
     """The law of a run's optima; raises `ConfigError` when there is none."""
     laws = fit_laws(optima)
     if not laws:
-        raise ConfigError(
-            f"{run} has no law: it takes three budgets whose optimum is identified or a plateau"
-        )
+        raise ConfigError(f"{run} has no law: {_lack(optima)}")
     return laws[0]
+
+
+def _lack(optima: tuple[Optimum, ...]) -> str:
+    """Why no law was fitted."""
+    for own in optima:
+        if not own.count.of_parameters:
+            return f"a law is of parameters, and its budgets are {own.count.unit}"
+    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
+    return (
+        "it takes three budgets whose optimum is identified or a plateau, "
+        f"got {verdicts or 'none that has ended'}"
+    )
