@@ -108,6 +108,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
+    from rich.console import Console
+
     from search.config import load, placed
     from search.plan import plan_study, this_machine, vocab_size_of
     from search.tables import plan_json, print_plan
@@ -119,7 +121,7 @@ def plan(
     if as_json:
         _print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:
-        print_plan(config, plans, machine, price=price, with_shapes=shapes)
+        print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
 
 
 @app.command()

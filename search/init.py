@@ -146,7 +146,7 @@ def _config(
                 "name": "language",
                 "corpus": seen.corpus,
                 "tokenizer": seen.tokenizer,
-                "eval_tokens": _eval_tokens(budgets[0] * tokens_per_parameter),
+                "eval_tokens": eval_tokens(budgets[0] * tokens_per_parameter),
                 "validation_fraction": VALIDATION_FRACTION,
             },
             "budgets": budgets,
@@ -169,7 +169,8 @@ def _draft(config: StudyConfig, machine: Machine, seen: Seen) -> Draft:
     )
 
 
-def _eval_tokens(horizon: int) -> int:
+def eval_tokens(horizon: int) -> int:
+    """Of an evaluation, where the smallest budget trains on so many tokens."""
     fewest, most = EVAL_TOKENS
     wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
     return 1 << wanted.bit_length() - 1

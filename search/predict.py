@@ -84,12 +84,12 @@ def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
     """The law of a run's optima; raises `ConfigError` when there is none."""
     laws = fit_laws(optima)
     if not laws:
-        raise ConfigError(f"{run} has no law: {_lack(optima)}")
+        raise ConfigError(f"{run} has no law: {lack(optima)}")
     return laws[0]
 
 
-def _lack(optima: tuple[Optimum, ...]) -> str:
-    """Why no law was fitted."""
+def lack(optima: Sequence[Optimum]) -> str:
+    """Why no law was fitted, to follow what lacks one."""
     for own in optima:
         if not own.count.of_parameters:
             return f"a law is of parameters, and its budgets are {own.count.unit}"

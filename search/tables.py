@@ -43,12 +43,12 @@ def print_plan(
     config: StudyConfig,
     plans: tuple[BudgetPlan, ...],
     machine: Machine,
+    console: Console,
     *,
-    price: float | None,
-    with_shapes: bool,
+    price: float | None = None,
+    with_shapes: bool = False,
 ) -> None:
     """The plan for people."""
-    console = Console()
     table = empty_table(
         f"{config.study}: {config.count.unit_in_full}",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),

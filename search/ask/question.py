@@ -9,9 +9,7 @@ from models.shape import Count
 from search.budget import exact_count
 from search.config import ConfigError, StudyConfig, study_of
 from search.config_values import parse_count
-
-EVAL_TOKENS = "32k"
-"""A quarter of the default: the smallest budgets would spend most of their time on evaluations."""
+from search.init import eval_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,7 @@ class Question:
                 "name": "language",
                 "corpus": self.data,
                 "tokenizer": self.tokenizer,
-                "eval_tokens": EVAL_TOKENS,
+                "eval_tokens": eval_tokens(round(budgets[0] * self.tokens_per_parameter)),
             },
             "budgets": [exact_count(params) for params in budgets],
             "count": self.count.value,

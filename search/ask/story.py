@@ -8,7 +8,6 @@ from rich.console import Console
 
 from objectives.language import Language
 from objectives.objective import Objective
-from search.analysis.law import usable
 from search.ask.answer import Answer, answer, answer_yaml, lines
 from search.ask.ladder import choose_budgets
 from search.ask.pace import Pace
@@ -16,17 +15,18 @@ from search.ask.question import Question
 from search.budget import expand_budgets, format_count
 from search.cluster import start_ray
 from search.config import ConfigError, StudyConfig, load
+from search.config_schema import modeline
 from search.folder import RunFolder, write_atomically
+from search.init import MOST_EPOCHS
+from search.init_words import write_study
 from search.pipeline import RunResult, prepare, run_study
 from search.plain_yaml import read_text
 from search.plan import BudgetPlan, Machine, plan_budget, this_machine
+from search.predict import lack
 from search.readiness import refuse_unready
 from search.space import feasible_shapes
 from search.tables import print_laws, print_optima, print_plan
 from search.terminal import format_seconds
-
-MOST_PASSES = 4.0
-"""Over the text in one training; more teach less than fresh text (Muennighoff et al. 2023)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
     )
     config, chosen = question.study(budgets), plans(budgets)
     machine = pace.machine(budgets[-1])
-    print_plan(config, chosen, machine, with_shapes=False)
-    write_atomically(file, _text(question, chosen, machine))
+    print_plan(config, chosen, machine, console)
+    write_study(file, _text(question, chosen, machine))
     console.print(f"Study       {file}", highlight=False)
     return Prepared(config, objective, file)
 
@@ -97,10 +97,10 @@ def answer_file(folder: RunFolder) -> Path:
 
 
 def _written(question: Question, file: Path) -> StudyConfig:
-    first = read_text(file).partition("\n")[0]
-    if first != f"# {question.command}":
+    _, asked, *_ = [*read_text(file).splitlines(), "", ""]
+    if asked != f"# {question.command}":
         raise ConfigError(
-            f"{file} holds another question ({first.lstrip('# ')}); name another file with --out, "
+            f"{file} holds another question ({asked.lstrip('# ')}); name another file with --out, "
             "or remove it"
         )
     return load(file)
@@ -108,7 +108,7 @@ def _written(question: Question, file: Path) -> StudyConfig:
 
 def _most(question: Question, objective: Language) -> int:
     """The largest budget that the question has a use for, and the text is enough for."""
-    by_text = MOST_PASSES * len(objective.train) / question.tokens_per_parameter
+    by_text = MOST_EPOCHS * len(objective.train) / question.tokens_per_parameter
     return min(question.params, int(by_text))
 
 
@@ -127,6 +127,7 @@ def _text(question: Question, plans: tuple[BudgetPlan, ...], machine: Machine) -
     budgets = [plan.budget.params for plan in plans]
     hours = sum(plan.hours for plan in plans)
     head = (
+        f"{modeline()}\n"
         f"# {question.command}\n"
         f"# Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: the "
         f"depth at {format_count(question.params)} is read from their law.\n"
@@ -146,11 +147,10 @@ def print_answer(
     print_laws(result.conclusion.laws, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     if found is None:
-        usable_ones = len(usable(optima))
         console.print(
-            f"No answer: a law takes three budgets whose optimum is identified or a plateau, and "
-            f"{usable_ones} of {len(optima)} are. What each of the others needs stands above; "
-            f"edit {prepared.file}, with another `study` name, and ask again."
+            f"No answer, for there is no law: {lack(optima)}. What each of the others needs stands "
+            f"above; edit {prepared.file}, with another `study` name, and ask again.",
+            highlight=False,
         )
         return
     for line in lines(found):

@@ -18,6 +18,7 @@ from search.ask.pace import Pace
 from search.ask.question import Question, question
 from search.ask.story import Prepared, prepare_study, print_answer
 from search.config import ConfigError, load
+from search.config_schema import modeline
 from search.export import read_best
 from search.folder import RunFolder
 from search.pipeline import RunResult, prepare
@@ -34,7 +35,7 @@ def asked(**changes: object) -> Question:
 
 
 def quiet() -> Console:
-    return Console(file=StringIO(), width=200)
+    return Console(file=StringIO(), width=500)
 
 
 def said(console: Console) -> str:
@@ -157,18 +158,18 @@ def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
     print_answer(none, prepared, RunResult(searched.folder, found), console)
 
     assert none is None
-    assert "No answer: a law takes three budgets" in said(console)
+    assert "No answer, for there is no law: it takes three budgets" in said(console)
     assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
 
 
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
-    few_tokens = asked(tokens="200M", hours=2.0)
+    small = asked(params="100k", tokens="200k", hours=50.0)
 
-    prepared = prepare_study(few_tokens, file, console)
+    prepared = prepare_study(small, file, console)
 
     assert load(file) == prepared.config
-    assert file.read_text().startswith(f"# {few_tokens.command}\n")
+    assert file.read_text().splitlines()[1] == f"# {small.command}"
     assert len(prepared.config.budgets) >= 3
     assert "Planned" in file.read_text()
 
@@ -176,16 +177,16 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
 def test_the_same_question_goes_on_with_its_file_as_it_is_now(tmp_path: Path) -> None:
     file = tmp_path / "ask.yaml"
     keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
-    file.write_text(f"# {asked().command}\n" + yaml.safe_dump(keys))
+    file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))
 
     assert prepare_study(asked(), file, quiet()).config.trials == 5
 
 
 def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "ask.yaml"
-    file.write_text("# fathom ask --params 2B\nstudy: other\n")
+    file.write_text(f"{modeline()}\n# fathom ask --params 2B\nstudy: other\n")
 
-    with pytest.raises(ConfigError, match="holds another question"):
+    with pytest.raises(ConfigError, match=r"holds another question \(fathom ask --params 2B\)"):
         prepare_study(asked(), file, quiet())
     assert "study: other" in file.read_text()
 
