@@ -21,12 +21,13 @@ SIZES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 POWERS = range(4, 12)
 """Below 10k a budget has hardly more than three depths to choose from."""
 TOKENS = int(DEFAULT_TOKENS_PER_PARAMETER)
+"""A parameter of the largest budget."""
 FEWER_TOKENS = (5, 10)
-"""A parameter, where budgets that the user names would otherwise be too large; with fewer than
+"""The same, where budgets that the user names would otherwise be too large; with fewer than
 these a model has hardly begun to learn."""
 VALIDATION_FRACTION = 0.1
 EVALUATION_SHARE = 64
-"""One in so many of the smallest budget's training tokens is read at an evaluation: all of them
+"""One in so many of the training tokens is read at an evaluation: all of them
 together then cost about a tenth of the training."""
 EVAL_TOKENS = (4096, 131_072)
 """Fewest, for a loss that tells shapes apart, and most, which is the default."""
@@ -52,29 +53,25 @@ class Draft:
     config: StudyConfig
     labels: tuple[str, ...]
     """Of its budgets."""
-    tokens: int
-    """The horizon of the largest budget."""
+    tokens_per_parameter: int
+    """Of the largest budget. The others get as many tokens: with few, seeds of a small model differ
+    by more than its depths."""
     machine: Machine
     hours: float
     epochs: float
-    """Of the training text, at the largest budget."""
+    """Of the training text."""
     reason: str = ""
     """Why it is not larger."""
 
     @property
-    def tokens_per_parameter(self) -> int:
-        """Its horizon."""
-        return int(self.config.tokens_per_parameter or TOKENS)
+    def horizon(self) -> str:
+        """Training tokens of every budget."""
+        return _label(self.config.tokens or 0)
 
     @property
     def words(self) -> str:
         """Its budgets and their horizon."""
-        return f"{', '.join(self.labels)} at {self.tokens_per_parameter} tokens a parameter"
-
-    @property
-    def horizon(self) -> str:
-        """Training tokens of the largest budget, three digits of them."""
-        return format_count(float(f"{self.tokens:.3g}"))
+        return f"{', '.join(self.labels)} for {self.horizon} tokens"
 
 
 def look(corpus: str, tokenizer: str) -> Seen:
@@ -98,11 +95,15 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
     """
     options = _ladders() if budgets is None else _horizons(_parsed(budgets))
-    chosen, machine, reason = None, None, f"{TOKENS} tokens a parameter are the usual horizon"
+    chosen, machine, reason = (
+        None,
+        None,
+        f"{TOKENS} tokens a parameter are the usual horizon",
+    )
     for sizes, tokens_per_parameter in options:
         config = _config(seen, study, sizes, tokens_per_parameter)
         machine = machine or this_machine(config)  # asking a driver takes its time
-        draft = _draft(config, machine, seen)
+        draft = _draft(config, tokens_per_parameter, machine, seen)
         if draft.epochs > MOST_EPOCHS or draft.hours > hours:
             reason = _excess(draft, hours)
             break
@@ -139,6 +140,7 @@ def _parsed(budgets: str) -> tuple[int, ...]:
 def _config(
     seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int
 ) -> StudyConfig:
+    tokens = tokens_per_parameter * budgets[-1]
     return study_of(
         {
             "study": study,
@@ -146,31 +148,30 @@ def _config(
                 "name": "language",
                 "corpus": seen.corpus,
                 "tokenizer": seen.tokenizer,
-                "eval_tokens": eval_tokens(budgets[0] * tokens_per_parameter),
+                "eval_tokens": eval_tokens(tokens),
                 "validation_fraction": VALIDATION_FRACTION,
             },
             "budgets": budgets,
             "count": "non_embedding",
-            "tokens_per_parameter": tokens_per_parameter,
+            "tokens": tokens,
         }
     )
 
 
-def _draft(config: StudyConfig, machine: Machine, seen: Seen) -> Draft:
+def _draft(config: StudyConfig, tokens_per_parameter: int, machine: Machine, seen: Seen) -> Draft:
     plans = plan_study(config, seen.vocab_size, machine)
-    tokens = plans[-1].budget.tokens
     return Draft(
         config=config,
         labels=tuple(plan.budget.label for plan in plans),
-        tokens=tokens,
+        tokens_per_parameter=tokens_per_parameter,
         machine=machine,
         hours=sum(plan.hours for plan in plans),
-        epochs=tokens / seen.train_tokens,
+        epochs=plans[-1].budget.tokens / seen.train_tokens,
     )
 
 
 def eval_tokens(horizon: int) -> int:
-    """Of an evaluation, where the smallest budget trains on so many tokens."""
+    """Of an evaluation, where the shortest training has so many tokens."""
     fewest, most = EVAL_TOKENS
     wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
     return 1 << wanted.bit_length() - 1
@@ -182,3 +183,9 @@ def _excess(draft: Draft, hours: float) -> str:
         return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
     time = format_seconds(3600 * draft.hours)
     return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
+
+
+def _label(number: int) -> str:
+    """As people write it; in full where that would be another number."""
+    short = format_count(number)
+    return short if parse_count(short) == number else str(number)

@@ -41,7 +41,6 @@ def write_study(path: Path, text: str) -> None:
 def study_text(seen: Seen, draft: Draft) -> str:
     """The study file: each key with its reason, all others left to their defaults."""
     config, settings = draft.config, draft.config.objective.settings()
-    horizon = f"{draft.horizon} at {draft.labels[-1]}: {_epochs(draft)}"
     lines = [
         modeline(),
         f"# {_seen_words(seen)}.",
@@ -56,7 +55,7 @@ def study_text(seen: Seen, draft: Draft) -> str:
         _line("  eval_tokens", settings["eval_tokens"], "held-out tokens in an evaluation"),
         _line("budgets", list(draft.labels), "sizes to compare; three make a law"),
         _line("count", config.count.value, "parameters but the embedding; or total"),
-        _line("tokens_per_parameter", draft.tokens_per_parameter, horizon),
+        _line("tokens", draft.horizon, _epochs(draft)),
         "",
         f"# Every other key has a default; runs/{config.study}/config.yaml will spell them out.",
     ]
@@ -67,7 +66,7 @@ def told(seen: Seen, draft: Draft, path: Path) -> str:
     """What was seen, what was chosen and why, and what to do next."""
     return (
         f"Seen      {seen.corpus}: {_seen_words(seen)}\n"
-        f"Chosen    budgets {draft.words}: {draft.horizon} tokens at most, {_epochs(draft)}\n"
+        f"Chosen    budgets {draft.words} each: {_epochs(draft)}\n"
         f"Time      {_time_words(draft)}\n"
         f"Not more  {draft.reason}\n"
         f"Written   {path}, and {path.with_name(FILE)} for editors\n"
@@ -89,7 +88,8 @@ def _seen_words(seen: Seen) -> str:
 
 
 def _epochs(draft: Draft) -> str:
-    return f"{draft.epochs:.1f} epochs of the text (no more than {MOST_EPOCHS})"
+    parameter = f"{draft.tokens_per_parameter} a parameter at {draft.labels[-1]}"
+    return f"{draft.epochs:.1f} epochs of the text (no more than {MOST_EPOCHS}); {parameter}"
 
 
 def _time_words(draft: Draft) -> str:

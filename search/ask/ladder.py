@@ -11,6 +11,9 @@ from search.config import ConfigError
 
 SMALLEST = 20_000
 """Below it few depths have shapes, and what they learn is hardly the text's structure."""
+SHORTEST_HORIZON = 1_000_000
+"""Training tokens of the smallest budget: with fewer, deeper models have not learnt to copy yet, and
+seeds differ by more than depths do. The quickstart's budgets have 1.2M."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Between neighbouring budgets: what four keep where there is room, and three at least."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
@@ -21,24 +24,29 @@ SHARE_OF_TIME = 0.85
 HoursOf = Callable[[tuple[int, ...]], float]
 
 
-def budgets_below(top: int) -> tuple[int, ...]:
+def smallest_budget(tokens_per_parameter: float) -> int:
+    """That learns enough to be judged."""
+    return max(SMALLEST, _rounded(SHORTEST_HORIZON / tokens_per_parameter))
+
+
+def budgets_below(top: int, smallest: int) -> tuple[int, ...]:
     """Four budgets up to the largest, three where four would begin too small; ascending."""
-    if top >= SMALLEST * WIDE_STEP**3:
+    if top >= smallest * WIDE_STEP**3:
         number, step = 4, WIDE_STEP
     else:
-        number, step = 3, max(NARROW_STEP, min(WIDE_STEP, (top / SMALLEST) ** 0.5))
+        number, step = 3, max(NARROW_STEP, min(WIDE_STEP, (top / smallest) ** 0.5))
     return (*(_rounded(top / step**k) for k in range(number - 1, 0, -1)), top)
 
 
-def choose_budgets(most: int, hours: float, hours_of: HoursOf) -> tuple[int, ...]:
+def choose_budgets(most: int, hours: float, hours_of: HoursOf, *, smallest: int) -> tuple[int, ...]:
     """The budgets with the largest top, at most `most`, that are searched in time.
 
     Raises:
         ConfigError: when the smallest ones are not.
     """
     chosen: tuple[int, ...] = ()
-    for top in _tops(most):
-        budgets = budgets_below(top)
+    for top in _tops(smallest, most):
+        budgets = budgets_below(top, smallest)
         needed = hours_of(budgets) / SHARE_OF_TIME
         if needed > hours:
             break
@@ -52,9 +60,9 @@ def choose_budgets(most: int, hours: float, hours_of: HoursOf) -> tuple[int, ...
     return chosen
 
 
-def _tops(most: int) -> list[int]:
+def _tops(smallest: int, most: int) -> list[int]:
     """The largest budgets to choose from, ascending; the asked size itself is the last."""
-    least = round(SMALLEST * NARROW_STEP**2)
+    least = round(smallest * NARROW_STEP**2)
     powers = range(len(str(least)) - 1, len(str(most)))
     tops = [round(mantissa * 10**power) for power in powers for mantissa in MANTISSAS]
     return [least, *(top for top in tops if least < top < most), *([most] if most > least else [])]

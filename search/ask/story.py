@@ -9,7 +9,7 @@ from rich.console import Console
 from objectives.language import Language
 from objectives.objective import Objective
 from search.ask.answer import Answer, answer, answer_yaml, lines
-from search.ask.ladder import choose_budgets
+from search.ask.ladder import choose_budgets, smallest_budget
 from search.ask.pace import Pace
 from search.ask.question import Question
 from search.budget import expand_budgets, format_count
@@ -48,11 +48,11 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
         config = _written(question, file)
         console.print(f"{file} asks this already, and goes on")
         return Prepared(config, prepare(config), file)
-    smallest = question.study([question.params])
-    objective = prepare(smallest)
+    alone = question.study([question.params])
+    objective = prepare(alone)
     assert isinstance(objective, Language), objective
     console.print("Measuring how fast this machine trains", style="dim")
-    pace = Pace(lambda params: question.study([params]), objective, this_machine(smallest))
+    pace = Pace(lambda params: question.study([params]), objective, this_machine(alone))
 
     def plans(budgets: tuple[int, ...]) -> tuple[BudgetPlan, ...]:
         return _plans(question.study(budgets), objective, pace)
@@ -61,11 +61,12 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
         _most(question, objective),
         question.hours,
         lambda budgets: sum(plan.hours for plan in plans(budgets)),
+        smallest=smallest_budget(question.tokens_per_parameter),
     )
     config, chosen = question.study(budgets), plans(budgets)
     machine = pace.machine(budgets[-1])
     print_plan(config, chosen, machine, console)
-    write_study(file, _text(question, chosen, machine))
+    write_study(file, _text(question, chosen, machine, len(objective.train)))
     console.print(f"Study       {file}", highlight=False)
     return Prepared(config, objective, file)
 
@@ -122,17 +123,20 @@ def _plans(config: StudyConfig, objective: Objective, pace: Pace) -> tuple[Budge
     )
 
 
-def _text(question: Question, plans: tuple[BudgetPlan, ...], machine: Machine) -> str:
+def _text(
+    question: Question, plans: tuple[BudgetPlan, ...], machine: Machine, train_tokens: int
+) -> str:
     """The study file, with why it is as it is."""
     budgets = [plan.budget.params for plan in plans]
     hours = sum(plan.hours for plan in plans)
+    epochs = plans[-1].budget.tokens / train_tokens
     head = (
         f"{modeline()}\n"
         f"# {question.command}\n"
         f"# Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: the "
         f"depth at {format_count(question.params)} is read from their law.\n"
         f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on {machine.words}"
-        f" (measured at {format_count(budgets[-1])}).\n"
+        f" (measured at {format_count(budgets[-1])}); at most {epochs:.1f} epochs of the text.\n"
         "# Edit it as you like: `fathom ask` and `fathom run` go on with what stands here.\n"
     )
     return head + yaml.safe_dump(question.keys(budgets), sort_keys=False, default_flow_style=None)

@@ -58,7 +58,7 @@ def test_a_text_is_measured_as_its_objective_will_read_it(tmp_path: Path) -> Non
         assert found.train_tokens == len(task.train)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("hours", [0.2, 1, 8, 100])
+@pytest.mark.parametrize("hours", [0.3, 1, 8, 100])
 @pytest.mark.parametrize("tokens", [250_000, 10**6, 10**9])
 def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: float) -> None:
     draft = chosen(seen(tokens), hours=hours)
@@ -66,6 +66,7 @@ def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: 
     assert draft.hours == sum(plan.hours for plan in plans) <= hours
     assert draft.epochs == plans[-1].budget.tokens / tokens <= MOST_EPOCHS
     assert len(draft.config.budgets) == 3, "which a law needs"
+    assert draft.config.tokens == 20 * draft.config.budgets[-1]
     larger = ",".join(str(2 * budget) for budget in draft.config.budgets)
     again = choose(seen(tokens), "mine", budgets=larger, hours=1e9) if tokens > 10**6 else None
     assert again is None or again.hours > hours
@@ -83,12 +84,12 @@ def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> No
 
 
 def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> None:
-    assert chosen(seen(), "200k, 100k", hours=9).config.tokens_per_parameter == 20
+    assert chosen(seen(), "200k, 100k", hours=9).tokens_per_parameter == 20
     draft = chosen(seen(), "100k,200k", hours=2)
     assert draft.config.budgets == (100_000, 200_000)
-    assert draft.config.tokens_per_parameter == 10
-    assert draft.reason.startswith("100k, 200k at 20 tokens a parameter would take 3")
-    with pytest.raises(ConfigError, match="no study is small enough: 1B at 5 tokens"):
+    assert draft.tokens_per_parameter == 10
+    assert draft.reason == "100k, 200k for 4M tokens would take 3.8 h, not 2.0 h"
+    with pytest.raises(ConfigError, match="no study is small enough: 1B for 5B tokens would take"):
         chosen(seen(10**12), "1B")
 
 
@@ -109,7 +110,8 @@ def test_the_file_says_what_was_chosen_in_lines_that_a_person_reads(
     assert text.splitlines()[0] == modeline()
     assert Draft7Validator(json.loads(schema_text())).is_valid(yaml.safe_load(text))
     assert max(map(len, text.splitlines())) <= 100
-    assert "4M at 200k: 0.4 epochs of the text (no more than 4)" in text
+    assert "tokens: 4M" in text
+    assert "# 0.4 epochs of the text (no more than 4); 20 a parameter at 200k" in text
     assert all("#" in line for line in text.splitlines() if line not in ("", "objective:"))
 
 
@@ -117,7 +119,7 @@ def test_what_was_seen_chosen_and_comes_next_is_told() -> None:
     draft = chosen(seen())
     lines = told(seen(), draft, Path("my.yaml")).splitlines()
     assert "10,000,000 bytes of text with 60 different characters" in lines[0]
-    assert "25k, 50k, 100k at 20 tokens a parameter" in lines[1]
+    assert "20k, 40k, 80k for 1.6M tokens each: 0.2 epochs of the text" in lines[1]
     assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
 
 

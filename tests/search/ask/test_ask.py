@@ -164,7 +164,7 @@ def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
 
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
-    small = asked(params="100k", tokens="200k", hours=50.0)
+    small = asked(params="100k", tokens="5M", hours=90.0)
 
     prepared = prepare_study(small, file, console)
 
