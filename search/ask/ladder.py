@@ -12,7 +12,7 @@ from search.config import ConfigError
 SMALLEST = 20_000
 """Below it few depths have shapes, and what they learn is hardly the text's structure."""
 SHORTEST_HORIZON = 1_000_000
-"""Training tokens of the smallest budget: with fewer, deeper models have not learnt to copy yet, and
+"""Training tokens of the smallest budget: with fewer, deep models have not learnt to copy yet, and
 seeds differ by more than depths do. The quickstart's budgets have 1.2M."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Between neighbouring budgets: what four keep where there is room, and three at least."""
