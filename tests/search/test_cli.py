@@ -15,6 +15,7 @@ from search.config import StoppingConfig, dump
 from search.folder import MARKER
 from search.record_file import read_records
 from search.records import Outcome
+from tests.markdown import blocks_of
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
 ROOT = Path(__file__).parents[2]
@@ -168,6 +169,14 @@ def test_predict_prints_the_contracts_json() -> None:
     assert prediction["law"] == "levine2020"
 
 
+def typed_in(page: Path) -> list[str]:
+    """The blocks of shell that do not say why no test runs them."""
+    return [own.text for own in blocks_of(page) if own.language == "sh" and not own.note]
+
+
+TYPED = [page for page in sorted((ROOT / "docs").rglob("*.md")) if typed_in(page)]
+
+
 def tour() -> list[str]:
     """The commands of the README's tour."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -188,6 +197,24 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert "Traceback" not in done.stderr
         assert done.stdout or "--out" in arguments, command
     return folder
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
+def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
+    """As a reader types them, after the tour: a search that has been made is not made again."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for commands in typed_in(page):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=finished,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
 
 
 @pytest.mark.timeout(300)
