@@ -1,5 +1,6 @@
 """The documentation: it builds without a warning, its links lead somewhere, it says what is so."""
 
+import doctest
 import importlib
 import json
 import re
@@ -147,6 +148,22 @@ def test_the_studies_that_pages_show_are_studies() -> None:
     assert len(studies) >= 10
     for study in studies:
         parse(study)
+
+
+WITH_EXAMPLES = [
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    for package in ("models", "objectives", "search")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if ">>>" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_the_examples_of_docstrings_say_what_happens(module: str) -> None:
+    done = doctest.testmod(importlib.import_module(module))
+
+    assert done.attempted
+    assert not done.failed
 
 
 NOTES = {
