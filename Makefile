@@ -28,7 +28,7 @@ test: $(STAMP)
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 docs: $(STAMP)
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
+	@$(BIN)/sphinx-build --quiet --fresh-env --write-all --fail-on-warning --keep-going docs build/docs
 	@echo "The documentation:   build/docs/index.html"
 
 # An environment that was once complete is brought up to date in place; any other starts anew.

@@ -27,7 +27,7 @@ html_title = "Fathom"
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["static"]
-html_css_files = ["wide.css"]
+html_css_files = ["site.css"]
 html_math_renderer = "svg"
 
 # Markdown as GitHub shows it: its anchors, its formulas.

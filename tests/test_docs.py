@@ -130,17 +130,6 @@ def flat(site: Path) -> str:
     return (site / "config.html").read_text(encoding="utf-8")
 
 
-def test_the_constants_of_the_method_are_those_of_the_code() -> None:
-    method = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([A-Z_0-9]+)` \| (.+?) \| `(.+?)\.py` \|$", method, re.M)
-
-    assert len(rows) > 30
-    for name, told, file in rows:
-        value = getattr(importlib.import_module(file.replace("/", ".")), name)
-        values = value if isinstance(value, tuple) else (value,)
-        assert [float(one) for one in told.split(",")] == pytest.approx(values), name
-
-
 def test_the_studies_that_pages_show_are_studies() -> None:
     shown = [block.text for page in PAGES for block in blocks_of(page) if block.language == "yaml"]
     studies = [text for text in shown if text.startswith("study:")]
@@ -185,6 +174,7 @@ def test_every_block_of_shell_is_run_by_a_test_or_says_why_not(page: Path) -> No
 
 PROBE = """<script>
 const errors = [];
+console.error = (...words) => errors.push(words.join(" "));
 addEventListener("error", (event) => errors.push(event.message || "a file is missing"), true);
 addEventListener("load", () => setTimeout(() => {
   const goto = new URLSearchParams(location.search).get("goto");
