@@ -200,24 +200,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
-def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
-    """As a reader types them, after the tour: a search that has been made is not made again."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for commands in typed_in(page):
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", commands],
-            cwd=finished,
-            env=os.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-
-
-@pytest.mark.timeout(300)
 def test_run_leaves_everything_that_was_promised(finished: Path) -> None:
     run = finished / "runs" / "tiny"
     for name in ("config.yaml", "records.jsonl", "best.yaml", "report.html"):
@@ -320,3 +302,21 @@ def test_users_own_text_works_with_no_other_change_than_the_path(tmp_path: Path)
     done = fathom("run", "study.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "8k" in done.stdout
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
+def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
+    """As a reader types them, after the tour: a search that has been made is not made again."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for commands in typed_in(page):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=finished,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
