@@ -85,7 +85,11 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def format_count(number: float) -> str:
-    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point."""
+    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point.
+
+    >>> format_count(1_500_000)
+    '1.5M'
+    """
     for suffix, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:
             return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix

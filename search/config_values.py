@@ -15,6 +15,9 @@ COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?
 def parse_count(value: object) -> int:
     """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
 
+    >>> parse_count("1.5M")
+    1500000
+
     Raises:
         ValueError: when the value is anything else.
     """

@@ -26,6 +26,13 @@ ROUNDING = 1e-9
 def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     """Every shape within the budget's tolerance, by depth and width.
 
+    >>> from search.budget import expand_budgets
+    >>> from search.config import parse
+    >>> config = parse("{study: mine, objective: language, budgets: [300k]}")
+    >>> shapes = feasible_shapes(config, expand_budgets(config)[0], vocab_size=256)
+    >>> len(shapes), max(abs(shape.params_total - 300_000) for shape in shapes)
+    (79, 1216)
+
     Raises:
         PlanError: when fewer than three depths have a shape; names the nearest budget that works.
     """

@@ -15,6 +15,7 @@ from search.config import StoppingConfig, dump
 from search.folder import MARKER
 from search.record_file import read_records
 from search.records import Outcome
+from tests.markdown import blocks_of
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
 ROOT = Path(__file__).parents[2]
@@ -192,6 +193,14 @@ def test_predict_prints_the_contracts_json() -> None:
     assert prediction["law"] == "levine2020"
 
 
+def typed_in(page: Path) -> list[str]:
+    """The blocks of shell that do not say why no test runs them."""
+    return [own.text for own in blocks_of(page) if own.language == "sh" and not own.note]
+
+
+TYPED = [page for page in sorted((ROOT / "docs").rglob("*.md")) if typed_in(page)]
+
+
 def tour() -> list[str]:
     """The commands of the README's tour."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -320,3 +329,21 @@ def test_users_own_text_works_with_no_other_change_than_the_path(tmp_path: Path)
     done = fathom("run", "study.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "8k" in done.stdout
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
+def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
+    """As a reader types them, after the tour: a search that has been made is not made again."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for commands in typed_in(page):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=finished,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
