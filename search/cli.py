@@ -5,9 +5,11 @@ where imports stand inside functions.
 
 import errno
 import json
+import os
+import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -58,6 +60,19 @@ def main() -> None:
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _say_how_to_go_on(interrupt: KeyboardInterrupt) -> NoReturn:
+    """Status 130; at once where the user has insisted: Ray ends with this process."""
+    words = [argument for argument in sys.argv[1:] if argument != "--extend"]  # it is noted down
+    command = shlex.join(["fathom", *words])
+    print(f"fathom: interrupted; nothing is lost. To go on:\n  {command}", file=sys.stderr)
+    from search.ending import AtOnce
+
+    if isinstance(interrupt, AtOnce):
+        sys.stderr.flush()
+        os._exit(130)
+    sys.exit(130)
 
 
 def _complain(text: str) -> None:
@@ -181,11 +196,8 @@ def run(
         from search.tables import print_further, print_laws, print_optima
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
-    except KeyboardInterrupt:
-        print(
-            f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
-        )
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        _say_how_to_go_on(interrupt)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
     print_further(result.conclusion.further, console)

@@ -14,6 +14,7 @@ from objectives.objective import Objective
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
 from search.config import ConfigError, StudyConfig, TrackingConfig, dump, load
+from search.ending import AtOnce, Ending
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
@@ -77,12 +78,16 @@ def run_study(
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
-        with Progress(config.study, plans, console) as progress:
+        with Progress(config, plans, folder, console, tracker.trail) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
             conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial), kept)
-            progress.inherit([*conductor.records, *conductor.live.values()])
-            with _hidden(CLOUD_SECRETS):
-                run_trials(conductor, objective, progress.tick)
+            progress.follow(conductor)
+            ending = Ending()
+            with _hidden(CLOUD_SECRETS), ending.upon_ctrl_c(folder, progress.say):
+                run_trials(conductor, objective, progress.tick, ending)
+        if ending.asked and not conductor.done:
+            progress.say_how_far(len(ending.saved))
+            raise KeyboardInterrupt
         conclusion = conclude(conductor.records, config)
         publish(folder, config, conductor.records, conclusion, tracker)
         if conductor.done:
@@ -161,5 +166,8 @@ def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tra
     )
     try:
         yield tracker
+    except AtOnce:
+        tracker.leave()
+        raise
     finally:
         tracker.close()

@@ -9,6 +9,7 @@ from search.analysis.audit import RungAudit
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
 from search.folder import RunFolder
+from search.progress.answers import Trail
 from search.records import TrialRecord
 
 
@@ -24,8 +25,9 @@ class Conclusion:
     artifacts: tuple[Path, ...]
 
 
-Item = TrialRecord | Conclusion | str
-"""A trial's latest snapshot, the conclusion, or the text of the study file."""
+Item = TrialRecord | Trail | Conclusion | str
+"""A trial's latest snapshot, a budget's answers so far, the conclusion, or the text of the study
+file."""
 CLOSE_SECONDS = 20.0
 """What the last writes may take; what is missing then is written by the next `fathom report`."""
 CONFIG, CONCLUSION = "the study file", "the conclusion"
@@ -50,6 +52,10 @@ class Mirror(ABC):
     def trial(self, record: TrialRecord) -> None:
         """Take a trial's latest snapshot."""
         self.put(record.spec.trial, record)
+
+    def trail(self, trail: Trail) -> None:
+        """Take a budget's answers so far."""
+        self.put(f"the answers of {trail.budget}", trail)
 
     def conclude(
         self,

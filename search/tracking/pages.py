@@ -1,11 +1,13 @@
 """What a person reads in MLflow's web page: names, tags, parameters and descriptions. Text only."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from search.analysis.audit import RungAudit
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
+from search.analysis.so_far import SoFar
 from search.budget import format_count
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.certainty import certainty
@@ -135,6 +137,22 @@ def budget_metrics(optimum: Optimum) -> dict[str, float]:
         **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
     }
     return {key: float(value) for key, value in metrics.items() if value is not None}
+
+
+def answer_metrics(answer: SoFar) -> dict[str, float]:
+    """A budget's answer as it looked while the search went on."""
+    metrics = {
+        "best_depth_so_far": answer.depth,
+        "best_depth_low": answer.low,
+        "best_depth_high": answer.high,
+        "best_loss_so_far": answer.loss,
+        **{f"trials_{outcome}_so_far": number for outcome, number in answer.trials.items()},
+    }
+    return {
+        key: float(value)
+        for key, value in metrics.items()
+        if value is not None and math.isfinite(value)
+    }
 
 
 def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:

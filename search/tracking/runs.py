@@ -18,7 +18,9 @@ from mlflow.entities import Run as MlflowRun
 
 from search.analysis.audit import RungAudit
 from search.analysis.optimum import Optimum
+from search.analysis.so_far import SoFar
 from search.budget import format_count
+from search.progress.answers import Trail
 from search.records import CurvePoint, TrialRecord
 from search.tracking import pages
 from search.tracking.messages import Conclusion
@@ -28,10 +30,12 @@ STUDY_TAG = "fathom.study"
 NODE_TAG = "fathom.node"
 """On every run: `study`, `budget/NUMBER` or `trial/NAME`."""
 WRITTEN_TAG = "fathom.tokens_written"
-"""On a trial's run: tokens of the last curve point written, in the same batch as the point."""
+"""On a trial's run: tokens of the last curve point written, in the same batch as the point. On a
+budget's: of its last answer so far."""
 STUDY_NODE = "study"
 BATCH_METRICS = 400
 """Of curves, and of layers, a request; MLflow takes 1000 in all."""
+BATCH_ANSWERS = 50
 PAGE_RUNS = 1000
 """Runs a request when looking what exists."""
 
@@ -99,6 +103,20 @@ class StudyRuns:
         if record.outcome is not None:
             self._end(run, pages.STATUS[record.outcome], record.ended)
 
+    def write_trail(self, trail: Trail) -> None:
+        """The answers of a budget that are not there yet; steps are the tokens of its search."""
+        run = self._find_or_create(
+            f"budget/{trail.budget}",
+            name=format_count(trail.budget),
+            parent=self._study_run(),
+            started=trail.answers[0].time,
+        )
+        written = int(run.tags.get(WRITTEN_TAG, "0"))
+        ahead = [answer for answer in trail.answers if answer.tokens > written]
+        while ahead:
+            batch, ahead = ahead[:BATCH_ANSWERS], ahead[BATCH_ANSWERS:]
+            self._write_answers(run, batch)
+
     def write_conclusion(self, conclusion: Conclusion) -> None:
         """The answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
@@ -147,6 +165,20 @@ class StudyRuns:
         if run.name != (name := pages.budget_name(optimum)):
             self._client.update_run(run.run_id, name=name)
             run.name = name
+
+    def _write_answers(self, run: Run, answers: Sequence[SoFar]) -> None:
+        """In one request with the tag that says so."""
+        tags = {WRITTEN_TAG: str(answers[-1].tokens)}
+        self._client.log_batch(
+            run.run_id,
+            metrics=[
+                Metric(key, value, _milliseconds(answer.time), answer.tokens)
+                for answer in answers
+                for key, value in pages.answer_metrics(answer).items()
+            ],
+            tags=[RunTag(key, value) for key, value in tags.items()],
+        )
+        run.tags |= tags
 
     def _write_curve(self, run: Run, curve: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
         """Write the points past the last one written, so that a resumed trial repeats none.

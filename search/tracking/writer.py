@@ -14,6 +14,7 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 
 from search.folder import RunFolder, write_atomically
+from search.progress.answers import Trail
 from search.records import TrialRecord
 from search.tracking import address, store
 from search.tracking.messages import CLOSE_SECONDS, CONFIG, Conclusion, Item, Mirror
@@ -161,6 +162,8 @@ def _send(runs: StudyRuns, item: Item) -> None:
     match item:
         case TrialRecord():
             runs.write_trial(item)
+        case Trail():
+            runs.write_trail(item)
         case Conclusion():
             runs.write_conclusion(item)
         case str():
