@@ -23,6 +23,7 @@ from search.record_file import read_records
 from search.studies import FileStudies, Studies
 from search.terminal import Progress
 from search.tracking.address import to_keep
+from search.tracking.data import data_set
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
 
@@ -71,9 +72,10 @@ def run_study(
     with (
         _locked(folder),
         closing(studies or FileStudies(folder.optuna)) as kept,
-        _tracker(config, folder, runs) as tracker,
+        _tracker(config, folder, runs, watch=True) as tracker,
     ):
         tracker.confirm()
+        tracker.data(data_set(config, objective))
         config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
         if extended:
@@ -157,12 +159,15 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tracker]:
+def _tracker(
+    config: StudyConfig, folder: RunFolder, runs: Path, *, watch: bool = False
+) -> Iterator[Tracker]:
     tracker = Tracker(
         uri=config.tracking.uri or default_tracking_uri(runs),
         study=config.study,
         folder=folder.path,
         config_text=dump(_without_secrets(config)),
+        watch=watch,
     )
     try:
         yield tracker

@@ -167,6 +167,8 @@ class Progress:
         left = self._pace.left(self._done(), self._left())
         if left is None:
             return "estimating the time left"
+        if not left.busy_seconds:
+            return "nothing left to train"
         hours = left.busy_seconds / 3600
         resources = self._config.resources
         on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())

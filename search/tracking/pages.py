@@ -1,13 +1,11 @@
 """What a person reads in MLflow's web page: names, tags, parameters and descriptions. Text only."""
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from search.analysis.audit import RungAudit
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
-from search.analysis.so_far import SoFar
 from search.budget import format_count
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.certainty import certainty
@@ -48,30 +46,6 @@ def trial_name(spec: TrialSpec) -> str:
     return " · ".join(parts)
 
 
-def trial_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a trial; never changes, as MLflow's parameters may not."""
-    shape = spec.shape
-    params = {
-        "budget": spec.budget,
-        "count": spec.count,
-        "horizon_tokens": spec.horizon_tokens,
-        "stage": spec.stage,
-        "depth": shape.depth,
-        "d_model": shape.d_model,
-        "d_ff": shape.d_ff,
-        "ff_ratio": f"{shape.ff_ratio:.4g}",
-        "n_heads": shape.n_heads,
-        "head_dim": shape.head_dim,
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
-        "seed": spec.seed,
-        "learning_rate": spec.learning_rate,
-        "rate_scale": spec.rate_scale,
-        "may_stop": spec.may_stop,
-    }
-    return {key: str(value) for key, value in params.items()}
-
-
 def trial_tags(record: TrialRecord) -> dict[str, str]:
     """What to filter trials by; `outcome` and `reason` follow the trial."""
     outcome = record.outcome.value if record.outcome else "running"
@@ -86,83 +60,12 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
     }
 
 
-def summary_metrics(record: TrialRecord) -> dict[str, float]:
-    """A trial as a whole; what is not known is left out."""
-    metrics = {
-        "final_loss": record.loss,
-        "step_seconds": record.step_seconds,
-        "tokens_per_second": record.tokens_per_second,
-        "setup_seconds": record.setup_seconds,
-        "peak_memory_bytes": record.peak_memory_bytes,
-        "train_flops_per_token": record.spec.shape.train_flops_per_token,
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
 def budget_name(optimum: Optimum) -> str:
     """Name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
     if optimum.optimal_depth is None:
         return f"{label} → {optimum.verdict}"
     return f"{label} → depth {optimum.optimal_depth}"
-
-
-def budget_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a budget."""
-    return {
-        "budget": str(spec.budget),
-        "count": spec.count.value,
-        "horizon_tokens": str(spec.horizon_tokens),
-    }
-
-
-def budget_metrics(optimum: Optimum) -> dict[str, float]:
-    """The answer of a budget as numbers, to sort and plot by."""
-    low, high = optimum.interval or (None, None)
-    shape = optimum.shape
-    metrics = {
-        "optimal_depth": optimum.optimal_depth,
-        "interval_low": low,
-        "interval_high": high,
-        "d_model": shape.d_model if shape else None,
-        "ff_ratio": shape.ff_ratio if shape else None,
-        "loss": optimum.loss,
-        "seed_noise": optimum.noise,
-        "shallowest_depth": optimum.shallowest,
-        "vertex_depth": optimum.vertex,
-        "disagreement_factor": optimum.disagreement,
-        "dropped_share": optimum.dropped,
-        "params_slope": optimum.params_slope,
-        "best_ff_ratio": optimum.best_ratio,
-        **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
-def answer_metrics(answer: SoFar) -> dict[str, float]:
-    """A budget's answer as it looked while the search went on."""
-    metrics = {
-        "best_depth_so_far": answer.depth,
-        "best_depth_low": answer.low,
-        "best_depth_high": answer.high,
-        "best_loss_so_far": answer.loss,
-        **{f"trials_{outcome}_so_far": number for outcome, number in answer.trials.items()},
-    }
-    return {
-        key: float(value)
-        for key, value in metrics.items()
-        if value is not None and math.isfinite(value)
-    }
-
-
-def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
-    """The audit of each rung as numbers; a rung goes by its tokens, what is not known is out."""
-    metrics = {
-        f"rung_{audit.rung}_{name}": getattr(audit, name)
-        for audit in audits
-        for name in ("agreement", "depth_lean", "regret", "stopped", "spared")
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
 def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:

@@ -55,6 +55,7 @@ def serve(link: Link) -> None:
             study=opening.study,
             folder=opening.folder,
             config_text=opening.config_text,
+            watch=opening.watch,
         )
     except TrackingError as error:
         link.answer(Checked(str(error)))

@@ -53,11 +53,14 @@ class Tracker(Mirror):
             only MLflow can tell, see `confirm`.
     """
 
-    def __init__(self, *, uri: str, study: str, folder: Path, config_text: str) -> None:
+    def __init__(
+        self, *, uri: str, study: str, folder: Path, config_text: str, watch: bool = False
+    ) -> None:
+        """`folder` is the run folder; with `watch`, what this machine does is written as well."""
         super().__init__(folder)
         check_form(uri)
         self._must_be_checked = not is_new_file(uri)
-        self._opening = Opening(uri, study, folder, config_text)
+        self._opening = Opening(uri, study, folder, config_text, watch)
         self._lock = threading.Lock()
         self._waiting: dict[str, Item] = {}
         self._wanted, self._closing = threading.Event(), threading.Event()
