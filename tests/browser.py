@@ -1,6 +1,7 @@
 """Chromium without a screen, driven over a pipe by its debugging protocol: no package needed."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -85,7 +86,9 @@ class Browser:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._receive], [], [], LONGEST_SECONDS)
             assert ready, "the browser does not answer"
-            self._buffer += os.read(self._receive, 1 << 20)
+            read = os.read(self._receive, 1 << 20)
+            assert read, "the browser has ended"
+            self._buffer += read
         line, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
         return message
@@ -110,16 +113,17 @@ def browser(profile: Path) -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, CHROMIUM)))
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    os.set_inheritable(theirs_in, True)
-    os.set_inheritable(theirs_out, True)
-    # The protocol's two pipes are the descriptors 3 and 4, whatever else is open.
+
+    def place() -> None:
+        # The protocol's two pipes are the descriptors 3 and 4; first out of each other's way.
+        inward, outward = (fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (theirs_in, theirs_out))
+        os.dup2(inward, 3)
+        os.dup2(outward, 4)
+
     process = subprocess.Popen(
-        [
-            *("sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", program),
-            *(f"--{switch}" for switch in SWITCHES),
-            f"--user-data-dir={profile}",
-        ],
+        [program, *(f"--{switch}" for switch in SWITCHES), f"--user-data-dir={profile}"],
         close_fds=False,
+        preexec_fn=place,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -42,8 +42,9 @@ def watched(
     with Progress(config, plans, search.folder, console, tell) as progress:
         search._listeners = (progress.trial,)
         progress.follow(search)
+        simulation = Simulation(search, loss)
         for share in (0.5, 1.0):
-            Simulation(search, loss).run(events=int(share * events))
+            simulation.run(events=int(share * events))
             progress.tick()
     return progress, output.getvalue()
 
