@@ -10,6 +10,7 @@ from search.budget import format_count
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.certainty import certainty
 from search.report.words import interval, plateau
+from search.tracking.views import ALL_TRIALS, view_address, view_name
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
@@ -150,11 +151,21 @@ def study_note(
     )
 
 
-def experiment_note(optima: Sequence[Optimum], page: str) -> str:
-    """Description of an experiment. Lists show its beginning only, and its own page one line."""
+def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> str:
+    """Description of an experiment. Lists show its beginning only, and its own page one line.
+
+    `page` is where the study's run is.
+    """
     answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.verdict})" for o in optima)
-    lines = "\n".join(f"- {headline(optimum)}" for optimum in optima)
-    return f"{answers or 'No answer yet'}: [table, figures and YAML]({page}{MODE})\n\n{lines}"
+    links = (
+        f"[table, figures and YAML]({page}{MODE}), "
+        f"[trials side by side]({view_address(experiment, ALL_TRIALS)})"
+    )
+    lines = "\n".join(
+        f"- {headline(o)}: [its trials]({view_address(experiment, view_name(o.budget))})"
+        for o in optima
+    )
+    return f"{answers or 'No answer yet'}: {links}\n\n{lines}"
 
 
 def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:

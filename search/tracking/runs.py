@@ -21,7 +21,7 @@ from search.analysis.so_far import SoFar
 from search.budget import format_count
 from search.progress.answers import Trail
 from search.records import CurvePoint, TrialRecord
-from search.tracking import numbers, pages
+from search.tracking import numbers, pages, views
 from search.tracking.messages import Conclusion, DataSet
 
 STUDY_TAG = "fathom.study"
@@ -148,8 +148,10 @@ class StudyRuns:
         self._update(study, tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
         self._write_steps(study, numbers.study_metrics(conclusion.optima))
         if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
-            note = pages.experiment_note(conclusion.optima, page)
+            note = pages.experiment_note(conclusion.optima, page, self._experiment)
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
+            for name, view in views.views(conclusion.optima).items():
+                self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
         self._client.log_text(study.run_id, conclusion.table_markdown, "optima.md")
         for path, name in files:
             self._client.log_artifact(study.run_id, str(path), name.rpartition("/")[0] or None)

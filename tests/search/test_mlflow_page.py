@@ -81,3 +81,12 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
     chromium.wait_for("document.body.innerText.includes('best depth 4')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
+
+
+def test_loss_against_depth_is_two_clicks_away_too(page: Page, chromium: Browser) -> None:
+    chromium.open(page.runs)
+    chromium.click("trials side by side")
+    chromium.wait_for("document.querySelectorAll('.scatterlayer .point').length > 20")
+    text = chromium.text()
+    assert "Group by: budget" in text
+    assert "final_loss" in text
