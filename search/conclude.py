@@ -80,6 +80,7 @@ def publish(
         study=config.study,
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),
+        loss_unit=config.objective.loss_unit,
     )
     artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
     tracker.conclude(

@@ -207,7 +207,7 @@ def _audit(audits: Sequence[RungAudit]) -> str:
 
 
 def _depths(optimum: Optimum) -> str:
-    head = "| depth | loss (nats/token) | standard error | trials |\n|---:|---:|---:|---:|\n"
+    head = "| depth | loss (nats) | standard error | trials |\n|---:|---:|---:|---:|\n"
     rows = (
         f"| {d.depth} | {d.loss:.4f} | {d.standard_error:.4f} | {d.trials} |"
         for d in optimum.depths
