@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from models.shape import Residual
+from models.shape import Normalization, Residual
 from search.analysis.optimum import Optimum, find_optima
 from search.config import ConfigError, StudyConfig, TrackingConfig
 from search.export import best_yaml, read_best, select
@@ -39,6 +39,7 @@ def test_a_shape_comes_back_as_it_was_found(
 
 OPTIONS: dict[str, Any] = {
     "residual": Residual.ADMIN_CLOSED,
+    "norm": Normalization.RMS,
     "biases": True,
     "embedding_rank": 7,
     "smeared_keys": True,
