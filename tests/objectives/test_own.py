@@ -12,7 +12,7 @@ from objectives.own import OwnObjectiveError
 from objectives.registry import prepare
 from objectives.vocabulary import vocab_size
 from search.config import load
-from search.export import BestShape
+from search.export.best import BestShape
 from search.plan import plan_study, this_machine, vocab_size_of
 from search.train_best import train_best
 

@@ -1,0 +1,150 @@
+"""The formats that are a folder: which there are, and writing one whole or not at all."""
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from models.shape import Normalization
+from search.config import ConfigError
+from search.export import hugging_face, litgpt, nanogpt, torchtitan
+from search.export.architectures import Architecture, fit
+from search.export.best import BestShape
+from search.export.model import Files, Model
+from search.export.tokens import ids_in_words
+from search.folder import UNFINISHED
+
+
+class Format(Protocol):
+    """What a module of a framework has."""
+
+    @property
+    def ARCHITECTURES(self) -> Sequence[Architecture]:
+        """Its models."""
+
+    def files(self, model: Model) -> Files:
+        """All but the weights."""
+
+    def how_to_load(self, model: Model, folder: str) -> list[str]:
+        """What to type next."""
+
+
+FORMATS: dict[str, Format] = {
+    "hf": hugging_face,
+    "litgpt": litgpt,
+    "nanogpt": nanogpt,
+    "torchtitan": torchtitan,
+}
+
+
+def model_of(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
+    """The answer as the framework of a format builds it.
+
+    Raises:
+        ConfigError: when there is no such format or no such model, or it takes no weights.
+    """
+    _check(name, weights=weights)
+    found = fit(name, FORMATS[name].ARCHITECTURES, best.shape, nearest=nearest, weights=weights)
+    return Model(
+        best=best,
+        shape=found.shape,
+        architecture=found.architecture,
+        centred=found.centred,
+        with_weights=weights,
+    )
+
+
+def _check(name: str, *, weights: bool) -> None:
+    if name == "yaml":
+        raise ConfigError(
+            f"`--weights` and `--nearest` need another `--format` than yaml: {', '.join(FORMATS)}"
+        )
+    known = ["yaml", *FORMATS]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise ConfigError(
+            f"`--format` must be one of {', '.join(known)}, got {name!r}; "
+            f"{f'did you mean {near[0]}?' if near else 'yaml is the default'}"
+        )
+
+    if weights and name == "torchtitan":
+        raise ConfigError(
+            "`--format torchtitan` takes no `--weights`; torchtitan reads those of `--format hf` "
+            "with --checkpoint.initial_load_path FOLDER --checkpoint.initial_load_in_hf"
+        )
+
+
+def write_folder(
+    model: Model, name: str, out: Path | None, carry: Callable[[Path], None] | None
+) -> list[str]:
+    """Write the folder, its weights by `carry`; returns what to tell the user.
+
+    Raises:
+        ConfigError: when the folder holds something already.
+    """
+    folder = out or Path(f"{model.name}-{name}")
+    if os.path.lexists(folder):
+        raise ConfigError(f"{folder} exists already; move it away or choose another with --out")
+    lines = [_what(model), *_differences(model)]
+    how = FORMATS[name].how_to_load(model, str(folder))
+    readme = _readme(model, name, lines, how)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, suffix=UNFINISHED))
+    try:
+        for file, content in (FORMATS[name].files(model) | {"README.md": readme}).items():
+            raw = content.encode() if isinstance(content, str) else content
+            (temporary / file).write_bytes(raw)
+        if carry is not None:
+            carry(temporary)
+        temporary.chmod(0o755)  # a temporary folder is for its owner alone
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
+    return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
+
+
+def _what(model: Model) -> str:
+    shape = model.shape
+    return (
+        f"{model.architecture.name}, {shape.params_total:,} parameters as Fathom counts them: "
+        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.n_heads} heads of {shape.head_dim}"
+    )
+
+
+def _differences(model: Model) -> list[str]:
+    if model.centred:
+        return [
+            "Its norms are RMSNorm where the search had layer norm; the weights are centred, so "
+            "that both compute the same."
+        ]
+    if model.shape.norm is not model.best.shape.norm:
+        assert model.shape.norm is Normalization.RMS
+        return [
+            "Its norms are RMSNorm where the search had layer norm, of as many parameters; the "
+            "loss that was reported is the layer norm's."
+        ]
+    return []
+
+
+def _readme(model: Model, name: str, lines: Sequence[str], how: Sequence[str]) -> str:
+    settings = model.config.model.parametrization
+    weights = (
+        "The weights are those that `fathom train` left; its parametrization is folded into them."
+        if model.with_weights
+        else "There are no weights: it starts as the framework draws them. The learning rate of "
+        f"the search, {model.config.train.learning_rate:g}, belongs to Fathom's parametrization "
+        f"(`{settings.scheme.value}`), not to the framework's: tune it anew."
+    )
+    parts = [
+        f"# {model.name} for `{name}`",
+        *lines,
+        weights,
+        ids_in_words(model.config),
+        "```\n" + "\n".join(how) + "\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
