@@ -276,7 +276,7 @@ def train(
         train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
     except KeyboardInterrupt:
         command = shlex.join(["fathom", *sys.argv[1:]])
-        print(f"fathom: interrupted; nothing is lost: `{command}` goes on", file=sys.stderr)
+        print(f"fathom: interrupted; `{command}` goes on after the last line", file=sys.stderr)
         sys.exit(130)
     again = f"--budget {budget} " if budget else ""
     print(f"Next: fathom export {best} {again}--format hf --weights {out}")

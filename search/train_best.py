@@ -39,9 +39,7 @@ def train_best(
     objective = prepare(config.objective.name, config.objective.settings())
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    assignment = Assignment(config, budget, _spec(config, budget, chosen), str(out / CHECKPOINT))
-    trial = RunningTrial(assignment, objective.to(device), device)
+    trial = _start(config, budget, chosen, objective, out, say)
     said = 0
     for report in trial.reports():
         if report.outcome is Outcome.DIVERGED:
@@ -53,6 +51,29 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
+
+
+def _start(
+    config: StudyConfig,
+    budget: Budget,
+    chosen: BestShape,
+    objective: Objective,
+    out: Path,
+    say: Callable[[str], None],
+) -> RunningTrial:
+    """The training, from its checkpoint where there is one, and a line of what it is."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # As in the search: on a busy machine a small model is many times slower with more threads.
+    threads = max(1, int(config.resources.cpus_per_trial))
+    torch.set_num_threads(threads)
+    on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {threads}"
+    shape = chosen.shape
+    say(
+        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.params_total:,} parameters: {budget.tokens:,} tokens on {on}"
+    )
+    assignment = Assignment(config, budget, _spec(config, budget, chosen), str(out / CHECKPOINT))
+    return RunningTrial(assignment, objective.to(device), device)
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,20 +89,17 @@ def write_folder(
         raise ConfigError(f"{folder} exists already; move it away or choose another with --out")
     lines = [_what(model), *_differences(model)]
     how = FORMATS[name].how_to_load(model, str(folder))
-    readme = _readme(model, name, lines, how)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, suffix=UNFINISHED))
-    try:
-        for file, content in (FORMATS[name].files(model) | {"README.md": readme}).items():
-            raw = content.encode() if isinstance(content, str) else content
-            (temporary / file).write_bytes(raw)
+    content = FORMATS[name].files(model) | {"README.md": _readme(model, name, lines, how)}
+    with tempfile.TemporaryDirectory(dir=folder.parent, suffix=UNFINISHED) as temporary:
+        unfinished = Path(temporary, folder.name)
+        unfinished.mkdir()
+        for file, text in content.items():
+            raw = text.encode() if isinstance(text, str) else text
+            (unfinished / file).write_bytes(raw)
         if carry is not None:
-            carry(temporary)
-        temporary.chmod(0o755)  # a temporary folder is for its owner alone
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary)
-        raise
+            carry(unfinished)
+        unfinished.rename(folder)
     return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
 
 

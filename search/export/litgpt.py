@@ -1,4 +1,6 @@
-"""A folder for litgpt: model_config.yaml."""
+"""A folder for litgpt: model_config.yaml, and pretrain.yaml for its command."""
+
+from typing import Any
 
 import yaml
 
@@ -39,9 +41,31 @@ ARCHITECTURES = tuple(
 
 
 def files(model: Model) -> Files:
-    """model_config.yaml and the tokenizer."""
+    """Both configuration files and the tokenizer."""
+    config, budget = config_of(model), model.budget
+    training = {
+        "model_name": model.name,
+        "model_config": config,
+        "train": {
+            # Its models have two embeddings, which its training makes one.
+            "tie_embeddings": model.shape.tied,
+            "global_batch_size": budget.batch_size,
+            "micro_batch_size": budget.batch_size,
+            "max_tokens": budget.tokens,
+            "lr_warmup_steps": max(1, round(model.config.train.warmup * budget.steps)),
+        },
+    }
+    texts = {
+        "model_config.yaml": yaml.safe_dump(config, sort_keys=False),
+        "pretrain.yaml": yaml.safe_dump(training, sort_keys=False),
+    }
+    return texts | token_files(model.config)
+
+
+def config_of(model: Model) -> dict[str, Any]:
+    """What its `Config` takes."""
     shape = model.shape
-    config = {
+    return {
         "name": model.name,
         "block_size": shape.context,
         "n_layer": shape.depth,
@@ -61,17 +85,12 @@ def files(model: Model) -> Files:
         "rotary_percentage": 1.0 if shape.positions is Positions.ROTARY else 0.0,
         "rope_base": int(ROTARY_BASE),
     }
-    return {"model_config.yaml": yaml.safe_dump(config, sort_keys=False)} | token_files(
-        model.config
-    )
 
 
 def how_to_load(model: Model, folder: str) -> list[str]:
-    """Its own command; whether both embeddings are one is its training's setting."""
-    command = f"litgpt pretrain {model.name} --model_config {folder}/model_config.yaml"
-    command += f" --tokenizer_dir {folder}"
-    if model.shape.tied:
-        command += " --train.tie_embeddings true"
-    if model.with_weights:
-        command += f" --initial_checkpoint_dir {folder}"
-    return [command]
+    """Its own command, on a folder of text files."""
+    weights = f" --initial_checkpoint_dir {folder}" if model.with_weights else ""
+    return [
+        f"litgpt pretrain --config {folder}/pretrain.yaml --tokenizer_dir {folder}{weights} \\",
+        "  --data TextFiles --data.train_data_path TEXTS",
+    ]

@@ -1,6 +1,7 @@
 """A folder for nanoGPT: a configuration file for its train.py, and how many ids there are."""
 
 import pickle
+from pathlib import Path
 
 from models.shape import Normalization, Positions
 from search.export.architectures import Architecture
@@ -60,7 +61,8 @@ def files(model: Model) -> Files:
 
 def how_to_load(model: Model, folder: str) -> list[str]:
     """Its own commands, in a checkout; train.bin and val.bin are the user's."""
+    here = Path(folder).absolute()
     return [
-        f"mkdir -p data/fathom && cp {folder}/meta.pkl data/fathom/    # beside train.bin, val.bin",
-        f"python train.py {folder}/{CONFIG}",
+        f"mkdir -p data/fathom && cp {here}/meta.pkl data/fathom/    # beside train.bin, val.bin",
+        f"python train.py {here}/{CONFIG}",
     ]

@@ -34,11 +34,13 @@ def said_by(best: BestShape, out: Path, *, tokens: str = "2k", corpus: str | Non
 
 def test_it_says_how_fast_it_is_and_what_it_came_to(best: BestShape, tmp_path: Path) -> None:
     said = said_by(best, tmp_path / "out").splitlines()
-    assert all("tokens/s" in line and "left" in line for line in said[:-2])
+    shape = f"depth 3, d_model 24, d_ff 40, {best.shape.params_total:,} parameters"
+    assert said[0] == f"{shape}: 2,000 tokens on the CPU, threads: 1"
+    assert all("tokens/s" in line and "left" in line for line in said[1:-2])
     assert "100%" in said[-3]
     assert "held-out loss" in said[-2]
     assert "bits per byte, after 2,000 tokens in" in said[-2]
-    assert "rank_ratio" not in said[0]
+    assert "rank_ratio" not in said[1]
 
 
 def test_ctrl_c_loses_nothing_that_was_said(
@@ -49,7 +51,7 @@ def test_ctrl_c_loses_nothing_that_was_said(
 
     def interrupt(line: str) -> None:
         said.append(line)
-        if len(said) == 3:
+        if len(said) == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -57,9 +59,9 @@ def test_ctrl_c_loses_nothing_that_was_said(
     rest = said_by(best, tmp_path / "cut")
     whole = said_by(best, tmp_path / "whole")
 
-    losses = [[line.split("  ")[3] for line in text.splitlines()[:-2]] for text in (rest, whole)]
+    losses = [[line.split("  ")[3] for line in text.splitlines()[1:-2]] for text in (rest, whole)]
     assert losses[0] == losses[1]
-    assert [line.split("  ")[3] for line in said] == losses[1][:3]
+    assert [line.split("  ")[3] for line in said[1:]] == losses[1][:3]
     cut, uncut = (torch.load(tmp_path / name / "weights.pt") for name in ("cut", "whole"))
     assert all(torch.equal(cut[name], uncut[name]) for name in uncut)
 

@@ -180,13 +180,16 @@ def test_every_weight_arrives(name: str, file: str, part: str | None, tmp_path: 
     assert sum(own.values()) == best.shape.params_total
 
 
-def test_litgpt_reads_the_sizes_and_ties_by_its_own_flag(tmp_path: Path) -> None:
+def test_litgpt_reads_the_sizes_and_ties_by_its_own_setting(tmp_path: Path) -> None:
     best = best_of(norm=RMS)
-    lines = written(best, "litgpt", tmp_path / "out")
+    written(best, "litgpt", tmp_path / "out")
     config = yaml.safe_load((tmp_path / "out" / "model_config.yaml").read_text())
     assert config["norm_class_name"] == "RMSNorm"
     assert (config["padded_vocab_size"], config["intermediate_size"]) == (256, 40)
-    assert "--train.tie_embeddings true" in lines[-1]
+    training = yaml.safe_load((tmp_path / "out" / "pretrain.yaml").read_text())
+    assert training["model_config"] == config
+    assert training["train"]["tie_embeddings"] is True
+    assert training["train"]["max_tokens"] == 160_000
 
 
 def test_nanogpt_gets_its_settings_and_the_size_of_the_vocabulary(tmp_path: Path) -> None:

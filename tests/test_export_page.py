@@ -1,0 +1,43 @@
+"""docs/export.md: its table of what goes where is what the exporters say."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from models.shape import Normalization, Positions
+from search.config import ConfigError
+from search.export.formats import FORMATS, model_of
+from tests.search.export.trained import best_of
+
+PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+[TABLE] = re.findall(r"^\| `model` \|.*\n\|[-|]*\n((?:\|.*\n)+)", PAGE, re.M)
+ROWS = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in TABLE.splitlines()]
+
+
+def options_of(cell: str) -> dict[str, Any]:
+    """The options of a row, as its first code says."""
+    code = re.search(r"`(.*?)`", cell)
+    values: dict[str, Any] = yaml.safe_load(f"{{{code[1]}}}") if code else {}
+    kinds = {"norm": Normalization, "positions": Positions}
+    return {name: kinds.get(name, bool)(value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_every_cell_of_the_table_is_true(row: list[str]) -> None:
+    best = best_of(d_ff=96, **options_of(row[0]))
+    for name, cell in zip(FORMATS, row[1:], strict=True):
+        if not cell:
+            with pytest.raises(ConfigError):
+                model_of(best, name, nearest=True, weights=False)
+            continue
+        found = model_of(best, name, nearest="--nearest" in cell, weights=False)
+        assert found.architecture.name.replace("GPT2", "GPT-2") in cell
+        assert (found.shape == best.shape) == ("--nearest" not in cell)
+
+
+def test_the_table_has_a_column_for_each_format() -> None:
+    assert len(ROWS) > 8
+    assert {len(row) for row in ROWS} == {1 + len(FORMATS)}
