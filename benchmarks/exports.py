@@ -149,10 +149,10 @@ def module_of(name: str, path: Path) -> Any:
 def export(best: BestShape, name: str, training: Path, out: Path) -> str:
     """Write the folder with its weights; the name of the framework's model."""
     weighted = "hf" if name == "torchtitan" else name
-    model = model_of(best, weighted, nearest=False, weights=True)
+    model = model_of(best, weighted, weights=training)
     write_folder(model, weighted, out, partial(write_weights, model, weighted, training))
     if name != weighted:
-        model = model_of(best, name, nearest=False, weights=False)
+        model = model_of(best, name)
         write_folder(model, name, out / name, None)
         (out / name / "fathom_llama3.py").rename(out / "fathom_llama3.py")
     return model.architecture.name

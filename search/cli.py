@@ -258,7 +258,9 @@ def export(
 
 @app.command()
 def train(
-    best: Annotated[Path, typer.Argument(help="File from `fathom export`.", metavar="BEST.yaml")],
+    best: Annotated[
+        Path, typer.Argument(help="File from `fathom export`, or RUN.", metavar="BEST.yaml")
+    ],
     budget: BudgetOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
     corpus: Annotated[
@@ -270,6 +272,7 @@ def train(
     from search.export.best import best_file, read_best
 
     chosen = read_best(best_file(best), budget)
+    from search.export.formats import taking_weights
     from search.train_best import train_best
 
     try:
@@ -278,8 +281,10 @@ def train(
         command = shlex.join(["fathom", *sys.argv[1:]])
         print(f"fathom: interrupted; `{command}` goes on after the last line", file=sys.stderr)
         sys.exit(130)
-    again = f"--budget {budget} " if budget else ""
-    print(f"Next: fathom export {best} {again}--format hf --weights {out}")
+    which = f" --budget {budget}" if budget else ""
+    ways = taking_weights(chosen)
+    command = f"fathom export {best}{which} --format {ways[0] if ways else 'hf'} --weights {out}"
+    print(f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why")
 
 
 @app.command()
@@ -335,7 +340,7 @@ def _export_folder(
 
     from search.export.formats import model_of, write_folder
 
-    model = model_of(best, to, nearest=nearest, weights=weights is not None)
+    model = model_of(best, to, nearest=nearest, weights=weights)
     carry = None
     if weights is not None:
         from search.export.weights import write_weights

@@ -40,13 +40,13 @@ def claim(out: Path, note: Note) -> None:
     write_atomically(path, ours)
 
 
-def read_note(folder: Path) -> Note:
-    """What a folder trained.
+def read_note(source: Path) -> Note:
+    """What a folder trained; `source` may also be the weights in it.
 
     Raises:
         ConfigError: when it is no folder of `fathom train`.
     """
-    path = folder / NOTE
+    path = (source if source.is_dir() else source.parent) / NOTE
     try:
         content = parse_yaml(read_text(path))
         return Note(

@@ -31,9 +31,9 @@ def test_every_cell_of_the_table_is_true(row: list[str]) -> None:
     for name, cell in zip(FORMATS, row[1:], strict=True):
         if not cell:
             with pytest.raises(ConfigError):
-                model_of(best, name, nearest=True, weights=False)
+                model_of(best, name, nearest=True)
             continue
-        found = model_of(best, name, nearest="--nearest" in cell, weights=False)
+        found = model_of(best, name, nearest="--nearest" in cell)
         assert found.architecture.name.replace("GPT2", "GPT-2") in cell
         assert (found.shape == best.shape) == ("--nearest" not in cell)
 

@@ -1,13 +1,15 @@
 """The formats that are a folder: which there are, and writing one whole or not at all."""
 
+import contextlib
 import difflib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from models.shape import Normalization
+from models.shape import Normalization, Shape
 from search.config import ConfigError
 from search.export import hugging_face, litgpt, nanogpt, torchtitan
 from search.export.architectures import Architecture, fit
@@ -15,6 +17,7 @@ from search.export.best import BestShape
 from search.export.model import Files, Model
 from search.export.tokens import ids_in_words
 from search.folder import UNFINISHED
+from search.training_folder import read_note
 
 
 class Format(Protocol):
@@ -39,13 +42,41 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def model_of(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
-    """The answer as the framework of a format builds it.
+def model_of(
+    best: BestShape, name: str, *, nearest: bool = False, weights: Path | None = None
+) -> Model:
+    """The answer as the framework of a format builds it, with the weights of `fathom train`'s
+    folder, or of the file in it.
 
     Raises:
-        ConfigError: when there is no such format or no such model, or it takes no weights.
+        ConfigError: when there is no such format or no such model, or it takes no such weights.
     """
-    _check(name, weights=weights)
+    _check(name, weights=weights is not None)
+    model = _fitted(best, name, nearest=nearest, weights=weights is not None)
+    if weights is None:
+        return model
+    note = read_note(weights)
+    if note.shape != best.shape:
+        raise ConfigError(
+            f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
+            f"{_sizes(best.shape)}; train it, or choose with --budget"
+        )
+    # Perhaps on another text than the study's, whose tokenizer it then has.
+    return replace(model, best=replace(best, config=note.config))
+
+
+def taking_weights(best: BestShape) -> list[str]:
+    """The formats in which weights of this shape can leave."""
+    found = []
+    for name in FORMATS:
+        with contextlib.suppress(ConfigError):
+            _check(name, weights=True)
+            _fitted(best, name, nearest=False, weights=True)
+            found.append(name)
+    return found
+
+
+def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
     found = fit(name, FORMATS[name].ARCHITECTURES, best.shape, nearest=nearest, weights=weights)
     return Model(
         best=best,
@@ -68,7 +99,6 @@ def _check(name: str, *, weights: bool) -> None:
             f"`--format` must be one of {', '.join(known)}, got {name!r}; "
             f"{f'did you mean {near[0]}?' if near else 'yaml is the default'}"
         )
-
     if weights and name == "torchtitan":
         raise ConfigError(
             "`--format torchtitan` takes no `--weights`; torchtitan reads those of `--format hf` "
@@ -89,8 +119,8 @@ def write_folder(
         raise ConfigError(f"{folder} exists already; move it away or choose another with --out")
     lines = [_what(model), *_differences(model)]
     how = FORMATS[name].how_to_load(model, str(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
     content = FORMATS[name].files(model) | {"README.md": _readme(model, name, lines, how)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, suffix=UNFINISHED) as temporary:
         unfinished = Path(temporary, folder.name)
         unfinished.mkdir()
@@ -104,11 +134,13 @@ def write_folder(
 
 
 def _what(model: Model) -> str:
-    shape = model.shape
+    return f"{model.architecture.name}, with {_sizes(model.shape)}"
+
+
+def _sizes(shape: Shape) -> str:
     return (
-        f"{model.architecture.name}, {shape.params_total:,} parameters as Fathom counts them: "
-        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
-        f"{shape.n_heads} heads of {shape.head_dim}"
+        f"{shape.params_total:,} parameters as Fathom counts them: depth {shape.depth}, d_model "
+        f"{shape.d_model}, d_ff {shape.d_ff}, {shape.n_heads} heads of {shape.head_dim}"
     )
 
 

@@ -31,7 +31,7 @@ class Model:
 
     @property
     def config(self) -> StudyConfig:
-        """The study that found it."""
+        """The study that found it, or with weights the settings of their training."""
         return self.best.config
 
     @cached_property

@@ -14,7 +14,7 @@ from search.export.architectures import Architecture
 from search.export.fold import folded
 from search.export.model import Model
 from search.export.nanogpt import sizes
-from search.training_folder import WEIGHTS, read_note
+from search.training_folder import WEIGHTS
 
 Weights = dict[str, Tensor]
 
@@ -23,22 +23,13 @@ def write_weights(model: Model, name: str, source: Path, folder: Path) -> None:
     """Fold, name and write what `fathom train` left in `source`, its folder or the file in it.
 
     Raises:
-        ConfigError: when they are not there, or another shape's.
+        ConfigError: when it is not there, or not whole.
     """
-    training = source if source.is_dir() else source.parent
     file = source / WEIGHTS if source.is_dir() else source
-    note = read_note(training)
-    if note.shape != model.best.shape:
-        raise ConfigError(
-            f"{file} holds a shape of depth {note.shape.depth} and d_model {note.shape.d_model}, "
-            f"{note.shape.params_total:,} parameters; the one to export is another, of depth "
-            f"{model.shape.depth} and d_model {model.shape.d_model}, "
-            f"{model.shape.params_total:,} parameters; train it, or choose with --budget"
-        )
     state = checkpoint.load(file, torch.device("cpu"))
-    parametrization = note.config.model.parametrization.build()
+    shape, parametrization = model.best.shape, model.config.model.parametrization.build()
     with torch.device("meta"):
-        wanted = Transformer(note.shape, parametrization).state_dict()
+        wanted = Transformer(shape, parametrization).state_dict()
     if state is None or {k: v.shape for k, v in state.items()} != _sizes(wanted):
         raise ConfigError(
             f"{file} must be the weights that `fathom train` leaves at its end, and is not; "
@@ -46,7 +37,7 @@ def write_weights(model: Model, name: str, source: Path, folder: Path) -> None:
         )
     plain = folded(
         state,
-        note.shape,
+        shape,
         parametrization,
         turns_halves=model.architecture.turns_halves,
         centred=model.centred,

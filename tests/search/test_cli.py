@@ -282,7 +282,8 @@ def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
     again = fathom("train", "best.yaml", cwd=finished)
     assert again.returncode == 0, again.stderr
     assert "100%" in again.stdout
-    assert "Next: fathom export best.yaml --format hf --weights trained" in again.stdout
+    why = "`fathom export best.yaml --format hf --weights trained` says why"
+    assert f"No other framework takes them; {why}" in again.stdout
 
 
 @pytest.mark.timeout(300)

@@ -1,5 +1,6 @@
 """Folders for other frameworks: which shapes they take, and that each is written whole or not."""
 
+import json
 import pickle
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,10 @@ import yaml
 from models.shape import Normalization, Positions, Residual
 from search.config import ConfigError
 from search.export.best import BestShape
-from search.export.formats import FORMATS, model_of, write_folder
-from search.export.model import Model
+from search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from search.export.weights import write_weights
 from search.training_folder import NOTE, WEIGHTS
-from tests.search.export.trained import best_of, trained
+from tests.search.export.trained import LANGUAGE, best_of, trained
 
 RMS, LEARNED = Normalization.RMS, Positions.LEARNED
 FITTING: dict[str, dict[str, Any]] = {
@@ -28,12 +28,8 @@ FITTING: dict[str, dict[str, Any]] = {
 """A shape that each format takes."""
 
 
-def planned(best: BestShape, name: str, *, nearest: bool = False, weights: bool = False) -> Model:
-    return model_of(best, name, nearest=nearest, weights=weights)
-
-
 def written(best: BestShape, name: str, out: Path, weights: Path | None = None) -> list[str]:
-    model = planned(best, name, weights=weights is not None)
+    model = model_of(best, name, weights=weights)
     carry = partial(write_weights, model, name, weights) if weights else None
     return write_folder(model, name, out, carry)
 
@@ -65,7 +61,7 @@ def test_what_stands_in_the_way_is_named(
     name: str, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        planned(best_of(**options), name)
+        model_of(best_of(**options), name)
     assert all(word in str(caught.value) for word in (f"`--format {name}`", *words)), caught.value
     assert "\n" not in str(caught.value)
 
@@ -74,24 +70,24 @@ def test_what_stands_in_the_way_is_named(
 def test_layer_norm_without_biases_has_two_ways_out(name: str, options: dict[str, Any]) -> None:
     best = best_of(**options)
     with pytest.raises(ConfigError, match=r"`model.norm: layer` .*add `--nearest` .*`model.norm"):
-        planned(best, name)
-    found = planned(best, name, nearest=True)
+        model_of(best, name)
+    found = model_of(best, name, nearest=True)
     assert found.shape.norm is RMS
     assert found.shape.params_total == best.shape.params_total
 
 
 def test_the_nearest_model_is_told_apart_and_takes_no_weights(tmp_path: Path) -> None:
-    model = planned(best_of(), "hf", nearest=True)
+    model = model_of(best_of(), "hf", nearest=True)
     lines = write_folder(model, "hf", tmp_path / "out", None)
     assert any("RMSNorm where the search had layer norm" in line for line in lines)
     assert "RMSNorm where" in (tmp_path / "out" / "README.md").read_text()
     with pytest.raises(ConfigError, match=r"no weights can make up .*`model.tied: true`"):
-        planned(best_of(), "hf", nearest=True, weights=True)
+        model_of(best_of(), "hf", nearest=True, weights=Path("trained"))
 
 
 def test_what_fits_is_left_as_it_is_even_where_the_nearest_is_asked_for() -> None:
     best = best_of(biases=True)
-    assert planned(best, "hf", nearest=True).shape == best.shape
+    assert model_of(best, "hf", nearest=True).shape == best.shape
 
 
 @pytest.mark.parametrize(
@@ -105,7 +101,7 @@ def test_what_fits_is_left_as_it_is_even_where_the_nearest_is_asked_for() -> Non
 )
 def test_a_format_that_can_not_be_is_refused(name: str, weights: bool, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        planned(best_of(norm=RMS, gated=True), name, weights=weights)
+        model_of(best_of(norm=RMS, gated=True), name, weights=Path("trained") if weights else None)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -124,8 +120,37 @@ def test_without_a_name_the_folder_is_called_after_study_budget_and_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_folder(planned(best_of(norm=RMS), "hf"), "hf", None, None)
+    write_folder(model_of(best_of(norm=RMS), "hf"), "hf", None, None)
     assert (tmp_path / "demo-8k-hf" / "config.json").exists()
+
+
+def test_weights_leave_only_where_they_can() -> None:
+    assert taking_weights(best_of()) == []
+    assert taking_weights(best_of(tied=False)) == taking_weights(best_of(norm=RMS))
+    assert taking_weights(best_of(norm=RMS)) == ["hf", "litgpt"]
+    assert taking_weights(best_of(positions=LEARNED, d_ff=96)) == ["nanogpt"]
+
+
+def test_weights_bring_the_tokenizer_of_the_text_that_they_were_trained_on(tmp_path: Path) -> None:
+    texts = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path, letters in zip(texts, ("abc ", "xyz "), strict=True):
+        path.write_text(letters * 40)
+    study, training = (
+        best_of(
+            norm=RMS,
+            vocab_size=5,
+            objective=LANGUAGE | {"corpus": str(path), "tokenizer": "chars"},
+        )
+        for path in texts
+    )
+    trained(training, tmp_path / "trained")
+    written(study, "hf", tmp_path / "with", tmp_path / "trained")
+    written(study, "hf", tmp_path / "without")
+    vocabularies = [
+        json.loads((tmp_path / name / "tokenizer.json").read_text())["model"]["vocab"]
+        for name in ("with", "without")
+    ]
+    assert ["x" in one for one in vocabularies] == [True, False]
 
 
 def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
@@ -145,7 +170,7 @@ def test_a_folder_whose_weights_fail_is_not_there_at_all(tmp_path: Path) -> None
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
     trained(best_of(norm=RMS, n_heads=6, head_dim=4), tmp_path / "trained")
-    with pytest.raises(ConfigError, match=r"holds a shape of depth 3 .*choose with --budget"):
+    with pytest.raises(ConfigError, match=r"6 heads of 4; .*3 heads of 8; .*choose with --budget"):
         written(best_of(norm=RMS), "hf", tmp_path / "out", tmp_path / "trained")
 
 

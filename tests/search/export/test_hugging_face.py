@@ -52,7 +52,7 @@ CENTRED = (
 
 def loaded(best: BestShape, out: Path, weights: Path | None = None) -> Any:
     """The model as a user loads the exported folder."""
-    model = model_of(best, "hf", nearest=False, weights=weights is not None)
+    model = model_of(best, "hf", weights=weights)
     if weights is None:
         write_folder(model, "hf", out, None)
         return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(out))
@@ -108,7 +108,7 @@ def test_a_spread_of_shapes_has_the_count_that_was_reported(
     architecture: str, options: dict[str, Any]
 ) -> None:
     for shape in shapes(options):
-        found = model_of(replace(best_of(), shape=shape), "hf", nearest=False, weights=False)
+        found = model_of(replace(best_of(), shape=shape), "hf")
         assert found.architecture.name == architecture
         config = exported_config(found)
         with torch.device("meta"):
@@ -122,7 +122,7 @@ def exported_config(model: exported.Model) -> Any:
 
 def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture() -> None:
     best = best_of(norm=RMS, gated=True, d_model=18, n_heads=4, head_dim=6)
-    found = model_of(best, "hf", nearest=False, weights=False)
+    found = model_of(best, "hf")
     assert found.architecture.name == "SmolLM3"
     assert count(AutoModelForCausalLM.from_config(exported_config(found))) == (
         best.shape.params_total
