@@ -1,5 +1,6 @@
-"""docs/export.md: its table of what goes where is what the exporters say."""
+"""docs/export.md: its table is what the exporters say, and its code trains what they write."""
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import yaml
 
 from models.shape import Normalization, Positions
 from search.config import ConfigError
-from search.export.formats import FORMATS, model_of
+from search.export.formats import FORMATS, model_of, write_folder
 from tests.search.export.trained import best_of
 
 PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
@@ -41,3 +42,16 @@ def test_every_cell_of_the_table_is_true(row: list[str]) -> None:
 def test_the_table_has_a_column_for_each_format() -> None:
     assert len(ROWS) > 8
     assert {len(row) for row in ROWS} == {1 + len(FORMATS)}
+
+
+def test_its_code_trains_an_exported_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("The quick brown fox jumps over the lazy dog. " * 40)
+    write_folder(model_of(best_of(), "hf", nearest=True), "hf", tmp_path / "mine-10M-hf", None)
+    [code] = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
+
+    exec(compile(code, "docs/export.md", "exec"), {})
+
+    assert float(capsys.readouterr().out.split()[0]) < 0.9 * math.log(256)
