@@ -8,11 +8,12 @@ BIN := .venv/bin
 STAMP := .venv/installed
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help quickstart test
+.PHONY: help quickstart test docs
 
 help:
 	@echo "make quickstart   environment and a complete search on an embedded corpus: CPU, minutes"
 	@echo "make test         environment, linter, type checker and the whole test suite"
+	@echo "make docs         environment and the documentation as a site, in build/docs"
 
 quickstart: $(STAMP)
 	@$(BIN)/fathom run configs/quickstart.yaml
@@ -25,6 +26,10 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+docs: $(STAMP)
+	@$(BIN)/sphinx-build --quiet --fresh-env --write-all --fail-on-warning --keep-going docs build/docs
+	@echo "The documentation:   build/docs/index.html"
 
 # An environment that was once complete is brought up to date in place; any other starts anew.
 # A name on the PATH is not enough: a version manager's may refuse, and Debian's may lack venv.

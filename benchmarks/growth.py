@@ -27,8 +27,8 @@ from search.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from search.conductor import Conductor, Listener
 from search.config import StudyConfig, dump, parse
 from search.folder import RunFolder, write_atomically
+from search.pipeline import report_study
 from search.records import CurvePoint, Outcome, Report, TrialSpec
-from search.run import report_study
 from search.seeds import derive_seed
 from search.space import feasible_shapes
 from search.tracking.tracker import Tracker

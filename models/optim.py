@@ -119,6 +119,9 @@ def rate_at(step: int, *, steps: int, warmup_steps: int, cooldown_steps: int) ->
 
     The rate stays constant up to the cool-down so that losses before it can be compared between
     trials of one horizon (Hägele et al. 2024, arXiv 2405.18392).
+
+    >>> [rate_at(step, steps=6, warmup_steps=2, cooldown_steps=1) for step in range(6)]
+    [0.5, 1.0, 1.0, 1.0, 1.0, 0.5]
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps

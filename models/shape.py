@@ -92,6 +92,13 @@ class Shape:
     Attention is `n_heads * head_dim` wide, which need not equal `d_model`. `d_ff = 0` leaves the
     feed-forward branch and its norm out. Norms have a gain.
 
+    >>> shape = Shape(
+    ...     depth=12, d_model=768, d_ff=3072, n_heads=12, head_dim=64,
+    ...     vocab_size=50257, context=1024,
+    ... )
+    >>> shape.size(Count.MATRICES), shape.size(Count.NON_EMBEDDING), shape.size(Count.TOTAL)
+    (84934656, 84953856, 123551232)
+
     Raises:
         ValueError: when a size is out of range.
     """

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from models.shape import Count, Shape
-from search.config import ConfigError, Sampler, StudyConfig
+from search.config import PlanError, Sampler, StudyConfig
 from search.config_values import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
@@ -41,9 +41,8 @@ class Budget:
 
     @property
     def label(self) -> str:
-        """Name, for example `300k`; in full where the short one would be another number's."""
-        short = format_count(self.params)
-        return short if parse_count(short) == self.params else str(self.params)
+        """Name, for example `300k`."""
+        return exact_count(self.params)
 
 
 def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
@@ -61,16 +60,18 @@ def _budget(config: StudyConfig, params: int) -> Budget:
     else:
         batch_size = config.train.batch_size
     if batch_size % config.resources.processes_per_trial:
-        raise ConfigError(
+        raise PlanError(
             "`train.batch_size` must be a multiple of `resources.gpus_per_trial`, got "
             f"{batch_size} sequences for {config.resources.processes_per_trial} GPUs at budget "
-            f"{format_count(params)}; use another number of GPUs, or of sequences"
+            f"{format_count(params)}; use another number of GPUs, or of sequences",
+            key="train.batch_size",
         )
     if tokens <= config.objective.pretraining_tokens:
-        raise ConfigError(
+        raise PlanError(
             "`objective.pretraining.tokens` must be fewer than the horizon has, got "
             f"{config.objective.pretraining_tokens} of {tokens} at budget {format_count(params)}; "
-            "lower it or raise `tokens`"
+            "lower it or raise `tokens`",
+            key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
     return Budget(
@@ -84,11 +85,21 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def format_count(number: float) -> str:
-    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point."""
+    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point.
+
+    >>> format_count(1_500_000)
+    '1.5M'
+    """
     for suffix, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(number) >= size:
             return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
     return f"{number:g}"
+
+
+def exact_count(number: int) -> str:
+    """The same; in full where the short one would be another number's."""
+    short = format_count(number)
+    return short if parse_count(short) == number else str(number)
 
 
 def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.shape import Count
+
 if TYPE_CHECKING:
     from objectives.objective import Objective
     from search.conclude import Conclusion
@@ -35,11 +37,15 @@ StudyFile = Annotated[Path, typer.Argument(help="Study file (YAML).", metavar="S
 RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
 Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
+]
 BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
 
 
 def main() -> None:
-    """Entry point: a user's mistake is one line and status 2, what the machine refuses (a full
+    """Entry point: a user's mistake is a line and status 2, what the machine refuses (a full
     disk, say) one line and status 1, Ctrl-C is status 130.
     """
     try:
@@ -47,7 +53,8 @@ def main() -> None:
     except ValueError as error:
         if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
             raise
-        _complain(str(error))
+        for problem in error.args:  # of a study file, each mistake
+            _complain(str(problem))
         sys.exit(2)
     except OSError as error:
         if error.errno is None:
@@ -72,28 +79,56 @@ def _complain(text: str) -> None:
 
 
 @app.command()
+def init(
+    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
+    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a study for a text, as large as the text and this machine can bear."""
+    from search.init import choose, look, study_name
+    from search.init_words import refuse_place, study_text, told, write_study
+
+    refuse_place(study, corpus, force=force)
+    seen = look(corpus, tokenizer)
+    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
+    write_study(study, study_text(seen, draft))
+    print(told(seen, draft, study))
+
+
+@app.command()
 def plan(
     study: StudyFile,
+    overrides: Overrides = None,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
-    from search.config import load
+    from rich.console import Console
+
+    from search.config import load, placed
     from search.plan import plan_study, this_machine, vocab_size_of
     from search.tables import plan_json, print_plan
 
-    config = load(study)
+    config = load(study, overrides)
     machine = this_machine(config)
-    plans = plan_study(config, vocab_size_of(config), machine)
+    with placed(study, overrides):
+        plans = plan_study(config, vocab_size_of(config), machine)
     if as_json:
-        _print_json(plan_json(plans, with_shapes=shapes))
+        _print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:
-        print_plan(config, plans, machine, with_shapes=shapes)
+        print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
 
 
 @app.command()
 def check(
     study: StudyFile,
+    overrides: Overrides = None,
     steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
     as_json: Json = False,
 ) -> None:
@@ -103,9 +138,9 @@ def check(
     """
     from rich.console import Console
 
-    from search.config import load
+    from search.config import load, placed
 
-    config = load(study)
+    config = load(study, overrides)
     console = Console(stderr=as_json)
     from search.check import check_study
     from search.check_words import check_json, follow, print_check, print_opening
@@ -113,7 +148,8 @@ def check(
 
     probe = Probe(steps=steps)
     print_opening(config, probe, console)
-    result = check_study(config, follow(console), probe)
+    with placed(study, overrides):
+        result = check_study(config, follow(console), probe)
     if as_json:
         _print_json(check_json(result))
     else:
@@ -127,6 +163,7 @@ def doctor(
     study: Annotated[
         Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
     ] = None,
+    overrides: Overrides = None,
     runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -138,7 +175,7 @@ def doctor(
 
     from search.config import load
 
-    config = load(study) if study else None
+    config = load(study, overrides) if study else None
     from search.doctor.examine import examine
     from search.doctor.words import findings_json, print_findings, would_work
 
@@ -154,6 +191,7 @@ def doctor(
 @app.command()
 def run(
     study: StudyFile,
+    overrides: Overrides = None,
     runs: Runs = Path("runs"),
     extend: Annotated[
         bool,
@@ -162,13 +200,15 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
-    from search.config import load
+    from search.config import load, placed
 
-    config = load(study)
+    config = load(study, overrides)
     from search.folder import RunFolder
     from search.readiness import refuse_unready
 
-    refuse_unready(config, runs)
+    with placed(study, overrides):
+        refuse_unready(config, runs)
+    command = _command(study, overrides)
     studies = _open_studies(config, RunFolder(runs / config.study))
     from rich.console import Console
 
@@ -179,19 +219,17 @@ def run(
         over = RunFolder(runs / config.study).report.exists() and not extend
         objective = _prepare(config) if over else _prepare_and_start_ray(config)
         from search.extend import warnings
-        from search.run import run_study
+        from search.pipeline import run_study
         from search.tables import print_further, print_laws, print_optima
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt:
-        print(
-            f"fathom: interrupted; nothing is lost: `fathom run {study}` goes on", file=sys.stderr
-        )
+        print(f"fathom: interrupted; nothing is lost: `{command}` goes on", file=sys.stderr)
         sys.exit(130)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
     print_further(result.conclusion.further, console)
-    for line in warnings(result.conclusion.audits, f"fathom run {study}"):
+    for line in warnings(result.conclusion.audits, command):
         console.print(line, style="yellow", highlight=False)
     folder = result.folder
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
@@ -209,7 +247,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     from rich.console import Console
 
     from search.config import load
-    from search.run import report_study
+    from search.pipeline import report_study
     from search.tables import print_further, print_laws, print_optima
 
     result = report_study(run_folder)
@@ -288,6 +326,58 @@ def train(
 
 
 @app.command()
+def ask(
+    params: Annotated[str, typer.Option(help="Model size, for example 1B.")],
+    hours: Annotated[float, typer.Option(help="Time that the search may take.")],
+    data: Annotated[str, typer.Option(help="Text: a path, a glob or a known name.")] = "stdlib",
+    tokens: Annotated[
+        str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
+    ] = None,
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
+    count: Annotated[Count, typer.Option(help="Parameters that a size counts.")] = (
+        Count.NON_EMBEDDING
+    ),
+    out: Annotated[Path | None, typer.Option(help="The study file to write.")] = None,
+    only_plan: Annotated[
+        bool, typer.Option("--plan", help="Write the study and stop there.")
+    ] = False,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Say how deep a model of some size should be, by searching smaller ones that fit the time.
+
+    Writes the study that it searches, to be edited and run again; the same question goes on.
+    """
+    from search.ask.question import question
+
+    asked = question(
+        params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
+        count=count,
+    )  # fmt: skip
+    from rich.console import Console
+
+    from search.ask.answer import answer_json
+    from search.ask.story import carry_out, conclude, prepare_study, print_answer
+
+    console = Console(stderr=as_json)
+    try:
+        prepared = prepare_study(asked, out or Path(f"{asked.name}.yaml"), console)
+        if only_plan:
+            return
+        result = carry_out(prepared, runs, console)
+    except KeyboardInterrupt:
+        print("fathom: interrupted; nothing is lost: the same command goes on", file=sys.stderr)
+        sys.exit(130)
+    found = conclude(asked, prepared, result)
+    print_answer(found, prepared, result, console)
+    if as_json:
+        _print_json(answer_json(found) if found else None)
+    if found is None:
+        sys.exit(1)
+
+
+@app.command()
 def predict(
     params: Annotated[
         str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
@@ -318,9 +408,24 @@ def predict(
 
 
 @app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+) -> None:
+    """Print the JSON Schema of study files, for editors that complete and check them."""
+    from search.config_schema import schema_text
+    from search.folder import write_atomically
+
+    if out is None:
+        print(schema_text(), end="")
+    else:
+        write_atomically(out, schema_text())
+
+
+@app.command()
 def ui(
     runs: Runs = Path("runs"),
     study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
+    overrides: Overrides = None,
     port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
 ) -> None:
     """Serve MLflow's page on loopback, on the store that the runs used."""
@@ -328,7 +433,7 @@ def ui(
     from search.folder import default_tracking_uri
     from search.tracking.ui import open_ui
 
-    uri = load(study).tracking.uri if study else None
+    uri = load(study, overrides).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
 
 
@@ -347,6 +452,14 @@ def _export_folder(
 
         carry = partial(write_weights, model, to, weights)
     print(*write_folder(model, to, out, carry), sep="\n")
+
+
+def _command(study: Path, overrides: list[str] | None) -> str:
+    """What goes on with a run; without a password that an address may hold."""
+    from search.tracking.address import without_credentials
+
+    changes = [part for change in overrides or () for part in ("--set", change)]
+    return without_credentials(shlex.join(["fathom", "run", str(study), *changes]))
 
 
 def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":
@@ -371,7 +484,7 @@ def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
 
 
 def _prepare(config: "StudyConfig") -> "Objective":
-    from search.run import prepare
+    from search.pipeline import prepare
 
     return prepare(config)
 

@@ -3,7 +3,8 @@
 Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -14,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from models.parametrization import Parametrization, Scheme, check_scheme
 from models.shape import Count, Normalization, Positions, Residual, check_loop
 from search.config_objective import ObjectiveConfig
+from search.config_source import Source, SourceError, read_source
 from search.config_values import (
     Few,
     Group,
@@ -26,12 +28,23 @@ from search.config_values import (
     Share,
     Whole,
 )
-from search.config_words import explain
-from search.plain_yaml import YamlError, parse_yaml, read_text
+from search.config_words import Problem, explain
+from search.plain_yaml import YamlError, parse_yaml
 
 
 class ConfigError(ValueError):
-    """A study file that can't be run: one line with the rule, the value and the remedy."""
+    """A study that can't be run: a line for each mistake, with rule, value and remedy."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
+
+
+class PlanError(ConfigError):
+    """A study that can't be planned: that shows once data are read and budgets become shapes."""
+
+    def __init__(self, problem: str, key: str = "budgets") -> None:
+        super().__init__(problem)
+        self.key = key
 
 
 ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
@@ -278,13 +291,14 @@ class StudyConfig(Group):
     )
     """Name of the study and of its run folder."""
     objective: ObjectiveConfig
+    """What a shape is judged on: a name, or a group of its keys with the `name` among them."""
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
     """Parameters, or what `count` says, ascending, for example [300k, 1M]."""
     count: Count = Count.TOTAL
     """What a budget holds: parameters counted in one of three ways, operations, heads, or width."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
     """Largest relative error of a shape's count."""
-    tokens: Number | None = None
+    tokens: Number | None = Field(None, examples=["10M"])
     """Training horizon of every budget. A step takes `train.batch_size` sequences of the
     objective's `context`, padding included."""
     tokens_per_parameter: Multiple | None = None
@@ -300,6 +314,7 @@ class StudyConfig(Group):
     resources: ResourcesConfig = ResourcesConfig()
     tracking: TrackingConfig = TrackingConfig()
     seed: Whole = Field(0, ge=0, lt=2**31)
+    """Of everything that is drawn at random."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -353,42 +368,52 @@ class StudyConfig(Group):
         return self
 
 
-def load(path: Path) -> StudyConfig:
-    """Read a study file.
+def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
+    """Read a study file; `overrides`, such as `train.batch_size=8`, come before what it says.
 
     Raises:
-        ConfigError: when it can't be read, is not a mapping, or a value breaks a rule.
+        ConfigError: when it can't be read, is not a mapping, or values break a rule.
     """
     try:
-        text = read_text(path)
-    except YamlError as error:
-        raise ConfigError(f"the study file {path} {error}") from error
+        return _study_of(read_source(path, overrides or ()))
+    except SourceError as error:
+        raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
+    """Tell of a `PlanError` with its place in the study file, as `load` does of others."""
     try:
-        return parse(text)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error.__cause__
+        yield
+    except PlanError as error:
+        problem = Problem(tuple(error.key.split(".")), str(error))
+        raise ConfigError(*read_source(path, overrides or ()).told([problem])) from error
 
 
 def parse(text: str) -> StudyConfig:
     """The study of a YAML text; raises `ConfigError` as `load` does."""
     try:
-        raw = parse_yaml(text)
+        return study_of(parse_yaml(text))
     except YamlError as error:
         raise ConfigError(str(error)) from error
-    return study_of(raw)
 
 
 def study_of(values: object) -> StudyConfig:
     """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
-    if not isinstance(values, Mapping):
-        kind = "empty" if values is None else f"a {type(values).__name__}"
+    return _study_of(Source(values))
+
+
+def _study_of(source: Source) -> StudyConfig:
+    if not isinstance(source.values, Mapping):
+        kind = "empty" if source.values is None else f"a {type(source.values).__name__}"
         raise ConfigError(
-            f"a study file must be a mapping with `study`, `objective` and `budgets`; it is {kind}"
+            f"{source.name}a study file must be a mapping with `study`, `objective` and "
+            f"`budgets`; it is {kind}"
         )
     try:
-        return StudyConfig.model_validate(values)
+        return StudyConfig.model_validate(source.values)
     except ValidationError as error:
-        raise ConfigError(explain(error, StudyConfig)) from error
+        raise ConfigError(*source.told(explain(error, StudyConfig))) from error
 
 
 def dump(config: StudyConfig) -> str:

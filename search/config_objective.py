@@ -14,6 +14,13 @@ OWN = "own"
 """The tag of a user's own objective, whose `name` says where to import it from."""
 
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+OwnName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+        description="the place of a class, such as `my_package.my_task:MyObjective`",
+    ),
+]
 SplitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 SPLITS = "names of letters, digits, `_`, `.` or `-`, each with the path of its rows"
 
@@ -22,12 +29,13 @@ class LanguageConfig(ObjectiveGroup):
     """Next-token prediction on text."""
 
     name: Literal["language"]
-    corpus: str = Field("stdlib", max_length=4096)
+    corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])
     """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, folder or glob."""
     tokenizer: str = Field(
         "bytes",
         pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",
         description="`bytes`, `chars` or `bpe:N`, for example bpe:1024",
+        examples=["bytes", "chars", "bpe:1024"],
     )
     """`bytes`, `chars` or `bpe:N` with N token ids."""
     context: Positive = 256
@@ -156,10 +164,7 @@ class OwnConfig(ObjectiveGroup):
 
     model_config = ConfigDict(extra="allow")
 
-    name: str = Field(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
-        description="the place of a class, such as `my_package.my_task:MyObjective`",
-    )
+    name: OwnName
     context: Positive = 256
     """Tokens of the longest sequence; goes to `prepare` as well."""
 
@@ -203,7 +208,7 @@ def _tag(value: object) -> str | None:
     return OWN if ":" in name else name
 
 
-ObjectiveConfig = Annotated[
+ObjectiveGroups = Annotated[
     Annotated[LanguageConfig, Tag("language")]
     | Annotated[TransductionConfig, Tag("transduction")]
     | Annotated[ClassificationConfig, Tag("classification")]
@@ -213,7 +218,13 @@ ObjectiveConfig = Annotated[
     | Annotated[BlocksConfig, Tag("blocks")]
     | Annotated[OwnConfig, Tag(OWN)],
     Discriminator(_tag),
-    BeforeValidator(_by_name),
+]
+Name = Literal[
+    "language", "transduction", "classification", "hop", "induction", "connectivity", "blocks"
+]
+ObjectiveConfig = Annotated[
+    ObjectiveGroups,
+    BeforeValidator(_by_name, json_schema_input_type=ObjectiveGroups | Name | OwnName),
     Field(examples=[{"name": "language"}]),
 ]
 """The keys of the objective that `name` says."""

@@ -15,6 +15,9 @@ COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?
 def parse_count(value: object) -> int:
     """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
 
+    >>> parse_count("1.5M")
+    1500000
+
     Raises:
         ValueError: when the value is anything else.
     """
@@ -39,7 +42,9 @@ def _not_a_switch(value: object) -> object:
     return value
 
 
-Number = Annotated[int, BeforeValidator(parse_count)]
+# As editors are told of it, to whom `parse_count` says nothing.
+CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
+Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
 Whole = Annotated[int, BeforeValidator(_not_a_switch)]
 Real = Annotated[float, BeforeValidator(_not_a_switch)]
 # Far beyond any study, and yet what is computed of it stays a number and a plan an instant.
@@ -54,7 +59,9 @@ Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
 class Group(BaseModel):
     """A part of the study file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class ObjectiveGroup(Group):

@@ -1,10 +1,12 @@
-"""What is wrong with a study file, in one line for its author: the key, the rule, the value.
+"""What is wrong with a study file, a line for each mistake: the key, the rule, the value.
 
 Pydantic knows which rule broke; its words are for programmers. The words here follow the types.
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -36,26 +38,61 @@ PLURALS: dict[Any, str] = {
 }
 LONGEST_VALUE = 80
 """Characters of a value that are repeated to its author."""
+FIRST_KEY = re.compile(r"`([a-z_.]+)")
+"""What the sentences of groups begin with: the key, as seen from the group."""
 
 
-def explain(error: ValidationError, root: type[BaseModel]) -> str:
-    """The first complaint; an unknown key before all, for it is why another one is missing."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A mistake: where it is in the file, and what is wrong."""
+
+    path: tuple[str | int, ...]
+    sentence: str
+
+
+def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
+    """One problem a key; a key that is missing for being misspelt is not told twice."""
     errors = error.errors()
-    first = next((one for one in errors if one["type"] in UNKNOWN), errors[0])
-    return " ".join(_sentence(first, root).split())
+    unknown = [_last_key(one) for one in errors if one["type"] in UNKNOWN]
+    problems: dict[tuple[str, ...], Problem] = {}
+    for one in errors:
+        if one["type"] == "missing" and difflib.get_close_matches(_last_key(one), unknown):
+            continue
+        path, sentence = _path(one, root), " ".join(_sentence(one, root).split())
+        keys = tuple(part for part in path if isinstance(part, str))
+        problems.setdefault(keys, Problem(path, sentence))
+    return list(problems.values())
+
+
+def _path(error: ErrorDetails, root: type[BaseModel]) -> tuple[str | int, ...]:
+    keys, _, _ = _locate(error["loc"], root)
+    if error["type"] in UNKNOWN:
+        return (*keys, _last_key(error))
+    if error["type"] in UNDECIDED:
+        return (*keys, "name")
+    if error["type"] == "value_error" and (named := FIRST_KEY.match(_own_message(error))):
+        return (*keys, *named[1].split("."))
+    return (*keys, *(part for part in error["loc"] if isinstance(part, int)))
+
+
+def _last_key(error: ErrorDetails) -> str:
+    return str(next(part for part in reversed(error["loc"]) if part != "[key]"))
+
+
+def _own_message(error: ErrorDetails) -> str:
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _sentence(error: ErrorDetails, root: type[BaseModel]) -> str:
     keys, field, group = _locate(error["loc"], root)
     if error["type"] in UNKNOWN:
-        key = next(part for part in reversed(error["loc"]) if part != "[key]")
-        return _unknown_key(keys, str(key), group, root)
+        return _unknown_key(keys, _last_key(error), group, root)
     where = ".".join(keys)
     if error["type"] in UNDECIDED:
         assert field is not None, error
         return _undecided(where, error["input"], field)
     if error["type"] == "value_error":
-        return _own_words(where, error["msg"].removeprefix("Value error, "))
+        return _own_words(where, _own_message(error))
     assert field is not None, error
     if error["type"] == "missing" and error["loc"][-1] == keys[-1]:
         return f"`{where}` is required{_example(field, '; for example ')}"

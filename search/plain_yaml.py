@@ -3,6 +3,8 @@
 Tags that run code, aliases and keys given twice are errors.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,30 @@ LARGEST_BYTES = 100_000
 
 class YamlError(ValueError):
     """A file that is not plain YAML, in a few words to follow its name."""
+
+    def __init__(self, words: str, line: int | None = None) -> None:
+        super().__init__(words if line is None else f"{words} (line {line})")
+        self.words = words
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML text as a value, and where its parts stand."""
+
+    value: Any
+    root: yaml.Node | None
+
+    def line(self, path: Sequence[str | int]) -> int:
+        """Line, from 1, of the key or item at a path, or of the group in which it is missing."""
+        node = self.root
+        line = node.start_mark.line if node else 0
+        for part in path:
+            found = next((own for own in _parts(node) if own[0] == str(part)), None)
+            if found is None:
+                break
+            _, line, node = found
+        return line + 1
 
 
 def read_text(path: Path) -> str:
@@ -39,17 +65,24 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text.
+    """The value of a YAML text; raises `YamlError` as `parse_document` does."""
+    return parse_document(text).value
+
+
+def parse_document(text: str) -> Document:
+    """A YAML text, whose parts know their lines.
 
     Raises:
         YamlError: when it is not plain YAML.
     """
     try:
-        return yaml.load(text, Loader=_PlainLoader)
+        loader = _PlainLoader(text)
+        root = loader.get_single_node()
+        return Document(loader.construct_document(root) if root else None, root)
     except RecursionError as error:
         raise YamlError("not a plain YAML file: it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise YamlError(f"not a plain YAML file: {_problem(error)}") from error
+        raise YamlError(*_problem(error)) from error
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -77,7 +110,16 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _problem(error: Exception) -> str:
+def _parts(node: yaml.Node | None) -> Iterator[tuple[str, int, yaml.Node]]:
+    """Key or place, line from 0, and node of what a node holds."""
+    if isinstance(node, yaml.MappingNode):
+        yield from ((key.value, key.start_mark.line, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from ((str(at), own.start_mark.line, own) for at, own in enumerate(node.value))
+
+
+def _problem(error: Exception) -> tuple[str, int | None]:
+    """The words, and the line where there is one."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return str(error).splitlines()[0]
-    return f"{error.problem} (line {error.problem_mark.line + 1})"
+        return f"not a plain YAML file: {str(error).splitlines()[0]}", None
+    return f"not a plain YAML file: {error.problem}", error.problem_mark.line + 1

@@ -11,7 +11,7 @@ from math import ceil
 from models.shape import Shape
 from objectives.vocabulary import vocab_size
 from search.budget import Budget, expand_budgets, rung_steps
-from search.config import Sampler, StudyConfig
+from search.config import PlanError, Sampler, StudyConfig
 from search.space import feasible_shapes
 
 CPU_FLOPS_PER_SECOND = 22e9
@@ -71,15 +71,28 @@ class Machine:
     flops_per_second: float
     """Training throughput of one trial."""
     words: str
+    device: str = "core"
+    """What is paid for: `core` or `GPU`."""
+    devices: float = 1.0
+    """Of a trial."""
+
+    def device_hours(self, plans: Sequence[BudgetPlan]) -> float:
+        """Hours of all devices together, idle ones of this machine left out."""
+        return self.slots * self.devices * sum(plan.hours for plan in plans)
 
 
 def vocab_size_of(config: StudyConfig) -> int:
     """Token ids of the study's objective; reads its data only where they are not known without.
 
     Raises:
-        ValueError: when the data are missing or don't suit the settings.
+        PlanError: when the data are missing or don't suit the settings.
     """
-    return vocab_size(config.objective.name, config.objective.settings())
+    try:
+        return vocab_size(config.objective.name, config.objective.settings())
+    except ValueError as error:
+        if not type(error).__module__.startswith("objectives"):
+            raise
+        raise PlanError(str(error), key="objective") from error
 
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
@@ -132,16 +145,18 @@ def this_machine(config: StudyConfig) -> Machine:
     gpus = _gpus()
     if gpus and resources.gpus_per_trial != 0:
         share = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
-        slots, speed, words = int(gpus / share), GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
+        device, devices, slots = "GPU", share, int(gpus / share)
+        speed, words = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
     else:
         cores = os.cpu_count() or 1
-        slots = int(cores / resources.cpus_per_trial)
-        speed, words = CPU_FLOPS_PER_SECOND * resources.cpus_per_trial, f"{cores} CPU cores"
+        device, devices = "core", resources.cpus_per_trial
+        slots, speed = int(cores / devices), CPU_FLOPS_PER_SECOND * devices
+        words = f"{cores} CPU cores"
     if resources.max_concurrent_trials != "auto":
         slots = min(slots, resources.max_concurrent_trials)
     slots = max(1, slots)
     words = f"{words}, {slots} trials at a time, {speed:.2g} FLOP/s each"
-    return Machine(slots, speed, words)
+    return Machine(slots, speed, words, device, devices)
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from search.analysis.law import Law, Prediction, fit_laws, usable
 from search.analysis.optimum import Optimum, find_optima
 from search.analysis.published import GPT3, LEVINE, Trained, levine2020
+from search.budget import format_count
 from search.config import ConfigError, load
 from search.config_values import parse_count
 from search.folder import RunFolder
@@ -45,7 +46,7 @@ def predict(params: str, law: str) -> Prediction:
         raise ConfigError(f"`--params` {error}") from error
     if law == LEVINE:
         return levine2020(size)
-    return _fitted(law, _optima(law)).predict(size)
+    return law_of(Path(law), _optima(law)).predict(size)
 
 
 def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
@@ -57,7 +58,7 @@ def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
     if law == LEVINE:
         return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
     optima = _optima(law)
-    fitted, used = _fitted(law, optima), usable(optima)
+    fitted, used = law_of(Path(law), optima), usable(optima)
     return [
         Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
         for own in optima
@@ -79,10 +80,21 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     return find_optima(read_records(folder.records), seed=load(folder.config).seed)
 
 
-def _fitted(run: str, optima: tuple[Optimum, ...]) -> Law:
+def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
+    """The law of a run's optima; raises `ConfigError` when there is none."""
     laws = fit_laws(optima)
     if not laws:
-        raise ConfigError(
-            f"{run} has no law: it takes three budgets whose optimum is identified or a plateau"
-        )
+        raise ConfigError(f"{run} has no law: {lack(optima)}")
     return laws[0]
+
+
+def lack(optima: Sequence[Optimum]) -> str:
+    """Why no law was fitted, to follow what lacks one."""
+    for own in optima:
+        if not own.count.of_parameters:
+            return f"a law is of parameters, and its budgets are {own.count.unit}"
+    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
+    return (
+        "it takes three budgets whose optimum is identified or a plateau, "
+        f"got {verdicts or 'none that has ended'}"
+    )

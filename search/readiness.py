@@ -1,9 +1,12 @@
 """Whether a study can be run, before anything starts. Imports no framework: it says so at once."""
 
 import os
+from collections.abc import Set
 from pathlib import Path
 
 from search.config import ConfigError, StudyConfig, load
+from search.config_values import Group
+from search.config_words import short
 from search.folder import RunFolder, default_tracking_uri
 from search.plan import plan_study, this_machine, vocab_size_of
 from search.tracking.address import check_form, check_optuna
@@ -24,6 +27,19 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
     check_form(tracking)
     if config.tracking.optuna is not None:
         check_optuna(config.tracking.optuna, mlflow=tracking)
+
+
+def open_run(path: Path) -> tuple[RunFolder, StudyConfig]:
+    """A run's folder and its study.
+
+    Raises:
+        ConfigError: when it is no run folder.
+    """
+    folder = RunFolder(path)
+    refuse_foreign(folder)
+    if not folder.config.exists():
+        raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
+    return folder, load(folder.config)
 
 
 def refuse_foreign(folder: RunFolder) -> None:
@@ -51,14 +67,28 @@ def refuse_another_study(config: StudyConfig, folder: RunFolder) -> None:
     refuse_foreign(folder)
     if not folder.config.exists():
         return
-    before = load(folder.config)
-    changed = [
-        name
-        for name in StudyConfig.model_fields
-        if name not in FREE_TO_CHANGE and getattr(before, name) != getattr(config, name)
-    ]
-    if changed:
+    difference = _difference(load(folder.config), config, free=FREE_TO_CHANGE)
+    if difference:
         raise ConfigError(
-            f"{folder.path} holds a study with another `{changed[0]}`; "
+            f"{folder.path} holds a study with another {difference}; "
             "give this one another `study` name, or remove that folder"
         )
+
+
+def _difference(before: Group, now: Group, *, free: Set[str] = frozenset()) -> str:
+    """The first key in which two groups differ, and both its values; empty where there is none."""
+    for name in type(now).model_fields:
+        old, new = getattr(before, name), getattr(now, name)
+        if name in free or old == new:
+            continue
+        if isinstance(new, Group) and type(old) is type(new):
+            within = _difference(old, new)
+            return f"`{name}.{within[1:]}" if within else f"`{name}`"
+        if isinstance(new, Group):
+            return f"`{name}`"
+        return f"`{name}` ({_shown(old)}, not {_shown(new)})"
+    return ""
+
+
+def _shown(value: object) -> str:
+    return short(list(value) if isinstance(value, tuple) else getattr(value, "value", value))

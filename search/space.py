@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from models.shape import Count, Positions, Shape
 from search.budget import Budget, format_count
-from search.config import ConfigError, StudyConfig
+from search.config import PlanError, StudyConfig
 
 FEWEST_DEPTHS = 3
 """An optimum needs a depth on either side."""
@@ -26,12 +26,19 @@ ROUNDING = 1e-9
 def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     """Every shape within the budget's tolerance, by depth and width.
 
+    >>> from search.budget import expand_budgets
+    >>> from search.config import parse
+    >>> config = parse("{study: mine, objective: language, budgets: [300k]}")
+    >>> shapes = feasible_shapes(config, expand_budgets(config)[0], vocab_size=256)
+    >>> len(shapes), max(abs(shape.params_total - 300_000) for shape in shapes)
+    (79, 1216)
+
     Raises:
-        ConfigError: when fewer than three depths have a shape; names the nearest budget that works.
+        PlanError: when fewer than three depths have a shape; names the nearest budget that works.
     """
     shapes = _shapes(config, budget, vocab_size)
     if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
-        raise ConfigError(_explain(config, budget, vocab_size, shapes))
+        raise PlanError(_explain(config, budget, vocab_size, shapes))
     return shapes
 
 
@@ -105,7 +112,7 @@ def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape
 def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
     """One width at every depth."""
     if d_model % (step := _width_step(config)):
-        raise ConfigError(
+        raise PlanError(
             f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
             f"use {d_model // step * step or step}, or other heads in `space`"
         )
@@ -136,7 +143,7 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
                 shapes.append(_shape(config, vocab_size, depth, d_model, d_ff))
         if len(shapes) > MOST_SHAPES:
-            raise ConfigError(
+            raise PlanError(
                 f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
                 "or raise `space.d_model_multiple`"
             )

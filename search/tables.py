@@ -26,16 +26,29 @@ VERDICT_STYLES = {
 }
 
 
-def plan_json(plans: tuple[BudgetPlan, ...], *, with_shapes: bool) -> dict[str, Any]:
-    """The plan with the keys of DESIGN section 1."""
-    return {"budgets": [_plan_entry(plan, with_shapes) for plan in plans]}
+def plan_json(
+    plans: tuple[BudgetPlan, ...], machine: Machine, *, price: float | None, with_shapes: bool
+) -> dict[str, Any]:
+    """The plan for programs; `device` is what `device_hours` and the price are of."""
+    hours = machine.device_hours(plans)
+    return {
+        "budgets": [_plan_entry(plan, with_shapes) for plan in plans],
+        "device": machine.device,
+        "device_hours": hours,
+        "cost": None if price is None else price * hours,
+    }
 
 
 def print_plan(
-    config: StudyConfig, plans: tuple[BudgetPlan, ...], machine: Machine, *, with_shapes: bool
+    config: StudyConfig,
+    plans: tuple[BudgetPlan, ...],
+    machine: Machine,
+    console: Console,
+    *,
+    price: float | None = None,
+    with_shapes: bool = False,
 ) -> None:
     """The plan for people."""
-    console = Console()
     table = empty_table(
         f"{config.study}: {config.count.unit_in_full}",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
@@ -58,6 +71,9 @@ def print_plan(
             console.print(f"{plan.budget.label}: {_rung_words(plan)}", highlight=False)
     total = format_seconds(3600 * sum(plan.hours for plan in plans))
     console.print(f"about {total} in all, on {machine.words}", highlight=False)
+    hours = machine.device_hours(plans)
+    cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
+    console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
     if with_shapes:
         for plan in plans:
             console.print(_shape_table(plan))

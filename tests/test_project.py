@@ -76,7 +76,7 @@ def readme() -> str:
 
 def blocks(readme: str, *languages: str) -> list[str]:
     """The text of each block in one of these languages."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```", readme, re.M | re.S)
+    found = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", readme, re.M | re.S)
     return [text for language, text in found if language in languages]
 
 

@@ -51,6 +51,7 @@ HOMES = {
     "typer": ("search.cli",),
     "tokenizers": ("objectives.encoding", "objectives.tokenizer_file"),
     "safetensors": ("search.export.weights",),
+    "pandas": ("search.study",),
     "plotly": ("search.report",),
     "matplotlib": ("search.report",),
 }
@@ -58,6 +59,8 @@ HOMES = {
 
 LAZY = "search.cli"
 """The one module that may import inside a function, so that a verb loads only what it uses."""
+DOOR = "search"
+"""Hands out names of `search.study` when they are first asked for; shows them to editors only."""
 QUICK_VERBS = {"plan", "predict", "export"}
 
 
@@ -150,7 +153,7 @@ def test_imports_stand_at_the_top_of_their_module(module: str) -> None:
     ]
     assert not relative, "imports name their module in full"
     hidden = [ast.unparse(node) for node in nodes if node not in tree_of(module).body]
-    assert module == LAZY or not hidden, f"only {LAZY} imports elsewhere than at the top"
+    assert module in (LAZY, DOOR) or not hidden, f"only {LAZY} imports elsewhere than at the top"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_models_and_objectives_know_neither_each_other_nor_the_search(
         assert not first_parts(imports_anywhere(module)) & others, module
 
 
-@pytest.mark.parametrize("module", sorted(FILES))
+@pytest.mark.parametrize("module", sorted(FILES.keys() - {DOOR}))
 def test_no_module_imports_itself_by_way_of_others(module: str) -> None:
     ours = {name for name in imports_anywhere(module) if name in FILES}
     back = sorted(name for name in ours if module in reached_from({name})[0])

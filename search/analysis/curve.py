@@ -124,7 +124,11 @@ def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: in
 
 
 def whole_depth(depth: float) -> int:
-    """The neighbouring whole depth where a parabola in ln depth with this vertex is lower."""
+    """The neighbouring whole depth where a parabola in ln depth with this vertex is lower.
+
+    >>> whole_depth(2.4), whole_depth(2.46)  # they part at the root of 2 * 3
+    (2, 3)
+    """
     squared = depth * depth
     below = isqrt(int(squared))
     return max(1, below if squared < below * (below + 1) else below + 1)

@@ -65,7 +65,7 @@ class Law:
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
-    """Mean |ln depth| by which budgets are missed when predicted from the others.
+    """By how much of ln depth, in the mean, budgets are missed when predicted from the others.
 
     None when the law can't be fitted without one of them.
     """

@@ -55,6 +55,10 @@ GPT3 = (
 def levine2020(params: float) -> Prediction:
     """The published logarithmic law; `params` without embeddings.
 
+    >>> found = levine2020(175e9)
+    >>> round(found.depth, 1), found.extrapolated
+    (80.5, True)
+
     Raises:
         ValueError: below about 0.32M parameters, where it has no depth of at least 1.
     """

@@ -1,4 +1,4 @@
-"""The numbers behind a report as CSV files."""
+"""The numbers behind a report: rows by kind, and as CSV files."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -37,16 +37,15 @@ POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
 
-def save_tables(
-    folder: Path,
+def tables(
     records: Sequence[TrialRecord],
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
     further: Further,
-) -> None:
-    """Write one file for each kind of row that there is."""
-    tables = {
+) -> dict[str, list[Row]]:
+    """Rows by the kind of thing that they are about; no kind without any."""
+    found = {
         "trials": [_trial(record) for record in records],
         "curves": [row for record in records for row in _curve(record)],
         "metrics": [row for record in records for row in _metrics(record)],
@@ -57,9 +56,12 @@ def save_tables(
         "laws": [_law(law) for law in laws],
         **further_tables(further),
     }
-    for name, rows in tables.items():
-        if not rows:
-            continue
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
+    """Write one file for each kind of row."""
+    for name, rows in found.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]))
             writer.writeheader()

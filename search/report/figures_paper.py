@@ -1,5 +1,6 @@
 """Charts for papers, as PNG and SVG, on a light ground. The only home of matplotlib."""
 
+import io
 import math
 import os
 from collections.abc import Sequence
@@ -81,13 +82,28 @@ def save_static(charts: Sequence[Chart], folder: Path) -> None:
 def _save(charts: Sequence[Chart], folder: Path) -> None:
     with matplotlib.rc_context(PAPER):
         for chart in charts:
-            figure = _figure(chart)
+            figure = _drawn(chart)
             figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
             figure.savefig(folder / f"{chart.key}.svg", metadata={"Date": None, "Creator": None})
 
 
-def _figure(chart: Chart) -> Figure:
-    figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH)
+class ShownFigure(Figure):
+    """A figure that a notebook shows by itself, without pyplot's list of open ones."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png")
+        return content.getvalue()
+
+
+def static(chart: Chart) -> ShownFigure:
+    """The chart to show, change or save."""
+    with matplotlib.rc_context(PAPER):
+        return _drawn(chart)
+
+
+def _drawn(chart: Chart) -> ShownFigure:
+    figure = ShownFigure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH)
     axes = figure.add_subplot()
     # Before anything is drawn, so that matplotlib looks for no limits of its own.
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))

@@ -18,7 +18,7 @@ from search.report.chart_depth import loss_against_depth
 from search.report.chart_law import depth_against_budget
 from search.report.chart_sizes import loss_against_size
 from search.report.chart_trials import learning_curves
-from search.report.csv_tables import save_tables, shape_values
+from search.report.csv_tables import save_tables, shape_values, tables
 from search.report.figures_paper import save_static
 from search.report.page import Report, page
 
@@ -59,7 +59,7 @@ def write_report(
         (draft / "figures").mkdir()
         (draft / "tables").mkdir()
         save_static(charts, draft / "figures")
-        save_tables(draft / "tables", records, optima, laws, audits, further)
+        save_tables(draft / "tables", tables(records, optima, laws, audits, further))
         (draft / "report.html").write_text(page(report, charts), encoding="utf-8")
         _publish(draft / "figures", run_folder / "figures", FIGURES)
         _publish(draft / "tables", run_folder / "tables", TABLES)

@@ -137,7 +137,7 @@ class Writer(Mirror):
         if self._answers:
             shown, problem = address.without_credentials(self._uri), address.first_line(error)
             rest = "the search goes on, and what is missed is written later"
-            log.warning("MLflow at %s does not answer; %s (%s)", shown, rest, problem)
+            log.warning("MLflow at %s does not answer: %s; %s", shown, problem, rest)
         self._answers = False
 
     def _say_up(self) -> None:

@@ -106,7 +106,7 @@ def test_its_own_rule_is_told_in_its_own_words_and_one_line(
 
     assert answer.returncode == 2
     assert answer.stderr == (
-        "fathom: objective examples.parity:Parity: "
+        f"fathom: {tmp_path / 'x.yaml'}:4: objective examples.parity:Parity: "
         "`share_of_ones` must be between 0 and 1, got 3; use 0.5\n"
     )
 

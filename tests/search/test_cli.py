@@ -15,6 +15,7 @@ from search.config import StoppingConfig, dump
 from search.folder import MARKER
 from search.record_file import read_records
 from search.records import Outcome
+from tests.markdown import blocks_of
 from tests.search.dry_run import Simulation, conductor, slow_deep, study
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ BROKEN = {
     "unknown key in a group": (GOOD.replace("n_heads", "n_head"), ("space.n_head", "n_heads")),
     "wrong type": (GOOD + "trials: many\n", ("trials", "many")),
     "impossible budget": (GOOD.replace("[20k, 40k, 80k]", "[100]"), ("100", "nearest budget")),
-    "budget of words": (GOOD.replace("20k", "large"), ("budgets", "large")),
+    "budget of words": (GOOD.replace("[20k", "[large"), ("budgets", "large")),
     "budgets descending": (GOOD.replace("[20k, 40k, 80k]", "[40k, 20k]"), ("ascend",)),
     "no budgets": (GOOD.replace("[20k, 40k, 80k]", "[]"), ("budgets",)),
     "missing corpus": (GOOD.replace("stdlib", "./nowhere.txt"), ("nowhere.txt",)),
@@ -104,6 +105,27 @@ def test_a_broken_study_is_one_line_status_2_and_nothing_written(
     done = fathom(verb, "study.yaml", cwd=tmp_path)
     assert_user_error(done, *words)
     assert os.listdir(tmp_path) == ["study.yaml"]
+
+
+def test_every_verb_of_a_study_takes_values_instead_of_the_files(tmp_path: Path) -> None:
+    for verb in ("plan", "check", "doctor", "run", "ui"):
+        file = ["--study", TINY] if verb == "ui" else [TINY]
+        refused = fathom(verb, *file, "--set", "tokens=20k", "--set", "trials=0", cwd=tmp_path)
+        assert_user_error(refused, "fathom: --set trials=0: `trials` must be at least 1, got 0")
+    assert not os.listdir(tmp_path)
+    planned = fathom("plan", TINY, "--set", "study=mine", "--set", "budgets=[30k]")
+    assert planned.stdout.startswith("mine: ")
+    assert " 30k " in planned.stdout
+
+
+def test_each_mistake_of_a_study_file_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(GOOD.replace("[1, 6]", "[6, 1]") + "trails: 3\n")
+    done = fathom("plan", "study.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert [line[:22] for line in done.stderr.splitlines()] == [
+        "fathom: study.yaml:7: ",
+        "fathom: study.yaml:8: ",
+    ]
 
 
 def test_a_study_file_that_is_not_there_or_not_text_is_a_users_error(tmp_path: Path) -> None:
@@ -152,6 +174,9 @@ def test_quick_verbs_import_no_framework(arguments: tuple[str, ...]) -> None:
 def test_plan_prints_the_contracts_json() -> None:
     plan = json.loads(fathom("plan", TINY, "--json", "--shapes").stdout)
     assert [entry["budget"] for entry in plan["budgets"]] == [8000, 12000, 20000]
+    assert (plan["device"] in ("core", "GPU"), plan["cost"]) == (True, None)
+    priced = json.loads(fathom("plan", TINY, "--json", "--price", "2.5").stdout)
+    assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     for entry in plan["budgets"]:
         assert set(entry) == keys | {"rungs", "flops", "hours", "shape_list"}
@@ -166,6 +191,14 @@ def test_predict_prints_the_contracts_json() -> None:
     assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
     assert round(prediction["depth"]) == 80
     assert prediction["law"] == "levine2020"
+
+
+def typed_in(page: Path) -> list[str]:
+    """The blocks of shell that do not say why no test runs them."""
+    return [own.text for own in blocks_of(page) if own.language == "sh" and not own.note]
+
+
+TYPED = [page for page in sorted((ROOT / "docs").rglob("*.md")) if typed_in(page)]
 
 
 def tour() -> list[str]:
@@ -257,7 +290,10 @@ def test_a_failed_audit_is_told_with_its_remedy_and_extending_is_one(tmp_path: P
 def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
     changed = finished / "changed.yaml"
     changed.write_text(TINY.read_text().replace("trials: 4", "trials: 5"))
-    assert_user_error(fathom("run", changed, cwd=finished), "runs/tiny", "trials")
+    assert_user_error(fathom("run", changed, cwd=finished), "runs/tiny", "`trials` (4, not 5)")
+    changed.write_text(TINY.read_text())
+    refused = fathom("run", changed, "--set", "train.learning_rate=1", cwd=finished)
+    assert_user_error(refused, "runs/tiny", "another `train.learning_rate` (0.001, not 1.0)")
 
 
 @pytest.mark.timeout(300)
@@ -308,3 +344,21 @@ def test_users_own_text_works_with_no_other_change_than_the_path(tmp_path: Path)
     done = fathom("run", "study.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "8k" in done.stdout
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
+def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
+    """As a reader types them, after the tour: a search that has been made is not made again."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for commands in typed_in(page):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=finished,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stderr}"
+        assert "Traceback" not in done.stderr

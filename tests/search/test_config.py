@@ -532,7 +532,7 @@ def study_or_refusal(text: str) -> StudyConfig | str:
 
 @settings(max_examples=150)
 @given(st.sampled_from(LEAVES), VALUES)
-def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_one_line(
+def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_lines_with_the_key(
     leaf: tuple[str, str], value: object
 ) -> None:
     name, key = leaf
@@ -542,10 +542,10 @@ def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_one_line(
     if isinstance(answer, StudyConfig):
         assert parse(dump(answer)) == answer
     else:
-        assert "\n" not in answer
-        assert answer.startswith(("`", "unknown key", "not a plain YAML file"))
+        for line in answer.splitlines():
+            assert line.startswith(("`", "unknown key", "not a plain YAML file"))
 
 
 @given(st.text(max_size=40))
-def test_whatever_the_text_the_answer_is_one_line(text: str) -> None:
-    assert "\n" not in refusal(text)
+def test_whatever_the_text_the_answer_is_a_few_lines(text: str) -> None:
+    assert len(refusal(text).splitlines()) <= 9

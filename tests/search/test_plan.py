@@ -6,8 +6,8 @@ import random
 import pytest
 
 from search.budget import expand_budgets
-from search.config import Sampler, StoppingConfig, StudyConfig
-from search.plan import BudgetPlan, Machine, expected_survivors, plan_study
+from search.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig
+from search.plan import BudgetPlan, Machine, expected_survivors, plan_study, this_machine
 from tests.search.dry_run import study
 
 MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
@@ -56,3 +56,26 @@ def test_every_budget_of_the_study_is_planned_with_its_true_error() -> None:
     for plan in plans(config):
         errors = [abs(plan.budget.count_error(shape)) for shape in plan.shapes]
         assert plan.worst_count_error == max(errors) <= config.tolerance
+
+
+def test_the_hours_of_devices_are_those_of_every_trial_at_a_time() -> None:
+    planned = plans(study())
+    hours = sum(plan.hours for plan in planned)
+    assert MACHINE.device_hours(planned) == pytest.approx(2 * hours)
+    halves = Machine(slots=4, flops_per_second=1e14, words="", device="GPU", devices=0.5)
+    assert halves.device_hours(planned) == pytest.approx(2 * hours)
+
+
+def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("search.plan._gpus", lambda: 8)
+    monkeypatch.setattr("search.plan.os.cpu_count", lambda: 6)
+
+    def machine(**resources: float) -> Machine:
+        return this_machine(study(resources=ResourcesConfig(**resources)))
+
+    assert (machine().device, machine().devices, machine().slots) == ("GPU", 1, 8)
+    assert (machine(gpus_per_trial=4).devices, machine(gpus_per_trial=4).slots) == (4, 2)
+    cores = machine(gpus_per_trial=0, cpus_per_trial=3)
+    assert (cores.device, cores.devices, cores.slots) == ("core", 3, 2)

@@ -7,8 +7,8 @@ import pytest
 from mlflow import MlflowClient
 
 from search.config import TrackingConfig, dump
+from search.pipeline import report_study
 from search.record_file import read_records
-from search.run import report_study
 from tests.search.dry_run import Simulation, conductor, study
 from tests.search.postgres_server import PASSWORD, Server, driver, running
 

@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from models.shape import Count
 from search.analysis.law import fit_laws
 from search.analysis.optimum import find_optima
 from search.config import ConfigError
@@ -131,10 +133,19 @@ def test_a_run_of_too_few_budgets_has_no_law_and_says_what_it_takes(
 ) -> None:
     few = run_of(tmp_path, [record for record in study if record.spec.budget != BUDGETS[0]])
 
-    with pytest.raises(ConfigError, match="takes three budgets"):
+    with pytest.raises(ConfigError, match=r"three budgets .* got 1M identified, 3M identified"):
         predict_table(few)
     with pytest.raises(ConfigError, match="takes three budgets"):
         predict("1M", few)
+
+
+def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
+    study: list[TrialRecord], tmp_path: Path
+) -> None:
+    heads = [replace(own, spec=replace(own.spec, count=Count.HEADS)) for own in study]
+
+    with pytest.raises(ConfigError, match="a law is of parameters, and its budgets are heads"):
+        predict("1M", run_of(tmp_path, heads))
 
 
 def test_what_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:

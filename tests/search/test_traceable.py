@@ -15,7 +15,7 @@ import pytest
 from search.analysis.further import Further
 from search.analysis.optimum import Optimum, find_optima
 from search.records import Outcome, TrialRecord
-from search.report.csv_tables import save_tables
+from search.report.csv_tables import save_tables, tables
 from tests.search.reporting import BUDGETS, of_budget, publish, rows, visible
 from tests.search.simulated import simulated_study
 
@@ -134,7 +134,7 @@ def test_what_an_objective_measured_last_is_a_table_of_its_own(
     last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
 
     records = [replace(first, curve=(*before, last)), *others]
-    save_tables(tmp_path, records, (), (), {}, Further(None, (), ()))
+    save_tables(tmp_path, tables(records, (), (), {}, Further(None, (), ())))
 
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]

@@ -13,11 +13,11 @@ from objectives import registry
 from objectives.objective import Objective
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
-from search.config import ConfigError, StudyConfig, TrackingConfig, dump, load
+from search.config import ConfigError, StudyConfig, TrackingConfig, dump
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
-from search.readiness import refuse_another_study, refuse_foreign
+from search.readiness import open_run, refuse_another_study
 from search.record_file import read_records
 from search.studies import FileStudies, Studies
 from search.terminal import Progress
@@ -96,11 +96,7 @@ def report_study(path: Path) -> RunResult:
     Raises:
         ConfigError: when the folder is no run folder.
     """
-    folder = RunFolder(path)
-    refuse_foreign(folder)
-    if not folder.config.exists():
-        raise ConfigError(f"{path} is no run folder: it has no config.yaml; see `ls runs`")
-    config = load(folder.config)
+    folder, config = open_run(path)
     with _locked(folder), _tracker(config, folder, path.parent) as tracker:
         records = read_records(folder.records)
         conclusion = conclude(records, config)

@@ -1,0 +1,64 @@
+"""How the pages are built: `make docs`. Warnings are errors, and nothing comes from a network."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+# So that `docs.extensions` is found from wherever the build was started.
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+project = "Fathom"
+release = version_of("fathom-depth")
+copyright = "the authors of Fathom; Apache-2.0"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "docs.extensions.generated",
+    "docs.extensions.formulas",
+]
+
+html_theme = "furo"
+html_title = "Fathom"
+html_copy_source = False
+html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_math_renderer = "svg"
+
+# Markdown as GitHub shows it: its anchors, its formulas.
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 4
+# The shell prompt's lexer, for `sh` with a second word that says what a block needs.
+highlight_language = "none"
+
+# Docstrings have one house style: a name between backticks is code.
+default_role = "code"
+# What PyTorch says of its own methods is PyTorch's to tell.
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_class_signature = "mixed"
+python_use_unqualified_type_names = True
+
+nitpicky = True
+# Their pages are elsewhere, and a build without a network can't look for them there.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(collections|enum|numpy|np|optuna|pathlib|pydantic|torch|typing)(\..*)?"),
+]
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-signature", readable)
+
+
+def readable(*event: Any) -> tuple[str | None, str | None]:
+    """A signature that parses: a dataclass writes the default of a dict as no Python has it."""
+    *_, signature, returns = event
+    return (signature.replace("<factory>", "...") if signature else signature), returns

@@ -1,0 +1,1 @@
+"""What the pages need beyond Sphinx and its own extensions."""
