@@ -30,7 +30,7 @@ class Batch(NamedTuple):
 
 
 class Objective(Protocol):
-    """What a shape is judged on. Losses are nats per token, lower is better."""
+    """What a shape is judged on. Losses are nats, lower is better."""
 
     @property
     def vocab_size(self) -> int:

@@ -5,10 +5,11 @@ where imports stand inside functions.
 
 import errno
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -67,6 +68,17 @@ def main() -> None:
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _say_how_to_go_on(interrupt: KeyboardInterrupt) -> NoReturn:
+    """Status 130; at once where the user has insisted: Ray ends with this process."""
+    print(f"fathom: interrupted; nothing is lost. To go on:\n  {_command()}", file=sys.stderr)
+    from search.ending import AtOnce
+
+    if isinstance(interrupt, AtOnce):
+        sys.stderr.flush()
+        os._exit(130)
+    sys.exit(130)
 
 
 def _complain(text: str) -> None:
@@ -208,7 +220,6 @@ def run(
 
     with placed(study, overrides):
         refuse_unready(config, runs)
-    command = _command(study, overrides)
     studies = _open_studies(config, RunFolder(runs / config.study))
     from rich.console import Console
 
@@ -223,13 +234,12 @@ def run(
         from search.tables import print_further, print_laws, print_optima
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
-    except KeyboardInterrupt:
-        print(f"fathom: interrupted; nothing is lost: `{command}` goes on", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        _say_how_to_go_on(interrupt)
     print_optima(config, result.conclusion.optima, console)
     print_laws(result.conclusion.laws, console)
     print_further(result.conclusion.further, console)
-    for line in warnings(result.conclusion.audits, command):
+    for line in warnings(result.conclusion.audits, _command()):
         console.print(line, style="yellow", highlight=False)
     folder = result.folder
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
@@ -316,8 +326,7 @@ def train(
     try:
         train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
     except KeyboardInterrupt:
-        command = shlex.join(["fathom", *sys.argv[1:]])
-        print(f"fathom: interrupted; `{command}` goes on after the last line", file=sys.stderr)
+        print(f"fathom: interrupted; `{_command()}` goes on after the last line", file=sys.stderr)
         sys.exit(130)
     which = f" --budget {budget}" if budget else ""
     ways = taking_weights(chosen)
@@ -366,9 +375,8 @@ def ask(
         if only_plan:
             return
         result = carry_out(prepared, runs, console)
-    except KeyboardInterrupt:
-        print("fathom: interrupted; nothing is lost: the same command goes on", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as interrupt:
+        _say_how_to_go_on(interrupt)
     found = conclude(asked, prepared, result)
     print_answer(found, prepared, result, console)
     if as_json:
@@ -454,12 +462,12 @@ def _export_folder(
     print(*write_folder(model, to, out, carry), sep="\n")
 
 
-def _command(study: Path, overrides: list[str] | None) -> str:
-    """What goes on with a run; without a password that an address may hold."""
+def _command() -> str:
+    """What goes on with this run; without a password that an address may hold."""
     from search.tracking.address import without_credentials
 
-    changes = [part for change in overrides or () for part in ("--set", change)]
-    return without_credentials(shlex.join(["fathom", "run", str(study), *changes]))
+    words = [argument for argument in sys.argv[1:] if argument != "--extend"]  # it is noted down
+    return without_credentials(shlex.join(["fathom", *words]))
 
 
 def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":

@@ -13,6 +13,7 @@ from search.budget import expand_budgets
 from search.config import StudyConfig, TrackingConfig, dump
 from search.export.best import best_yaml
 from search.folder import RunFolder, write_atomically
+from search.progress.answers import read_trails
 from search.records import TrialRecord
 from search.report.words import summary_table
 from search.report.writer import write_report
@@ -66,6 +67,8 @@ def publish(
     """Write best.yaml and the report, and hand both to MLflow with every trial."""
     for record in records:  # first, so that MLflow is busy with them while figures are drawn
         tracker.trial(record)
+    for trail in read_trails(folder):
+        tracker.trail(trail)
     write_atomically(folder.best, best_yaml(config, conclusion.optima))
     write_report(
         folder.path,
@@ -77,6 +80,7 @@ def publish(
         study=config.study,
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),
+        loss_unit=config.objective.loss_unit,
     )
     artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
     tracker.conclude(

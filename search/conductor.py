@@ -284,6 +284,7 @@ class Conductor:
         """Take up what an earlier run on this folder left."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
+        self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
         for params, search in self.budgets.items():
             search.first_rung = past.first_rungs.get(params, 0)
             search.ended = past.ended[params]

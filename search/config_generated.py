@@ -1,7 +1,7 @@
 """The keys of the objectives whose data are drawn afresh: `hop`, `induction`, `connectivity`,
 `blocks`."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,7 @@ class HopConfig(GeneratedGroup):
     """k-hop induction heads (Sanford, Hsu, Telgarsky 2024)."""
 
     name: Literal["hop"]
+    loss_unit: ClassVar[str] = "nats per position"
     symbols: Whole = Field(4, ge=3, le=100)
     hops: Whole = Field(16, ge=1, le=256)
     """Largest k; each sequence has one of its own, uniform from 0."""
@@ -37,6 +38,7 @@ class InductionConfig(GeneratedGroup):
     """Blocks of random tokens that come again."""
 
     name: Literal["induction"]
+    loss_unit: ClassVar[str] = "nats per token that earlier ones foretell"
     symbols: Whole = Field(64, ge=3, le=1000)
     block: LengthRange = (8, 16)
     """Fewest and most tokens that are repeated."""
@@ -69,6 +71,7 @@ class ConnectivityConfig(GeneratedGroup):
     """Are two vertices of a graph connected?"""
 
     name: Literal["connectivity"]
+    loss_unit: ClassVar[str] = "nats per answer"
     diameter: Whole = Field(8, ge=1, le=256)
     """Largest distance; each graph has one of its own, uniform from 1."""
     edge_tokens: Literal[1, 2] = 1
@@ -84,6 +87,7 @@ class BlocksConfig(GeneratedGroup):
     """The languages L_k of alternating blocks (Yang, Cadilhac, Chiang 2025)."""
 
     name: Literal["blocks"]
+    loss_unit: ClassVar[str] = "nats per letter"
     blocks: Whole = Field(3, ge=2, le=1000)
     """k: how many blocks alternate."""
     train_lengths: LengthRange = (20, 40)

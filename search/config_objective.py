@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -66,6 +66,7 @@ class TransductionConfig(ObjectiveGroup):
     """Sequence to sequence, by a decoder that reads the source and writes the target."""
 
     name: Literal["transduction"]
+    loss_unit: ClassVar[str] = "nats per token of the targets"
     data: FilePath = "cogs_vf"
     """`cogs`, `cogs_vf`, `passivization`, or the path of your training rows: TSV, plain or .gz."""
     dev: FilePath | None = None
@@ -115,6 +116,7 @@ class ClassificationConfig(ObjectiveGroup):
     """A class for each text."""
 
     name: Literal["classification"]
+    loss_unit: ClassVar[str] = "nats per text"
     data: FilePath = "listops"
     """`listops`, a published test set of it such as `listops_d20s`, or a path: a TSV, plain or
     .gz, or a folder with a folder of .txt files for each class, or with `train/` and `test/`."""
@@ -164,6 +166,7 @@ class OwnConfig(ObjectiveGroup):
 
     model_config = ConfigDict(extra="allow")
 
+    loss_unit: ClassVar[str] = "nats"
     name: OwnName
     context: Positive = 256
     """Tokens of the longest sequence; goes to `prepare` as well."""

@@ -2,7 +2,7 @@
 
 import re
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -68,6 +68,8 @@ class ObjectiveGroup(Group):
     """The keys of an objective."""
 
     name: str
+    loss_unit: ClassVar[str] = "nats per token"
+    """What the held-out loss is measured in."""
 
     def settings(self) -> dict[str, Any]:
         """What the objective is prepared from."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "seen-by-every-node"
+ENDING = "search-is-ending"
 UNFINISHED = ".tmp"
 """How the name of a file ends that is being written, or was when its writer was killed."""
 
@@ -52,6 +53,11 @@ class RunFolder:
         return self.state / "journal.jsonl"
 
     @property
+    def answers(self) -> Path:
+        """The answer of each budget as it looked while the search went on."""
+        return self.state / "answers.jsonl"
+
+    @property
     def optuna(self) -> Path:
         """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
         return self.state / "optuna.log"
@@ -73,6 +79,11 @@ class RunFolder:
     def marker(self) -> Path:
         """A file beside the checkpoints by which a node knows that it sees them all."""
         return self.checkpoint("").with_name(MARKER)
+
+    @property
+    def ending(self) -> Path:
+        """A file beside the checkpoints by which trials under way know that they are to save."""
+        return self.checkpoint("").with_name(ENDING)
 
     def create(self) -> None:
         """Make the folders."""

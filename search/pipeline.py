@@ -14,6 +14,7 @@ from objectives.objective import Objective
 from search.conclude import Conclusion, audit_budgets, conclude, publish
 from search.conductor import Conductor
 from search.config import ConfigError, StudyConfig, TrackingConfig, dump
+from search.ending import AtOnce, Ending
 from search.extend import extend, forget_checkpoints
 from search.folder import RunFolder, default_tracking_uri, write_atomically
 from search.plan import BudgetPlan, plan_study, this_machine
@@ -22,6 +23,7 @@ from search.record_file import read_records
 from search.studies import FileStudies, Studies
 from search.terminal import Progress
 from search.tracking.address import to_keep
+from search.tracking.data import data_set
 from search.tracking.tracker import Tracker
 from search.tuner import run_trials
 
@@ -70,19 +72,24 @@ def run_study(
     with (
         _locked(folder),
         closing(studies or FileStudies(folder.optuna)) as kept,
-        _tracker(config, folder, runs) as tracker,
+        _tracker(config, folder, runs, watch=True) as tracker,
     ):
         tracker.confirm()
+        tracker.data(data_set(config, objective))
         config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
-        with Progress(config.study, plans, console) as progress:
+        with Progress(config, plans, folder, console, tracker.trail) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
             conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial), kept)
-            progress.inherit([*conductor.records, *conductor.live.values()])
-            with _hidden(CLOUD_SECRETS):
-                run_trials(conductor, objective, progress.tick)
+            progress.follow(conductor)
+            ending = Ending()
+            with _hidden(CLOUD_SECRETS), ending.upon_ctrl_c(folder, progress.say):
+                run_trials(conductor, objective, progress.tick, ending)
+        if ending.asked and not conductor.done:
+            progress.say_how_far(len(ending.saved))
+            raise KeyboardInterrupt
         conclusion = conclude(conductor.records, config)
         publish(folder, config, conductor.records, conclusion, tracker)
         if conductor.done:
@@ -148,14 +155,20 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def _tracker(config: StudyConfig, folder: RunFolder, runs: Path) -> Iterator[Tracker]:
+def _tracker(
+    config: StudyConfig, folder: RunFolder, runs: Path, *, watch: bool = False
+) -> Iterator[Tracker]:
     tracker = Tracker(
         uri=config.tracking.uri or default_tracking_uri(runs),
         study=config.study,
         folder=folder.path,
         config_text=dump(_without_secrets(config)),
+        watch=watch,
     )
     try:
         yield tracker
+    except AtOnce:
+        tracker.leave()
+        raise
     finally:
         tracker.close()

@@ -55,9 +55,9 @@ class CurvePoint:
     step: int
     tokens: int
     loss: float
-    """Nats per token."""
+    """Nats; per token, or per what else the objective judges."""
     train_loss: float
-    """Mean over the steps since the last evaluation, nats per token."""
+    """Mean over the steps since the last evaluation, in nats as well."""
     train_seconds: float
     """Time spent in training steps so far, evaluations excluded."""
     time: float

@@ -13,10 +13,10 @@ from search.analysis.optimum import Optimum
 from search.analysis.verdict import Verdict
 from search.budget import format_count
 from search.config import StudyConfig
+from search.durations import format_seconds
 from search.plan import BudgetPlan, Machine
 from search.report.further_words import further_lines
 from search.report.words import interval, ranges
-from search.terminal import format_seconds
 
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",

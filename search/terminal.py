@@ -1,40 +1,60 @@
-"""What a person sees while a search runs: a live table in a terminal, plain lines elsewhere."""
+"""What a person sees while a search runs: a live table, or plain lines in a file."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console, RenderableType
 
-from search.budget import format_count
+from search.analysis.so_far import SoFar
+from search.conductor import Conductor
+from search.config import StudyConfig
+from search.durations import format_hours, format_seconds
+from search.folder import RunFolder
 from search.plan import BudgetPlan
-from search.records import Outcome, Stage, TrialRecord
+from search.progress.answers import Answers, Trail
+from search.progress.screen import PlainFile, screen_for
+from search.progress.table import (
+    LOST,
+    BudgetState,
+    budget_table,
+    summary_line,
+    whole_table,
+)
+from search.progress.work import Pace, Wave, confirmed_share, flops_done, flops_left
+from search.records import TrialRecord
 
-REFRESH_SECONDS = 0.5
-PAUSED = "paused"
-"""A stopped trial while the search goes on, which may take it up again."""
+LINES_SECONDS = 60.0
+"""Between two lines of a budget in a file; a new stage is said at once."""
 
 
 class Progress:
     """Follows the trials of a study."""
 
-    def __init__(self, study: str, plans: tuple[BudgetPlan, ...], console: Console) -> None:
-        self._study, self._console = study, console
+    def __init__(
+        self,
+        config: StudyConfig,
+        plans: tuple[BudgetPlan, ...],
+        folder: RunFolder,
+        console: Console,
+        tell: Callable[[Trail], None] = lambda trail: None,
+    ) -> None:
+        """`tell` hears of each budget's answers, as they change."""
+        self._screen = screen_for(console)
+        self._config, self._console = config, console
         self._plans = {plan.budget.params: plan for plan in plans}
-        self._records: dict[str, TrialRecord] = {}
-        self._inherited_flops = 0.0
-        self._began = time.monotonic()
-        self._drawn = 0.0
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
+        self._running = Counter(dict.fromkeys(self._plans, 0))
+        planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
+        self.answers = Answers(folder, planned, seed=config.seed, tell=tell)
+        self._conductor: Conductor | None = None
+        self._pace = Pace()
+        self._began = self._drawn = time.monotonic()
+        self._said: dict[int, tuple[float, str]] = {}
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
         return self
 
     def __exit__(
@@ -43,109 +63,122 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
+        self._screen.close()
+        self.answers.look_at_all(self._of)
+        if isinstance(self._screen, PlainFile):
+            self._say_lines(time.monotonic())
 
-    def inherit(self, records: list[TrialRecord]) -> None:
+    def follow(self, conductor: Conductor) -> None:
         """Take in what an earlier run has done, so that the time left is judged by this one."""
-        for record in records:
-            self._records[record.spec.trial] = record
-        self._inherited_flops = self._flops_done()
+        self._conductor = conductor
+        for record in (*conductor.records, *conductor.live.values()):
+            self._take(record)
+        self._pace.begin(self._done())
         self._began = time.monotonic()
 
     def trial(self, record: TrialRecord) -> None:
         """A trial has changed."""
-        self._records[record.spec.trial] = record
-        if record.outcome and not self._console.is_terminal:
-            self._console.print(self._line(record), soft_wrap=True, highlight=False, markup=False)
+        self._pace.passed(self._running)
+        self._take(record)
+        if record.outcome in LOST:
+            self.say(f"{_now()}  {record.spec.trial} {record.outcome}: {record.reason}")
+
+    def say(self, words: str) -> None:
+        """A line for the user, above the table where there is one."""
+        self._screen.say(words)
 
     def tick(self) -> None:
-        """Draw again, but not more often than a person can read."""
+        """Look and draw again, but not more often than a person can read."""
+        self._pace.passed(self._running)
+        self.answers.look(self._of)
         now = time.monotonic()
-        if self._console.is_terminal and now - self._drawn > REFRESH_SECONDS:
+        if isinstance(self._screen, PlainFile):
+            self._say_lines(now)
+        elif now - self._drawn > self._screen.refresh_seconds:
             self._drawn = now
-            self._live.update(self._table(), refresh=True)
+            self._screen.draw(self.table())
 
-    def _line(self, record: TrialRecord) -> str:
-        spec = record.spec
-        ended = sum(r.outcome is not None for r in self._records.values())
-        loss = f"loss {record.loss:.4f}" if record.loss is not None else record.reason
-        outcome = record.outcome.value if record.outcome else ""
-        if record.outcome is Outcome.STOPPED:
-            outcome = PAUSED
-        return (
-            f"{time.strftime('%H:%M:%S')}  {spec.trial:<20} depth {spec.shape.depth:<3} "
-            f"d_model {spec.shape.d_model:<4} {outcome:<9} {loss}  "
-            f"[{ended} of about {self._trials_planned()}, {self._time_left()}]"
+    def table(self) -> RenderableType:
+        """All of it."""
+        passed = format_seconds(time.monotonic() - self._began)
+        done, left = sum(self._done().values()), sum(self._left().values())
+        share = done / (done + left) if done else 0.0
+        title = f"Study {self._config.study}, {passed}"
+        return whole_table(title, self._states(), share, self._words_left())
+
+    def say_how_far(self, saved: int) -> None:
+        """What was done by the time that the user ended it, and the answers so far."""
+        records = [record for own in self._records.values() for record in own.values()]
+        ended = sum(record.outcome is not None for record in records)
+        self._console.print(budget_table(self._states()))
+        self.say(
+            f"Ended after {format_seconds(time.monotonic() - self._began)}: {ended} trials over or "
+            f"paused, {saved} saved where they stood"
         )
 
-    def _table(self) -> RenderableType:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-        for heading in ("budget", "stage", "best so far"):
-            table.add_column(heading)
-        for heading in ("run", "done", PAUSED, "lost", "trials"):
-            table.add_column(heading, justify="right")
-        for params, plan in self._plans.items():
-            table.add_row(*self._row(params, plan))
-        share = min(1.0, self._flops_done() / self._flops_planned())
-        bar = ProgressBar(total=1.0, completed=share, width=40)
-        foot = Table.grid(padding=(0, 2))
-        foot.add_row(bar, f"{share:.0%}", self._time_left())
-        running = [record for record in self._records.values() if record.outcome is None]
-        lines = [Text(self._running_line(record), style="dim") for record in running[:8]]
-        return Group(Text(f"Study {self._study}", style="bold"), table, *lines, foot)
+    def _say_lines(self, now: float) -> None:
+        for state in self._states():
+            budget = state.plan.budget.params
+            at, stage = self._said.get(budget, (self._began, "explore"))
+            if stage != state.stage or (now - at > LINES_SECONDS and stage != "done"):
+                self._said[budget] = (now, state.stage)
+                self.say(f"{_now()}  {summary_line(state)}; {self._words_left()}")
 
-    def _row(self, params: int, plan: BudgetPlan) -> list[str]:
-        mine = [record for record in self._records.values() if record.spec.budget == params]
-        outcomes = Counter(record.outcome for record in mine)
-        confirming = any(record.spec.stage is Stage.CONFIRM for record in mine)
-        finished = [r for r in mine if r.loss is not None and r.spec.rate_scale == 1.0]
-        best = min(finished, key=lambda r: r.loss or 0.0, default=None)
-        words = f"depth {best.spec.shape.depth}, loss {best.loss:.4f}" if best else "-"
-        lost = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+    def _take(self, record: TrialRecord) -> None:
+        budget, trials = record.spec.budget, self._records[record.spec.budget]
+        before = trials.get(record.spec.trial)
+        self._running[budget] += (record.outcome is None) - bool(before and before.outcome is None)
+        trials[record.spec.trial] = record
+        self.answers.news(budget)
+
+    def _of(self, budget: int) -> list[TrialRecord]:
+        return list(self._records[budget].values())
+
+    def _states(self) -> list[BudgetState]:
         return [
-            format_count(params),
-            "confirming" if confirming else "exploring",
-            words,
-            str(outcomes[None]),
-            str(outcomes[Outcome.FINISHED]),
-            str(outcomes[Outcome.STOPPED]),
-            str(sum(outcomes[outcome] for outcome in lost)),
-            f"{len(mine)}/{plan.exploring + plan.confirming}",
+            BudgetState(plan, self._of(budget), self._answer(budget), self._is_done(budget))
+            for budget, plan in self._plans.items()
         ]
 
-    def _running_line(self, record: TrialRecord) -> str:
-        spec = record.spec
-        share = record.tokens / spec.horizon_tokens
-        passed = f", {len(record.rungs)} rungs passed" if record.rungs and spec.may_stop else ""
-        return f"  {spec.trial}: depth {spec.shape.depth}, {share:.0%} of the tokens{passed}"
+    def _answer(self, budget: int) -> SoFar | None:
+        return self.answers.latest.get(budget)
 
-    def _trials_planned(self) -> int:
-        return sum(plan.exploring + plan.confirming for plan in self._plans.values())
+    def _is_done(self, budget: int) -> bool:
+        return self._conductor is not None and self._conductor.budgets[budget].done
 
-    def _flops_planned(self) -> float:
-        return sum(plan.flops for plan in self._plans.values())
+    def _done(self) -> dict[int, float]:
+        return {budget: flops_done(self._of(budget)) for budget in self._plans}
 
-    def _flops_done(self) -> float:
-        return sum(
-            record.tokens * record.spec.shape.train_flops_per_token
-            for record in self._records.values()
-        )
+    def _left(self) -> dict[int, float]:
+        return {
+            budget: flops_left(plan, self._of(budget), self._wave(budget))
+            for budget, plan in self._plans.items()
+        }
 
-    def _time_left(self) -> str:
-        """From the pace of this run; nothing is promised before a twentieth of it is done."""
-        done = self._flops_done() - self._inherited_flops
-        left = max(0.0, self._flops_planned() - self._inherited_flops - done)
-        if done < 0.05 * (done + left):
+    def _wave(self, budget: int) -> Wave:
+        share = confirmed_share(self._config)
+        if self._conductor is None:
+            return Wave(share=share)
+        search = self._conductor.budgets[budget]
+        return Wave(len(search.wave), search.settled, share)
+
+    def _words_left(self) -> str:
+        """Time and cost."""
+        left = self._pace.left(self._done(), self._left())
+        if left is None:
             return "estimating the time left"
-        seconds = (time.monotonic() - self._began) * left / done
-        return f"about {format_seconds(seconds)} left"
+        if not left.busy_seconds:
+            return "nothing left to train"
+        hours = left.busy_seconds / 3600
+        resources = self._config.resources
+        on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())
+        if on_gpus:
+            each = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+            cost = f"{format_hours(hours * each)} GPU-hours"
+        else:
+            cost = f"{format_hours(hours * resources.cpus_per_trial)} core-hours"
+        return f"about {format_seconds(left.seconds)} and {cost} left"
 
 
-def format_seconds(seconds: float) -> str:
-    """A duration as people say it: 40 s, 12 min, 3.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+def _now() -> str:
+    return time.strftime("%H:%M:%S")

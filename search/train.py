@@ -30,6 +30,9 @@ HOPELESS_NATS = 1.0
 """Held-out loss above that of a guess at which a trial has diverged. Not less: a slow
 starter was seen 0.13 above it at its first evaluation."""
 
+SINCE_EVALUATION = ("losses", "counted", "seen")
+"""What a `Training` gathers from one evaluation to the next."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainPlan:
@@ -102,8 +105,12 @@ class Training:
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
         self.device = device
+        self.losses = torch.zeros((), device=device)
+        """Sum over the steps since the last evaluation."""
+        self.counted = 0
+        """These steps."""
         self.seen: list[Tensor] = []
-        """Since the last evaluation: of each step the loss, then the gradients' norms (1 + P,)."""
+        """Of each of them the loss, then the gradients' norms (1 + P,)."""
         self.kept: Kept | None = None
         """With patience, the best evaluation."""
         self.ended = ""
@@ -117,6 +124,7 @@ class Training:
             "step": self.step,
             "train_seconds": self.train_seconds,
             **({"kept": asdict(self.kept), "ended": self.ended} if self.kept else {}),
+            **({name: getattr(self, name) for name in SINCE_EVALUATION} if self.counted else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -127,6 +135,12 @@ class Training:
         self.train_seconds = state["train_seconds"]
         if "kept" in state:
             self.kept, self.ended = Kept(**state["kept"]), state["ended"]
+        if "counted" in state:
+            self.losses, self.counted, self.seen = (state[name] for name in SINCE_EVALUATION)
+
+    def evaluated(self) -> None:
+        """From here on steps count towards the next evaluation."""
+        self.losses, self.counted, self.seen = torch.zeros_like(self.losses), 0, []
 
     def go_back(self, patience: int, steps: int) -> bool:
         """Take back what was kept if this evaluation is the last; True when it was."""
@@ -139,12 +153,18 @@ class Training:
 
 
 def train(
-    training: Training, objective: Objective, plan: TrainPlan, *, seed: int
+    training: Training,
+    objective: Objective,
+    plan: TrainPlan,
+    *,
+    seed: int,
+    leave: Callable[[], bool] = lambda: False,
 ) -> Iterator[Measurement]:
     """Go on from `training.step` to the end, yielding at every evaluation step.
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
-    patience, that of the end is of the weights with the lowest held-out loss.
+    patience, that of the end is of the weights with the lowest held-out loss. Once `leave`, asked
+    after every step, says so, nothing more is yielded, and `training` may be saved as well.
     """
     if training.ended:
         return
@@ -159,8 +179,10 @@ def train(
         if goal <= training.step:
             continue
         began = time.perf_counter()
-        train_loss = advance(training, objective, plan, goal=goal, seed=seed)
+        train_loss = advance(training, objective, plan, goal=goal, seed=seed, leave=leave)
         training.train_seconds += time.perf_counter() - began
+        if training.step < goal:
+            return
         metrics, layers = training.ranks.told(lambda: _evaluated(training, objective, plan))
         loss = metrics.pop("loss")
         diverged = divergence_of(
@@ -172,6 +194,7 @@ def train(
         if diverged and training.seen:
             where = _where(training, objective.chance_loss)
             diverged = f"{diverged}; {where}" if where else diverged
+        training.evaluated()
         if plan.patience is not None and goal > plan.pretraining_steps and not diverged:
             training.kept = kept_after(training.kept, training.model, step=goal, loss=loss)
             if training.go_back(plan.patience, plan.steps):
@@ -233,14 +256,20 @@ def _where(training: Training, chance_loss: float) -> str:
 
 
 def advance(
-    training: Training, objective: Objective, plan: TrainPlan, *, goal: int, seed: int
+    training: Training,
+    objective: Objective,
+    plan: TrainPlan,
+    *,
+    goal: int,
+    seed: int,
+    leave: Callable[[], bool] = lambda: False,
 ) -> float:
-    """Train up to a step; the mean training loss on the way, read from the device once."""
-    ranks, optimizer = training.ranks, training.optimizer
+    """Train up to a step, or until it is to leave; the mean training loss since the last
+    evaluation, read from the device once.
+    """
+    ranks, optimizer, total = training.ranks, training.optimizer, training.losses
     loss_of = _loss_of(objective, plan)
-    total = torch.zeros((), device=training.device)
-    first, training.seen = training.step, []
-    for step in range(first, goal):
+    for step in range(training.step, goal):
         rate_share = rate_at(
             step,
             steps=plan.steps,
@@ -262,8 +291,10 @@ def advance(
         if plan.diagnostics and optimizer.norms_P is not None:
             own_loss = (total - before) / sum(weight for _, weight in parts)
             training.seen.append(torch.cat((own_loss.view(1), optimizer.norms_P)))
-    training.step = goal
-    return _mean(ranks.total(total), goal - first)
+        training.step, training.counted = step + 1, training.counted + 1
+        if leave():
+            break
+    return _mean(ranks.total(total), training.counted)
 
 
 def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:

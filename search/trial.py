@@ -23,6 +23,7 @@ from search.budget import Budget, evaluation_steps, rung_steps
 from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
 from search.diagnosis import Layers
+from search.folder import ENDING
 from search.ranks import ALONE, Ranks
 from search.records import CurvePoint, Outcome, Report, TrialSpec
 from search.seeds import derive_seed
@@ -32,6 +33,8 @@ REPORT_SECONDS = 5.0
 """A trial between rungs reports at most this often: each report costs the driver milliseconds."""
 CHECKPOINT_SECONDS = 300.0
 """A trial between rungs is saved at the first evaluation after this long."""
+LOOK_SECONDS = 0.5
+"""How often a trial looks whether the search is ending."""
 MICRO_BATCHES = 4
 """Parts in which a batch is trained after a trial has run out of memory."""
 
@@ -119,15 +122,24 @@ class RunningTrial:
         )
         self._points: list[CurvePoint] = []
         self._layers: Layers = {}
+        self._ending = Path(assignment.checkpoint).with_name(ENDING)
+        self._looked = time.monotonic()
         self._restore()
         self._setup_seconds = time.perf_counter() - began
 
     def reports(self) -> Iterator[Report]:
-        """Train to the end; reports at rungs, every few seconds between them, and at the end."""
+        """Train to the end; reports at rungs, every few seconds between them, and at the end.
+
+        While the search is ending also wherever the trial stands, with its state saved.
+        """
         if self._training.step:  # restored: its last report may be lost
             yield self._report(self._training.step)
         last_report = last_save = time.monotonic()
         for measurement in self._measurements():
+            if measurement is None:
+                self.save()
+                yield self._report(0)
+                continue
             self._points.append(self._point(measurement))
             self._layers = measurement.layers
             if measurement.diverged:
@@ -136,11 +148,11 @@ class RunningTrial:
             if measurement.step == self._plan.steps or self._training.ended:
                 break
             now = time.monotonic()
-            at_rung = measurement.step in self._rungs
-            if at_rung or now - last_save >= CHECKPOINT_SECONDS:
+            must = measurement.step in self._rungs or self._is_to_leave()
+            if must or now - last_save >= CHECKPOINT_SECONDS:
                 self.save()
                 last_save = now
-            if at_rung or now - last_report >= REPORT_SECONDS:
+            if must or now - last_report >= REPORT_SECONDS:
                 last_report = now
                 yield self._report(measurement.step)
         reason = self._training.ended or "trained to the horizon"
@@ -155,17 +167,35 @@ class RunningTrial:
         """Let the other ranks end as well, which wait to go on after a report."""
         self._training.ranks.told(lambda: False)
 
-    def _measurements(self) -> Iterator[Measurement]:
-        """Every rank sees the same ones, as long as the leading rank goes on."""
-        measurements = train(self._training, self._objective, self._plan, seed=self._seed)
-        training = self._training
+    def _measurements(self) -> Iterator[Measurement | None]:
+        """Every rank sees the same ones, as long as the leading rank goes on.
+
+        None where the search is ending between two of them. Several ranks go on to the next one:
+        they would have to agree at every step.
+        """
+        training, measurements = self._training, self._train()
         while training.step < self._plan.steps and not training.ended:
             if not training.ranks.told(lambda: True):
                 return
-            measurement = next(measurements)
+            measurement = next(measurements, None)
+            if measurement is None:
+                measurements = self._train()
             yield measurement
-            if measurement.diverged:
+            if measurement and measurement.diverged:
                 return
+
+    def _train(self) -> Iterator[Measurement]:
+        training = self._training
+        leave = self._is_to_leave if training.ranks.size == 1 else lambda: False
+        return train(training, self._objective, self._plan, seed=self._seed, leave=leave)
+
+    def _is_to_leave(self) -> bool:
+        """Whether the search is ending; the folder may be on another machine, so not every step."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = now
+        return self._ending.exists()
 
     def save_weights(self, path: Path) -> None:
         """Write the model's weights, as its `state_dict`."""

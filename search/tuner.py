@@ -20,6 +20,7 @@ from objectives.objective import Objective
 from search.actor import StorageError, TrialActor
 from search.cluster import concurrent_trials, elsewhere, gpus_per_trial, start_ray
 from search.conductor import Conductor
+from search.ending import Ending
 from search.records import Outcome, Report
 from search.team import TeamActor
 from search.trial import Assignment
@@ -39,16 +40,16 @@ class LivesOnTheDriver:
 class ConductorSearcher(LivesOnTheDriver, Searcher):
     """Asks the conductor for the next trial and tells it how trials end."""
 
-    def __init__(self, conductor: Conductor, losses: Losses) -> None:
+    def __init__(self, conductor: Conductor, losses: Losses, ending: Ending) -> None:
         super().__init__()
-        self._conductor, self._losses = conductor, losses
+        self._conductor, self._losses, self._ending = conductor, losses, ending
         self._trials: dict[str, str] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next assignment; None to be asked again later."""
         conductor = self._conductor
-        spec = conductor.next_trial()
-        if spec is None and conductor.done:
+        spec = None if self._ending.asked else conductor.next_trial()
+        if spec is None and (conductor.done or self._ending.asked):
             finished: Any = Searcher.FINISHED  # Ray's word for the end is a string
             return finished  # type: ignore[no-any-return]
         if spec is None:
@@ -72,6 +73,8 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
         trial = self._trials.pop(trial_id)
         if error or result is None:
             return  # the scheduler has been told of it, with the reason
+        if trial in self._ending.saved:
+            return  # it is not over
         report: Report = result["report"]
         if report.outcome is not None:
             self._conductor.report(trial, report)  # Tune shows a last result to nobody else
@@ -96,14 +99,21 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
     among them, which takes two seconds before the first trial.
     """
 
-    def __init__(self, conductor: Conductor, losses: Losses, tick: Callable[[], None]) -> None:
+    def __init__(
+        self, conductor: Conductor, losses: Losses, ending: Ending, tick: Callable[[], None]
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._conductor, self._losses, self._tick = conductor, losses, tick
+        self._conductor, self._losses, self._ending = conductor, losses, ending
+        self._tick = tick
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
-        self._losses.waiting.discard(_trial_name(trial))
-        goes_on = self._conductor.report(_trial_name(trial), result["report"])
+        name = _trial_name(trial)
+        self._losses.waiting.discard(name)
+        goes_on = self._conductor.report(name, result["report"])
+        if goes_on and self._ending.asked:
+            self._ending.saved.add(name)
+            return TrialScheduler.STOP
         return TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
@@ -128,13 +138,18 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
             # Tune keeps idle workers for trials that may run anywhere, and with them the resources
             # for which a trial waits that may not.
             tune_controller._cleanup_cached_actors(force_all=True)
+        if self._ending.overdue or (self._ending.asked and not _any_runs(tune_controller)):
+            tune_controller.request_stop_experiment()  # also of trials that wait for resources
         self._tick()
 
 
 def run_trials(
-    conductor: Conductor, objective: Objective, tick: Callable[[], None] = lambda: None
+    conductor: Conductor,
+    objective: Objective,
+    tick: Callable[[], None] = lambda: None,
+    ending: Ending | None = None,
 ) -> None:
-    """Run everything the conductor asks for.
+    """Run everything the conductor asks for, unless the user asks for an end.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
@@ -154,12 +169,12 @@ def run_trials(
         tune.with_parameters(TeamActor if several else TrialActor, objective=objective),
         partial(_place, TEAM_ACTOR_NEEDS if several else needs),
     )
-    losses = Losses(needs)
+    losses, ending = Losses(needs), ending or Ending()
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
-            search_alg=ConductorSearcher(conductor, losses),
-            scheduler=ConductorScheduler(conductor, losses, tick),
+            search_alg=ConductorSearcher(conductor, losses, ending),
+            scheduler=ConductorScheduler(conductor, losses, ending, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,
@@ -178,6 +193,10 @@ def run_trials(
             tuner.fit()
     except TuneError as error:
         raise _origin(error) from None
+
+
+def _any_runs(tune_controller: Any) -> bool:
+    return any(trial.status == Trial.RUNNING for trial in tune_controller.get_live_trials())
 
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:

@@ -37,17 +37,21 @@ ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
 
 
 def best_so_far(records: Sequence[TrialRecord]) -> int | None:
-    """The best depth of one budget as it looks now; None before any evaluation.
-
-    A confirming trial counts when it has finished: few others have come as far that could tell what
-    is still to come, least of all in the cool-down.
-    """
-    explored = [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
-    shapes = outlook(explored)
+    """The best depth of one budget as it looks now; None before any evaluation."""
+    shapes = outlook(telling(records))
     curves = fit_outlook(shapes)
     if curves:
         return whole_depth(curves.optimum)
     return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
+
+
+def telling(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Trials whose end can be foretold, or is known.
+
+    A confirming trial counts when it has finished: few others have come as far that could tell what
+    is still to come, least of all in the cool-down.
+    """
+    return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
 
 
 def fit_outlook(shapes: Sequence[ShapeLoss]) -> Fit | None:

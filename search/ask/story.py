@@ -16,6 +16,7 @@ from search.budget import expand_budgets, format_count
 from search.cluster import start_ray
 from search.config import ConfigError, StudyConfig, load
 from search.config_schema import modeline
+from search.durations import format_seconds
 from search.folder import RunFolder, write_atomically
 from search.init import MOST_EPOCHS
 from search.init_words import write_study
@@ -26,7 +27,6 @@ from search.predict import lack
 from search.readiness import refuse_unready
 from search.space import feasible_shapes
 from search.tables import print_laws, print_optima, print_plan
-from search.terminal import format_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " scale, are not drawn."
         ),
         x=params_axis(known[0].count.words, *ends),
-        y=replace(loss_axis(heights), label="loss above the best depth (nats per token)"),
+        y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
         marks=(*_depths(courses), *_crossings(crossings, courses)),
         legend_title="depth",
         wide=True,

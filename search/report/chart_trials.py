@@ -169,7 +169,7 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
     high = min(max(losses), low + room)
     pad = 0.08 * max(high - low, 0.004)
     return Axis(
-        label="held-out loss (nats per token)",
+        label="held-out loss (nats)",
         low=low - pad,
         high=high + 1.5 * pad,
         ticks=linear_ticks(low - pad, high + 1.5 * pad),

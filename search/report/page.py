@@ -52,6 +52,8 @@ class Report:
     """The resolved config, as text."""
     versions: Mapping[str, str]
     """Library to version."""
+    loss_unit: str
+    """Of the objective, in words."""
 
     def of(self, optimum: Optimum) -> list[TrialRecord]:
         """The records of one budget."""
@@ -85,7 +87,8 @@ def _script_json(value: object) -> str:
 
 def _extent(report: Report) -> str:
     sizes = counted(len(report.optima), "budget")
-    return f"{sizes}, {counted(len(report.records), 'trial')}"
+    trials = counted(len(report.records), "trial")
+    return f"{sizes}, {trials}; losses are {report.loss_unit}"
 
 
 def _navigation(report: Report) -> str:
@@ -141,7 +144,7 @@ def _table_row(optimum: Optimum) -> list[tuple[str, str]]:
         ("plateau", plateau(optimum) or MISSING),
         ("verdict", _verdict(optimum)),
         *sizes.items(),
-        ("loss (nats per token)", MISSING if optimum.loss is None else f"{optimum.loss:.4f}"),
+        ("loss (nats)", MISSING if optimum.loss is None else f"{optimum.loss:.4f}"),
         ("trials", trials(optimum) or "none"),
     ]
 

@@ -37,6 +37,7 @@ def write_report(
     study: str,
     settings: str,
     versions: Mapping[str, str],
+    loss_unit: str,
 ) -> Path:
     """Write `report.html`, `figures/` and `tables/` into the run's folder; returns the page's path.
 
@@ -52,6 +53,7 @@ def write_report(
         further=further,
         settings=settings,
         versions=versions,
+        loss_unit=loss_unit,
     )
     charts = make_charts(records, optima, laws, further)
     with TemporaryDirectory(dir=run_folder, prefix=".report-") as aside:

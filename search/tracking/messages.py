@@ -9,6 +9,7 @@ from search.analysis.audit import RungAudit
 from search.analysis.law import Law
 from search.analysis.optimum import Optimum
 from search.folder import RunFolder
+from search.progress.answers import Trail
 from search.records import TrialRecord
 
 
@@ -24,11 +25,26 @@ class Conclusion:
     artifacts: tuple[Path, ...]
 
 
-Item = TrialRecord | Conclusion | str
-"""A trial's latest snapshot, the conclusion, or the text of the study file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """What a study trains on, as MLflow describes data."""
+
+    name: str
+    digest: str
+    """At most 36 characters; the same for the same tokens."""
+    source_type: str
+    source: str
+    """JSON, as its type asks."""
+    profile: str
+    """JSON: how much there is."""
+
+
+Item = TrialRecord | Trail | Conclusion | DataSet | str
+"""A trial's latest snapshot, a budget's answers so far, the conclusion, the data, or the text of
+the study file."""
 CLOSE_SECONDS = 20.0
 """What the last writes may take; what is missing then is written by the next `fathom report`."""
-CONFIG, CONCLUSION = "the study file", "the conclusion"
+CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
 """Names of what is written beside the trials, which go by their own names."""
 
 
@@ -50,6 +66,14 @@ class Mirror(ABC):
     def trial(self, record: TrialRecord) -> None:
         """Take a trial's latest snapshot."""
         self.put(record.spec.trial, record)
+
+    def data(self, data: DataSet) -> None:
+        """Take what the study trains on."""
+        self.put(DATA, data)
+
+    def trail(self, trail: Trail) -> None:
+        """Take a budget's answers so far."""
+        self.put(f"the answers of {trail.budget}", trail)
 
     def conclude(
         self,
@@ -74,6 +98,8 @@ class Opening:
     study: str
     folder: Path
     config_text: str
+    watch: bool
+    """Whether to note what this machine does meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

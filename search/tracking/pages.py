@@ -10,6 +10,7 @@ from search.budget import format_count
 from search.records import Outcome, Stage, TrialRecord, TrialSpec
 from search.report.certainty import certainty
 from search.report.words import interval, plateau
+from search.tracking.views import ALL_TRIALS, view_address, view_name
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
@@ -46,30 +47,6 @@ def trial_name(spec: TrialSpec) -> str:
     return " · ".join(parts)
 
 
-def trial_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a trial; never changes, as MLflow's parameters may not."""
-    shape = spec.shape
-    params = {
-        "budget": spec.budget,
-        "count": spec.count,
-        "horizon_tokens": spec.horizon_tokens,
-        "stage": spec.stage,
-        "depth": shape.depth,
-        "d_model": shape.d_model,
-        "d_ff": shape.d_ff,
-        "ff_ratio": f"{shape.ff_ratio:.4g}",
-        "n_heads": shape.n_heads,
-        "head_dim": shape.head_dim,
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
-        "seed": spec.seed,
-        "learning_rate": spec.learning_rate,
-        "rate_scale": spec.rate_scale,
-        "may_stop": spec.may_stop,
-    }
-    return {key: str(value) for key, value in params.items()}
-
-
 def trial_tags(record: TrialRecord) -> dict[str, str]:
     """What to filter trials by; `outcome` and `reason` follow the trial."""
     outcome = record.outcome.value if record.outcome else "running"
@@ -84,67 +61,12 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
     }
 
 
-def summary_metrics(record: TrialRecord) -> dict[str, float]:
-    """A trial as a whole; what is not known is left out."""
-    metrics = {
-        "final_loss": record.loss,
-        "step_seconds": record.step_seconds,
-        "tokens_per_second": record.tokens_per_second,
-        "setup_seconds": record.setup_seconds,
-        "peak_memory_bytes": record.peak_memory_bytes,
-        "train_flops_per_token": record.spec.shape.train_flops_per_token,
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
 def budget_name(optimum: Optimum) -> str:
     """Name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
     if optimum.optimal_depth is None:
         return f"{label} → {optimum.verdict}"
     return f"{label} → depth {optimum.optimal_depth}"
-
-
-def budget_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a budget."""
-    return {
-        "budget": str(spec.budget),
-        "count": spec.count.value,
-        "horizon_tokens": str(spec.horizon_tokens),
-    }
-
-
-def budget_metrics(optimum: Optimum) -> dict[str, float]:
-    """The answer of a budget as numbers, to sort and plot by."""
-    low, high = optimum.interval or (None, None)
-    shape = optimum.shape
-    metrics = {
-        "optimal_depth": optimum.optimal_depth,
-        "interval_low": low,
-        "interval_high": high,
-        "d_model": shape.d_model if shape else None,
-        "ff_ratio": shape.ff_ratio if shape else None,
-        "loss": optimum.loss,
-        "seed_noise": optimum.noise,
-        "shallowest_depth": optimum.shallowest,
-        "vertex_depth": optimum.vertex,
-        "disagreement_factor": optimum.disagreement,
-        "dropped_share": optimum.dropped,
-        "params_slope": optimum.params_slope,
-        "best_ff_ratio": optimum.best_ratio,
-        **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
-def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
-    """The audit of each rung as numbers; a rung goes by its tokens, what is not known is out."""
-    metrics = {
-        f"rung_{audit.rung}_{name}": getattr(audit, name)
-        for audit in audits
-        for name in ("agreement", "depth_lean", "regret", "stopped", "spared")
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
 def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:
@@ -229,11 +151,21 @@ def study_note(
     )
 
 
-def experiment_note(optima: Sequence[Optimum], page: str) -> str:
-    """Description of an experiment. Lists show its beginning only, and its own page one line."""
+def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> str:
+    """Description of an experiment. Lists show its beginning only, and its own page one line.
+
+    `page` is where the study's run is.
+    """
     answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.verdict})" for o in optima)
-    lines = "\n".join(f"- {headline(optimum)}" for optimum in optima)
-    return f"{answers or 'No answer yet'}: [table, figures and YAML]({page}{MODE})\n\n{lines}"
+    links = (
+        f"[table, figures and YAML]({page}{MODE}), "
+        f"[trials side by side]({view_address(experiment, ALL_TRIALS)})"
+    )
+    lines = "\n".join(
+        f"- {headline(o)}: [its trials]({view_address(experiment, view_name(o.budget))})"
+        for o in optima
+    )
+    return f"{answers or 'No answer yet'}: {links}\n\n{lines}"
 
 
 def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:
@@ -275,7 +207,7 @@ def _audit(audits: Sequence[RungAudit]) -> str:
 
 
 def _depths(optimum: Optimum) -> str:
-    head = "| depth | loss (nats/token) | standard error | trials |\n|---:|---:|---:|---:|\n"
+    head = "| depth | loss (nats) | standard error | trials |\n|---:|---:|---:|---:|\n"
     rows = (
         f"| {d.depth} | {d.loss:.4f} | {d.standard_error:.4f} | {d.trials} |"
         for d in optimum.depths

@@ -12,7 +12,16 @@ import threading
 from multiprocessing.connection import Connection
 
 from search.tracking.address import TrackingError
-from search.tracking.messages import Answer, Checked, Close, Closed, News, Opening, Said
+from search.tracking.messages import (
+    CLOSE_SECONDS,
+    Answer,
+    Checked,
+    Close,
+    Closed,
+    News,
+    Opening,
+    Said,
+)
 from search.tracking.writer import Writer
 
 NICENESS = 5
@@ -46,18 +55,28 @@ def serve(link: Link) -> None:
             study=opening.study,
             folder=opening.folder,
             config_text=opening.config_text,
+            watch=opening.watch,
         )
     except TrackingError as error:
         link.answer(Checked(str(error)))
         return
     link.answer(Checked(""))
     while True:
-        message: News | Close = link.connection.recv()
+        message = _next(link.connection)
         if isinstance(message, Close):
             link.answer(Closed(writer.close(message.seconds)))
             return
         for name, item in message.items.items():
             writer.put(name, item)
+
+
+def _next(connection: Connection) -> News | Close:
+    """The next message; of a search that was killed, the last one: no run shall seem to go on."""
+    try:
+        message: News | Close = connection.recv()
+    except (EOFError, ConnectionError):
+        return Close(CLOSE_SECONDS)
+    return message
 
 
 def main() -> None:

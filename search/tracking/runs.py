@@ -4,34 +4,37 @@ Every run carries a key, by which it is found again after a restart, so writing 
 leaves what writing it once does.
 """
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from getpass import getuser
 from pathlib import Path
 from typing import TypeVar
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 
 from search.analysis.audit import RungAudit
 from search.analysis.optimum import Optimum
+from search.analysis.so_far import SoFar
 from search.budget import format_count
+from search.progress.answers import Trail
 from search.records import CurvePoint, TrialRecord
-from search.tracking import pages
-from search.tracking.messages import Conclusion
+from search.tracking import numbers, pages, views
+from search.tracking.messages import Conclusion, DataSet
 
 STUDY_TAG = "fathom.study"
 """On every run: which start of which study. On the experiment: that Fathom made it."""
 NODE_TAG = "fathom.node"
 """On every run: `study`, `budget/NUMBER` or `trial/NAME`."""
 WRITTEN_TAG = "fathom.tokens_written"
-"""On a trial's run: tokens of the last curve point written, in the same batch as the point."""
+"""On a trial's run: tokens of the last curve point written, in the same batch as the point. On a
+budget's: of its last answer so far."""
 STUDY_NODE = "study"
 BATCH_METRICS = 400
 """Of curves, and of layers, a request; MLflow takes 1000 in all."""
+BATCH_ANSWERS = 50
 PAGE_RUNS = 1000
 """Runs a request when looking what exists."""
 
@@ -61,9 +64,23 @@ class StudyRuns:
         self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
 
     def write_study(self, config_text: str) -> None:
-        """The study's run and the file it was started with."""
+        """The study's run, its settings, and the file it was started with."""
         run = self._study_run()
+        # MLflow lets no parameter change; a resumed study may have other resources, say.
+        settings = numbers.study_params(config_text).items()
+        self._update(run, params={k: v for k, v in settings if k not in run.params})
         self._client.log_text(run.run_id, config_text, "config.yaml")
+
+    def write_data(self, data: DataSet) -> None:
+        """What the study trains on; MLflow knows a data set by its name and digest."""
+        own = Dataset(data.name, data.digest, data.source_type, data.source, profile=data.profile)
+        context = InputTag("mlflow.data.context", "training")
+        self._client.log_inputs(self._study_run().run_id, [DatasetInput(own, [context])])
+
+    @property
+    def study_run_id(self) -> str:
+        """The study's run, which goes on."""
+        return self._study_run().run_id
 
     def write_trial(self, record: TrialRecord) -> None:
         """Whatever of a trial is not there yet."""
@@ -78,7 +95,7 @@ class StudyRuns:
             started=record.started,
         )
         self._reopen(parent)
-        self._update(parent, params=pages.budget_params(spec))
+        self._update(parent, params=numbers.budget_params(spec))
         run = self._find_or_create(
             f"trial/{spec.trial}",
             name=pages.trial_name(spec),
@@ -90,14 +107,28 @@ class StudyRuns:
         self._update(
             run,
             points=self._write_curve(run, record.curve),
-            params=pages.trial_params(spec),
-            metrics=pages.summary_metrics(record) if record.outcome else {},
+            params=numbers.trial_params(spec),
+            metrics=numbers.summary_metrics(record) if record.outcome else {},
             layers=record.layers if record.outcome else {},
             tags=pages.trial_tags(record),
             time_seconds=record.ended or record.started,
         )
         if record.outcome is not None:
             self._end(run, pages.STATUS[record.outcome], record.ended)
+
+    def write_trail(self, trail: Trail) -> None:
+        """The answers of a budget that are not there yet; steps are the tokens of its search."""
+        run = self._find_or_create(
+            f"budget/{trail.budget}",
+            name=format_count(trail.budget),
+            parent=self._study_run(),
+            started=trail.answers[0].time,
+        )
+        written = int(run.tags.get(WRITTEN_TAG, "0"))
+        ahead = [answer for answer in trail.answers if answer.tokens > written]
+        while ahead:
+            batch, ahead = ahead[:BATCH_ANSWERS], ahead[BATCH_ANSWERS:]
+            self._write_answers(run, batch)
 
     def write_conclusion(self, conclusion: Conclusion) -> None:
         """The answers: on each budget's run, on the study's run, and on the experiment."""
@@ -115,9 +146,12 @@ class StudyRuns:
             run_id=study.run_id,
         )
         self._update(study, tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
+        self._write_steps(study, numbers.study_metrics(conclusion.optima))
         if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
-            note = pages.experiment_note(conclusion.optima, page)
+            note = pages.experiment_note(conclusion.optima, page, self._experiment)
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
+            for name, view in views.views(conclusion.optima).items():
+                self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
         self._client.log_text(study.run_id, conclusion.table_markdown, "optima.md")
         for path, name in files:
             self._client.log_artifact(study.run_id, str(path), name.rpartition("/")[0] or None)
@@ -141,12 +175,40 @@ class StudyRuns:
         )
         self._update(
             run,
-            metrics=pages.budget_metrics(optimum) | pages.audit_metrics(audits),
+            metrics=numbers.budget_metrics(optimum) | numbers.audit_metrics(audits),
             tags=pages.budget_tags(optimum, audits),
         )
         if run.name != (name := pages.budget_name(optimum)):
             self._client.update_run(run.run_id, name=name)
             run.name = name
+
+    def _write_steps(self, run: Run, metrics: Iterable[tuple[str, float, int]]) -> None:
+        """Metrics whose steps are budgets, but for those that say the same already."""
+        known: dict[str, dict[int, float]] = {}
+        now, news = _milliseconds(time.time()), []
+        for key, value, step in metrics:
+            if key not in known:
+                history = self._client.get_metric_history(run.run_id, key)
+                ordered = sorted(history, key=lambda metric: metric.timestamp)
+                known[key] = {metric.step: metric.value for metric in ordered}
+            if known[key].get(step) != value:
+                news.append(Metric(key, value, now, step))
+        if news:
+            self._client.log_batch(run.run_id, metrics=news)
+
+    def _write_answers(self, run: Run, answers: Sequence[SoFar]) -> None:
+        """In one request with the tag that says so."""
+        tags = {WRITTEN_TAG: str(answers[-1].tokens)}
+        self._client.log_batch(
+            run.run_id,
+            metrics=[
+                Metric(key, value, _milliseconds(answer.time), answer.tokens)
+                for answer in answers
+                for key, value in numbers.answer_metrics(answer).items()
+            ],
+            tags=[RunTag(key, value) for key, value in tags.items()],
+        )
+        run.tags |= tags
 
     def _write_curve(self, run: Run, curve: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
         """Write the points past the last one written, so that a resumed trial repeats none.
@@ -289,16 +351,10 @@ def _is_complete(run: Run, record: TrialRecord) -> bool:
 
 
 def _point_metrics(point: CurvePoint) -> Iterator[Metric]:
-    """Steps are tokens: at equal tokens trials compare. The time is the evaluation's own.
-
-    What is not finite is left out: MLflow's page hides a metric, curve and all, whose last value is
-    not a number, and stores an infinity as the largest float.
-    """
-    values = {"loss": point.loss, "train_loss": point.train_loss, **point.metrics}
+    """Steps are tokens: at equal tokens trials compare. The time is the evaluation's own."""
     stamp = _milliseconds(point.time)
-    for key, value in values.items():
-        if math.isfinite(value):
-            yield Metric(key, value, stamp, point.tokens)
+    for key, value in numbers.point_metrics(point):
+        yield Metric(key, value, stamp, point.tokens)
 
 
 def _layer_metrics(
@@ -306,7 +362,7 @@ def _layer_metrics(
 ) -> Iterator[Metric]:
     """Steps are layers, from 1; nothing of what is there."""
     for name, values in layers.items():
-        if (key := f"by_layer/{name}") not in known:
+        if (key := numbers.layer_name(name)) not in known:
             for layer, value in enumerate(values, start=1):
                 yield Metric(key, value, stamp, layer)
 

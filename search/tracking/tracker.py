@@ -41,6 +41,8 @@ QUIET_SECONDS = 20.0
 and the machine is busy with starting the workers."""
 GRACE_SECONDS = 30.0
 """For the other process to start and to end, beside its last writes."""
+LEAVE_SECONDS = 1.0
+"""For the news to be handed over where nobody waits for them to be written."""
 
 
 class Tracker(Mirror):
@@ -51,11 +53,14 @@ class Tracker(Mirror):
             only MLflow can tell, see `confirm`.
     """
 
-    def __init__(self, *, uri: str, study: str, folder: Path, config_text: str) -> None:
+    def __init__(
+        self, *, uri: str, study: str, folder: Path, config_text: str, watch: bool = False
+    ) -> None:
+        """`folder` is the run folder; with `watch`, what this machine does is written as well."""
         super().__init__(folder)
         check_form(uri)
         self._must_be_checked = not is_new_file(uri)
-        self._opening = Opening(uri, study, folder, config_text)
+        self._opening = Opening(uri, study, folder, config_text, watch)
         self._lock = threading.Lock()
         self._waiting: dict[str, Item] = {}
         self._wanted, self._closing = threading.Event(), threading.Event()
@@ -64,6 +69,7 @@ class Tracker(Mirror):
         self._link, self._far_end = Pipe()
         self._environment = dict(os.environ)  # as it is now, with what its store may ask for
         self._process: subprocess.Popen[bytes] | None = None
+        self._left = False
         if self._must_be_checked:
             self._wanted.set()
         self._sender = threading.Thread(target=self._send, name="mlflow-news", daemon=True)
@@ -85,8 +91,19 @@ class Tracker(Mirror):
         if isinstance(item, TrialRecord) and item.curve:
             self._wanted.set()
 
+    def leave(self) -> None:
+        """Let the other process write what waits and end every run, without waiting for it."""
+        self._closing.set()
+        self._wanted.set()
+        self._sender.join(LEAVE_SECONDS)
+        with suppress(OSError):
+            self._link.send(Close(CLOSE_SECONDS))
+        self._left = True
+
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
         """Write what waits, end every run, and return how many items could not be written."""
+        if self._left:
+            return 0
         self._closing.set()
         self._wanted.set()
         self._sender.join(GRACE_SECONDS)

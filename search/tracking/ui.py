@@ -51,7 +51,7 @@ def open_ui(
     with tempfile.TemporaryFile() as output, _start(uri, host, port, output) as server:
         try:
             _wait_until_ready(server, host, port, output)
-            say("\n".join([f"MLflow is at {base} (Ctrl-C ends it)", *addresses]))
+            say("\n".join([f"MLflow is at {base}/#/{MODE} (Ctrl-C ends it)", *addresses]))
             server.wait()
         except KeyboardInterrupt:
             say("Stopped.")

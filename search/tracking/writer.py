@@ -12,11 +12,13 @@ import uuid
 from pathlib import Path
 
 from mlflow.exceptions import MlflowException
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from search.folder import RunFolder, write_atomically
+from search.progress.answers import Trail
 from search.records import TrialRecord
 from search.tracking import address, store
-from search.tracking.messages import CLOSE_SECONDS, CONFIG, Conclusion, Item, Mirror
+from search.tracking.messages import CLOSE_SECONDS, CONFIG, Conclusion, DataSet, Item, Mirror
 from search.tracking.runs import StudyRuns
 
 log = logging.getLogger(__name__)
@@ -38,12 +40,19 @@ class Writer(Mirror):
         TrackingError: when the address can never work.
     """
 
-    def __init__(self, *, uri: str, study: str, folder: Path, config_text: str) -> None:
-        """`folder` is the run folder; it keeps the key that ties the study to its MLflow runs."""
+    def __init__(
+        self, *, uri: str, study: str, folder: Path, config_text: str, watch: bool = False
+    ) -> None:
+        """`folder` is the run folder; it keeps the key that ties the study to its MLflow runs.
+
+        With `watch`, the study's run also gets what this machine does meanwhile.
+        """
         store.settle()
         store.check(uri)
         super().__init__(folder)
         self._uri, self._study = uri, study
+        self._watch = watch
+        self._monitor: SystemMetricsMonitor | None = None
         self._key = study_key(folder)
         self._lock = threading.Lock()
         self._waiting: dict[str, Item] = {CONFIG: address.without_credentials(config_text)}
@@ -97,6 +106,7 @@ class Writer(Mirror):
                 names = list(self._waiting)
             for name in names:
                 self._write(self._runs, name)
+            self._observe(self._runs, last=last)
             if last:
                 self._runs.end(concluded=self._concluded)
                 self._ended = True
@@ -107,6 +117,17 @@ class Writer(Mirror):
             return False
         self._say_up()
         return True
+
+    def _observe(self, runs: StudyRuns, *, last: bool) -> None:
+        """MLflow's own thread for processor, memory, disk, network and, with its driver, GPUs."""
+        if last and self._monitor:
+            self._monitor.finish()  # type: ignore[no-untyped-call]
+        elif self._watch and self._monitor is None and not last:
+            run = runs.study_run_id
+            self._monitor = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
+                run, resume_logging=True, tracking_uri=self._uri
+            )
+            self._monitor.start()  # type: ignore[no-untyped-call]
 
     def _find_runs(self) -> StudyRuns:
         return StudyRuns(
@@ -161,6 +182,10 @@ def _send(runs: StudyRuns, item: Item) -> None:
     match item:
         case TrialRecord():
             runs.write_trial(item)
+        case DataSet():
+            runs.write_data(item)
+        case Trail():
+            runs.write_trail(item)
         case Conclusion():
             runs.write_conclusion(item)
         case str():

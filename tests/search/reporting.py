@@ -32,6 +32,7 @@ def report_on(
         further=find_further(records, seed=0),
         settings=settings,
         versions={"torch": "2.13.0"},
+        loss_unit="nats per token",
     )
 
 
@@ -54,6 +55,7 @@ def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
         study=report.study,
         settings=report.settings,
         versions=report.versions,
+        loss_unit=report.loss_unit,
     )
     return path.read_text(encoding="utf-8")
 

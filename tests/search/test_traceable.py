@@ -79,7 +79,7 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
         )
         assert shown["tokens"] == f"{20 * budget / 1e6:g}M"
         assert shown["depth"] == str(optimum.optimal_depth)
-        assert shown["loss (nats per token)"] == f"{optimum.loss:.4f}"
+        assert shown["loss (nats)"] == f"{optimum.loss:.4f}"
         assert any(
             shown["d_model"].split()[0] == f"{shape.d_model:,}"
             and shown["d_ff / d_model"] == f"{shape.d_ff / shape.d_model:.2f}"

@@ -310,9 +310,9 @@ def test_what_layers_do_is_a_curve_over_layers_written_once(place: Place) -> Non
         tracker.trial(replace(trial(), layers=layers))
         assert tracker.close() == 0
     run = place.find("1M · depth 4 · d_model 64 · seed 0")
-    assert place.tokens(run, "by_layer/rank_ratio") == [1, 2, 3]
-    assert run.data.metrics["by_layer/rank_ratio"] == 0.5
-    assert place.tokens(run, "by_layer/gradient_norm") == list(range(1, 901))
+    assert place.tokens(run, "per_layer_rank_ratio") == [1, 2, 3]
+    assert run.data.metrics["per_layer_rank_ratio"] == 0.5
+    assert place.tokens(run, "per_layer_gradient_norm") == list(range(1, 901))
 
 
 def test_a_long_curve_is_written_whole_in_several_requests(place: Place) -> None:

@@ -227,6 +227,22 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
             assert torch.equal(value, moments[1][index][name])
 
 
+@pytest.mark.parametrize("stop", range(1, PLAN.steps))
+def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
+    plan = replace(PLAN, diagnostics=True)
+    expected = list(train(training(), Successor(), plan, seed=0))
+    left, path = training(), tmp_path / "checkpoint.pt"
+    before = list(train(left, Successor(), plan, seed=0, leave=lambda: left.step >= stop))
+    assert left.step in (stop, stop + 1), "after an evaluation, one step more"
+    torch.save(left.state_dict(), path)
+    resumed = training(seed=123)
+    resumed.load_state_dict(torch.load(path, weights_only=True))
+    rest = list(train(resumed, Successor(), plan, seed=0))
+    assert [(one.step, one.loss, one.train_loss) for one in before + rest] == [
+        (one.step, one.loss, one.train_loss) for one in expected
+    ]
+
+
 def test_time_goes_on_where_it_was_saved() -> None:
     one = training()
     first = next(train(one, Successor(), PLAN, seed=0))

@@ -261,6 +261,25 @@ def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
     assert truth(again[-1]) == truth(whole[-1])
 
 
+@pytest.mark.parametrize("asked_at", [3, 60])
+def test_a_trial_saves_where_it_stands_when_the_search_is_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
+) -> None:
+    expected = list(trial(tmp_path / "calm").reports())
+    monkeypatch.setattr("search.trial.LOOK_SECONDS", 0.0)
+    running = trial(tmp_path / "left")
+    monkeypatch.setattr(running, "_is_to_leave", lambda: running._training.step == asked_at)
+    reports = list(itertools.takewhile(lambda report: True, running.reports()))
+    assert truth(reports[-1]) == truth(expected[-1]), "nobody ended it, so it went on"
+    left = trial(tmp_path / "ended")
+    monkeypatch.setattr(left, "_is_to_leave", lambda: left._training.step >= asked_at)
+    last = next(r for r in left.reports() if left._training.step >= asked_at)
+    assert last.outcome is None
+    assert all(point.step <= asked_at for point in last.points)
+    rest = list(trial(tmp_path / "ended").reports())
+    assert truth(rest[-1]) == truth(expected[-1])
+
+
 def test_a_trial_started_again_first_says_where_it_stands(tmp_path: Path) -> None:
     killed = trial(tmp_path).reports()
     at_rung = next(report for report in killed if report.rung)

@@ -26,6 +26,7 @@ from search.budget import expand_budgets
 from search.cluster import elsewhere, join_cluster, start_ray
 from search.conductor import Conductor, Listener
 from search.config import StudyConfig, parse
+from search.ending import Ending
 from search.folder import RunFolder
 from search.record_file import append_line, read_lines, read_records
 from search.records import CurvePoint, Outcome, Stage, TrialRecord
@@ -313,8 +314,8 @@ class Adapters:
 
     def __init__(self, search: Conductor, aside: Path) -> None:
         losses = Losses({"CPU": 1.0})
-        self.searcher = ConductorSearcher(search, losses)
-        self.scheduler = ConductorScheduler(search, losses, lambda: None)
+        self.searcher = ConductorSearcher(search, losses, Ending())
+        self.scheduler = ConductorScheduler(search, losses, Ending(), lambda: None)
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 

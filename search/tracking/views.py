@@ -1,0 +1,84 @@
+"""Views of MLflow's page that a study brings along: its trials as points, loss against depth.
+
+MLflow keeps a view that somebody shares as a tag of the experiment, and opens it by its name.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from search.analysis.optimum import Optimum
+from search.budget import format_count
+
+TAG = "mlflow.sharedViewState."
+SECTION = "loss-against-depth"
+ALL_TRIALS = "fathom-trials"
+
+
+def views(optima: Sequence[Optimum]) -> dict[str, str]:
+    """Name of a view -> what it shows, as JSON: all trials that finished, and those of a budget."""
+    finished = "metrics.final_loss > 0"
+    own = {view_name(o.budget): f"{finished} and params.budget = '{o.budget}'" for o in optima}
+    return {
+        name: json.dumps(_view(which)) for name, which in ({ALL_TRIALS: finished} | own).items()
+    }
+
+
+def view_name(budget: int) -> str:
+    """Of the view of a budget's trials."""
+    return f"{ALL_TRIALS}-{format_count(budget)}"
+
+
+def view_address(experiment: str, name: str) -> str:
+    """Where the page opens it."""
+    shown = "workflowType=machine_learning&compareRunsMode=CHART"
+    return f"#/experiments/{experiment}/runs?{shown}&viewStateShareKey={name}"
+
+
+def _view(which: str) -> dict[str, Any]:
+    return {
+        "searchFilter": which,
+        "orderByKey": "attributes.start_time",
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "datasetsFilter": [],
+        "modelVersionFilter": "All Runs",
+        "runsHiddenMode": "SHOW_ALL",
+        "hideEmptyCharts": False,
+        # In groups, for else trials stay folded into the runs of their budgets, and out of charts.
+        "groupBy": {
+            "aggregateFunction": "average",
+            "groupByKeys": [{"mode": "param", "groupByData": "budget"}],
+        },
+        "useGroupedValuesInCharts": False,
+        "compareRunCharts": [
+            _scatter("depth"),
+            _scatter("params_non_embedding"),
+        ],
+        "compareRunSections": [
+            {
+                "uuid": SECTION,
+                "name": "Loss against depth",
+                "columns": 2,
+                "display": True,
+                "isReordered": False,
+                "deleted": False,
+                "isGenerated": False,
+            }
+        ],
+    }
+
+
+def _scatter(param: str) -> dict[str, Any]:
+    return {
+        "type": "SCATTER",
+        **_chart(param),
+        "xaxis": {"key": param, "type": "PARAM"},
+        "yaxis": {"key": "final_loss", "type": "METRIC"},
+        "runsCountToCompare": 1000,
+    }
+
+
+def _chart(name: str) -> dict[str, Any]:
+    return {"uuid": name, "metricSectionId": SECTION, "deleted": False, "isGenerated": False}

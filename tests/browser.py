@@ -1,0 +1,138 @@
+"""Chromium without a screen, driven over a pipe by its debugging protocol: no package needed."""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+SWITCHES = (
+    *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"),
+    *("disable-background-networking", "disable-component-update", "hide-scrollbars"),
+    *("remote-debugging-pipe", "window-size=1400,1000"),
+)
+LONGEST_SECONDS = 60.0
+
+
+class Browser:
+    """One page."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", send: int, receive: int) -> None:
+        self._process, self._send, self._receive = process, send, receive
+        self._number, self._buffer = 0, b""
+        self._session: str | None = None
+        self.errors: list[str] = []
+        """What the page wrote to the console as an error, threw, or failed to load."""
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._call(f"{domain}.enable")
+
+    def open(self, url: str) -> None:
+        """Go there."""
+        self._call("Page.navigate", url=url)
+
+    def ask(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def wait_for(self, script: str) -> Any:
+        """The value of an expression, once it is true."""
+        end = time.monotonic() + LONGEST_SECONDS
+        while not (value := self.ask(script)):
+            assert time.monotonic() < end, f"{script}\n{self.text()}"
+            time.sleep(0.2)
+        return value
+
+    def click(self, text: str, selector: str = "a") -> None:
+        """The first such element that says just this, as soon as it is there."""
+        found = f"""[...document.querySelectorAll({json.dumps(selector)})].find(
+            (one) => one.textContent.trim() === {json.dumps(text)})"""
+        self.wait_for(f"!!{found}")
+        self.ask(f"(one => {{ one.target = '_self'; one.click(); }})({found})")
+
+    def text(self) -> str:
+        """What a person can read in the page."""
+        return str(self.ask("document.body.innerText"))
+
+    def screenshot(self, path: Path) -> None:
+        """As PNG."""
+        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._send, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != self._number:
+            self._hear(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._receive], [], [], LONGEST_SECONDS)
+            assert ready, "the browser does not answer"
+            read = os.read(self._receive, 1 << 20)
+            assert read, "the browser has ended"
+            self._buffer += read
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        match event.get("method"):
+            case "Runtime.exceptionThrown":
+                details = params["exceptionDetails"]
+                self.errors.append(details.get("exception", details).get("description", "thrown"))
+            case "Runtime.consoleAPICalled" if params["type"] in ("error", "assert"):
+                values = [str(one.get("value", one.get("description"))) for one in params["args"]]
+                self.errors.append(" ".join(values))
+            case "Log.entryAdded" if params["entry"]["level"] == "error":
+                entry = params["entry"]
+                self.errors.append(f"{entry['text']} {entry.get('url', '')}")
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """A browser that keeps its files in a folder of the test's."""
+    program = next(filter(None, map(shutil.which, CHROMIUM)))
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+
+    def place() -> None:
+        # The protocol's two pipes are the descriptors 3 and 4; first out of each other's way.
+        inward, outward = (fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (theirs_in, theirs_out))
+        os.dup2(inward, 3)
+        os.dup2(outward, 4)
+
+    process = subprocess.Popen(
+        [program, *(f"--{switch}" for switch in SWITCHES), f"--user-data-dir={profile}"],
+        close_fds=False,
+        preexec_fn=place,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs_in)
+    os.close(theirs_out)
+    try:
+        yield Browser(process, ours_out, ours_in)
+    finally:
+        process.terminate()
+        process.wait()
+        os.close(ours_out)
+        os.close(ours_in)
