@@ -13,22 +13,26 @@ from torch import Tensor, nn
 
 from models.attention import attend, smeared
 from models.parametrization import ForwardScales
-from models.shape import Residual, Shape
+from models.shape import Normalization, Residual, Shape
 
 NORM_EPS = 1e-5
 
 
 class Norm(nn.Module):
-    """Layer norm of what is given in units of `scale`, with a gain and perhaps a bias."""
+    """Norm of what is given in units of `scale`, with a gain and perhaps a bias."""
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(shape.d_model))
-        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.biases else None
+        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.norm_biases else None
+        self.centres = shape.norm is Normalization.LAYER
         self.eps = NORM_EPS / scale**2
 
     def forward(self, x_ND: Tensor, times: float = 1.0) -> Tensor:
         gain_D = self.weight if times == 1.0 else self.weight * times
+        if not self.centres:
+            # Unlike layer norm's, its kernel wants the gain in the precision of what it scales.
+            return F.rms_norm(x_ND, x_ND.shape[-1:], gain_D.to(x_ND.dtype), self.eps)
         bias_D = self.bias if self.bias is None or times == 1.0 else self.bias * times
         return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, bias_D, self.eps)
 

@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.attention import attend
+from models.blocks import NORM_EPS
 from models.parametrization import Parametrization, forward_scales
-from models.shape import Positions, Residual, Shape
+from models.shape import Normalization, Positions, Residual, Shape
 from models.transformer import Transformer, rotary_table
 
 PLAIN = {
@@ -111,12 +112,12 @@ class Replicas(nn.Module):
         feed_forward = zip(*_maps(weights, "feed_forward", x_RND.device), strict=True)
         residual = self.scales.residual
         for into_RDA, out_RAD in zip(into_L, out_L, strict=True):
-            branch_RND = self._attend(_normed(x_RND), into_RDA, out_RAD, turns_2T2HP2, T)
+            branch_RND = self._attend(self._normed(x_RND), into_RDA, out_RAD, turns_2T2HP2, T)
             x_RND = torch.add(x_RND, branch_RND, alpha=residual)
             if self.shape.d_ff:
-                branch_RND = self._feed_forward(_normed(x_RND), *next(feed_forward))
+                branch_RND = self._feed_forward(self._normed(x_RND), *next(feed_forward))
                 x_RND = torch.add(x_RND, branch_RND, alpha=residual)
-        logits_RNV = torch.bmm(_normed(x_RND), self._head(weights))
+        logits_RNV = torch.bmm(self._normed(x_RND), self._head(weights))
         return logits_RNV.view(*tokens_BT.shape, -1)
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
@@ -128,6 +129,11 @@ class Replicas(nn.Module):
         positions_RTD: Tensor = self.stacked["positions"][:, :T]
         x_RBTD = x_RND.view(self.count, -1, T, self.shape.d_model) + positions_RTD[:, None]
         return x_RBTD.view_as(x_RND)
+
+    def _normed(self, x_RND: Tensor) -> Tensor:
+        """Without the gain, which is in the matrix that follows."""
+        norm = F.layer_norm if self.shape.norm is Normalization.LAYER else F.rms_norm
+        return norm(x_RND, x_RND.shape[-1:], eps=NORM_EPS)
 
     def _attend(
         self,
@@ -219,7 +225,3 @@ def _working(weight: Tensor) -> Tensor:
     if torch.is_autocast_enabled(weight.device.type):
         return weight.to(torch.get_autocast_dtype(weight.device.type))
     return weight
-
-
-def _normed(x_RND: Tensor) -> Tensor:
-    return F.layer_norm(x_RND, x_RND.shape[-1:])

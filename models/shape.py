@@ -19,6 +19,15 @@ class Positions(StrEnum):
     ROTARY = "rotary"
 
 
+class Normalization(StrEnum):
+    """What a norm does to a token's features before its gain."""
+
+    LAYER = "layer"
+    """Takes off their mean, then divides by their spread (Ba et al. 2016)."""
+    RMS = "rms"
+    """Divides by their root mean square alone, and has no bias (Zhang & Sennrich 2019)."""
+
+
 class Residual(StrEnum):
     """How a branch f joins the residual stream x, and where its norm stands."""
 
@@ -105,8 +114,9 @@ class Shape:
     tied: bool = True
     positions: Positions = Positions.ROTARY
     residual: Residual = Residual.PRE
+    norm: Normalization = Normalization.LAYER
     biases: bool = False
-    """Of all linear maps in the blocks and of all norms; the unembedding has none."""
+    """Of all linear maps in the blocks and of all layer norms; the unembedding has none."""
     embedding_rank: int | None = None
     """The embedding is the product of two factors of this rank, and so is the unembedding."""
     smeared_keys: bool = False
@@ -172,6 +182,11 @@ class Shape:
         return self.residual not in (Residual.PRE, Residual.NONE)
 
     @property
+    def norm_biases(self) -> bool:
+        """Whether norms have a bias beside their gain."""
+        return self.biases and self.norm is Normalization.LAYER
+
+    @property
     def trained_skips(self) -> bool:
         """Whether skip connections have trained weights, Admin's omega."""
         return self.residual in (Residual.ADMIN, Residual.ADMIN_CLOSED)
@@ -195,7 +210,7 @@ class Shape:
             "positions": self.context * self.d_model if self.positions is Positions.LEARNED else 0,
             "attention": self.blocks * attention,
             "feed_forward": self.blocks * feed_forward,
-            "norms": norms * self.d_model * (2 if self.biases else 1),
+            "norms": norms * self.d_model * (2 if self.norm_biases else 1),
             "skips": (norms - 1) * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }

@@ -73,7 +73,7 @@ def _chars(train: bytes, _tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
 
 def _bpe(train: bytes, tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
     vocab_size = bpe_ids(tokenizer)
-    bpe = _learned_bpe(train, vocab_size)
+    bpe = learned_bpe(train, vocab_size)
 
     def to_ids(text: bytes) -> Ids:
         batches = [
@@ -85,7 +85,12 @@ def _bpe(train: bytes, tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
     return vocab_size, to_ids
 
 
-def _learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
+def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
+    """Byte-level pairs of the training split.
+
+    Raises:
+        TokenizerError: when it supports fewer ids.
+    """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from objectives.objective import Objective
     from search.conclude import Conclusion
     from search.config import StudyConfig
+    from search.export.best import BestShape
     from search.folder import RunFolder
     from search.studies import Studies
 
@@ -273,21 +274,30 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
 
 @app.command()
 def export(
-    run_folder: RunPath,
+    source: Annotated[
+        Path, typer.Argument(help="Run folder, runs/NAME, or its best.yaml.", metavar="RUN")
+    ],
     budget: BudgetOption = None,
-    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+    to: Annotated[
+        str, typer.Option("--format", help="yaml, or a folder: hf, litgpt, nanogpt, torchtitan.")
+    ] = "yaml",
+    out: Annotated[Path | None, typer.Option(help="File (yaml) or folder to write.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of `fathom train` whose weights to take along.")
+    ] = None,
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
+    ] = False,
 ) -> None:
-    """Print the best shape as YAML, ready for `fathom train`."""
-    from search.config import ConfigError
-    from search.export import select
-    from search.folder import RunFolder, write_atomically
-    from search.readiness import refuse_foreign
+    """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
+    from search.export.best import best_file, read_best, select
+    from search.folder import write_atomically
 
-    folder = RunFolder(run_folder)
-    refuse_foreign(folder)
-    if not folder.best.exists():
-        raise ConfigError(f"{run_folder} has no best.yaml yet; `fathom run` or `report` writes it")
-    text = select(folder.best, budget)
+    best = best_file(source)
+    if to != "yaml" or weights or nearest:
+        _export_folder(read_best(best, budget), to, out, weights, nearest=nearest)
+        return
+    text = select(best, budget)
     if out is None:
         print(text, end="")
     else:
@@ -296,22 +306,32 @@ def export(
 
 @app.command()
 def train(
-    best: Annotated[Path, typer.Argument(help="File from `fathom export`.", metavar="BEST.yaml")],
+    best: Annotated[
+        Path, typer.Argument(help="File from `fathom export`, or RUN.", metavar="BEST.yaml")
+    ],
     budget: BudgetOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Other text than the study's, tokenized alike.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
-    from search.export import read_best
+    from search.export.best import best_file, read_best
 
-    chosen = read_best(best, budget)
+    chosen = read_best(best_file(best), budget)
+    from search.export.formats import taking_weights
     from search.train_best import train_best
 
     try:
-        train_best(chosen, tokens=tokens, out=out, say=print)
+        train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
     except KeyboardInterrupt:
-        print("fathom: interrupted; the same command goes on", file=sys.stderr)
+        print(f"fathom: interrupted; `{_command()}` goes on after the last line", file=sys.stderr)
         sys.exit(130)
+    which = f" --budget {budget}" if budget else ""
+    ways = taking_weights(chosen)
+    command = f"fathom export {best}{which} --format {ways[0] if ways else 'hf'} --weights {out}"
+    print(f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why")
 
 
 @app.command()
@@ -423,6 +443,23 @@ def ui(
 
     uri = load(study, overrides).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _export_folder(
+    best: "BestShape", to: str, out: Path | None, weights: Path | None, *, nearest: bool
+) -> None:
+    """For another framework; apart, since weights need torch."""
+    from functools import partial
+
+    from search.export.formats import model_of, write_folder
+
+    model = model_of(best, to, nearest=nearest, weights=weights)
+    carry = None
+    if weights is not None:
+        from search.export.weights import write_weights
+
+        carry = partial(write_weights, model, to, weights)
+    print(*write_folder(model, to, out, carry), sep="\n")
 
 
 def _command() -> str:

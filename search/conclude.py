@@ -11,7 +11,7 @@ from search.analysis.law import Law, fit_laws
 from search.analysis.optimum import Optimum, find_optima
 from search.budget import expand_budgets
 from search.config import StudyConfig, TrackingConfig, dump
-from search.export import best_yaml
+from search.export.best import best_yaml
 from search.folder import RunFolder, write_atomically
 from search.progress.answers import read_trails
 from search.records import TrialRecord

@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from models.parametrization import Parametrization, Scheme, check_scheme
-from models.shape import Count, Positions, Residual, check_loop
+from models.shape import Count, Normalization, Positions, Residual, check_loop
 from search.config_objective import ObjectiveConfig
 from search.config_source import Source, SourceError, read_source
 from search.config_values import (
@@ -176,8 +176,10 @@ class ModelConfig(Group):
     positions: Positions = Positions.ROTARY
     residual: Residual = Residual.PRE
     """How branches join the stream; all but `pre` need a scheme other than `completep`."""
+    norm: Normalization = Normalization.LAYER
+    """`layer`, or `rms` as in Llama, which is slower on a CPU."""
     biases: bool = False
-    """Of linear maps and norms, as in GPT-2."""
+    """Of linear maps and layer norms, as in GPT-2."""
     embedding_rank: Positive | None = None
     """The embedding, and the unembedding, is a product of two matrices of this rank."""
     smeared_keys: bool = False

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from models.shape import Count, Positions, Residual, Shape
+from models.shape import Count, Normalization, Positions, Residual, Shape
 from search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from search.sound import checked
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A trial's name, which is also its checkpoint's: no path out of the folder."""
+CHOICES = {"positions": Positions, "residual": Residual, "norm": Normalization}
+"""Fields of a shape that are one of a few words."""
 LATEST = 2**40
 """Seconds: no clock shows more."""
 
@@ -125,15 +127,12 @@ def spec_from_json(line: dict[str, Any]) -> TrialSpec:
 
 def shape_to_json(shape: Shape) -> dict[str, Any]:
     """Its fields, choices as plain text."""
-    choices = {"positions": shape.positions.value, "residual": shape.residual.value}
-    return dataclasses.asdict(shape) | choices
+    return dataclasses.asdict(shape) | {name: getattr(shape, name).value for name in CHOICES}
 
 
 def shape_from_json(values: dict[str, Any]) -> Shape:
     """The shape whose fields these are; options that a file does not know have their defaults."""
-    choices: dict[str, Any] = {"positions": Positions(values["positions"])}
-    if "residual" in values:
-        choices["residual"] = Residual(values["residual"])
+    choices = {name: kind(values[name]) for name, kind in CHOICES.items() if name in values}
     return Shape(**checked(Shape, values | choices))
 
 

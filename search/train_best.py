@@ -4,66 +4,110 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import yaml
 
+from objectives.objective import Objective
 from objectives.registry import prepare
 from search.budget import Budget, expand_budgets
-from search.config import ConfigError, StudyConfig, dump
+from search.config import ConfigError, StudyConfig
+from search.config_objective import LanguageConfig
 from search.config_values import parse_count
-from search.export import BestShape
-from search.folder import write_atomically
+from search.export.best import BestShape
 from search.records import CurvePoint, Outcome, Stage, TrialSpec
+from search.terminal import format_seconds
+from search.training_folder import CHECKPOINT, WEIGHTS, Note, claim
 from search.trial import Assignment, RunningTrial
 
 
 def train_best(
-    chosen: BestShape, *, tokens: str | None, out: Path, say: Callable[[str], None]
+    chosen: BestShape,
+    *,
+    tokens: str | None,
+    corpus: str | None = None,
+    out: Path,
+    say: Callable[[str], None],
 ) -> None:
     """Train, saying each evaluation, and leave the weights in `out/weights.pt`.
 
+    Stopped at any moment, the same call goes on from the last evaluation that was said.
+
     Raises:
-        ConfigError: when `tokens` is no number, the folder is another training's, or it diverges.
+        ConfigError: when `tokens` is no number, `corpus` does not suit the shape, the folder is
+            another training's, or the training diverges.
     """
-    config = _without_stopping(chosen.config, tokens)
+    config = _for_one_training(chosen.config, tokens, corpus)
     budget = _budget(config, chosen.budget)
     objective = prepare(config.objective.name, config.objective.settings())
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    _claim(out, config, chosen)
-    assignment = Assignment(
-        config, budget, _spec(config, budget, chosen), str(out / "checkpoint.pt")
-    )
-    trial = RunningTrial(assignment, objective.to(device), device)
+    _check_vocabulary(objective, config, chosen)
+    claim(out, Note(chosen.budget, chosen.shape, config))
+    trial = _start(config, budget, chosen, objective, out, say)
     said = 0
     for report in trial.reports():
+        if report.outcome is Outcome.DIVERGED:
+            raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
+        trial.save()
         for point in report.points[said:]:
             say(_line(point, budget))
         said = len(report.points)
-        if report.outcome is Outcome.DIVERGED:
-            raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
-    trial.save()  # so that the same command again has nothing left to do
-    trial.save_weights(out / "weights.pt")
-    say(f"weights in {out / 'weights.pt'}")
+    trial.save_weights(out / WEIGHTS)
+    say(_end(report.points[-1], report.reason))
+    say(f"weights in {out / WEIGHTS}")
 
 
-def _claim(out: Path, config: StudyConfig, chosen: BestShape) -> None:
-    """Make the folder this training's own; a checkpoint of another one would not fit."""
-    ours = yaml.safe_dump({"budget": chosen.budget, "shape": str(chosen.shape)}) + dump(config)
-    note = out / "training.yaml"
-    if note.exists() and note.read_text(encoding="utf-8") != ours:
-        raise ConfigError(f"{out} holds another training; choose another folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
-    write_atomically(note, ours)
+def _start(
+    config: StudyConfig,
+    budget: Budget,
+    chosen: BestShape,
+    objective: Objective,
+    out: Path,
+    say: Callable[[str], None],
+) -> RunningTrial:
+    """The training, from its checkpoint where there is one, and a line of what it is."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # As in the search: on a busy machine a small model is many times slower with more threads.
+    threads = max(1, int(config.resources.cpus_per_trial))
+    torch.set_num_threads(threads)
+    on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {threads}"
+    shape = chosen.shape
+    say(
+        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.params_total:,} parameters: {budget.tokens:,} tokens on {on}"
+    )
+    assignment = Assignment(config, budget, _spec(config, budget, chosen), str(out / CHECKPOINT))
+    return RunningTrial(assignment, objective.to(device), device)
 
 
-def _without_stopping(config: StudyConfig, tokens: str | None) -> StudyConfig:
-    """The study's settings for a single trial: no rungs, and another horizon where one is asked."""
-    changes: dict[str, object] = {"stopping": config.stopping.model_copy(update={"enabled": False})}
+def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
+    """The study's settings without what serves a search, and with what the user asks for."""
+    changes: dict[str, object] = {
+        "stopping": config.stopping.model_copy(update={"enabled": False}),
+        "train": config.train.model_copy(update={"diagnostics": False}),
+    }
     if tokens is not None:
         try:
             changes |= {"tokens": parse_count(tokens), "tokens_per_parameter": None}
         except ValueError as error:
             raise ConfigError(f"`--tokens` {error}") from error
+    if corpus is not None:
+        if not isinstance(config.objective, LanguageConfig):
+            raise ConfigError(
+                "`--corpus` needs a shape that was searched on `objective: language`, got "
+                f"`{config.objective.name}`; drop it"
+            )
+        changes["objective"] = config.objective.model_copy(update={"corpus": corpus})
     return config.model_copy(update=changes)
+
+
+def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestShape) -> None:
+    """Data may have changed since the search, and another corpus may have other characters."""
+    if objective.vocab_size == chosen.shape.vocab_size:
+        return
+    where = "the data"
+    if isinstance(config.objective, LanguageConfig):
+        where = f"{config.objective.corpus!r} by `{config.objective.tokenizer}`"
+    raise ConfigError(
+        f"the text must have as many token ids as the shape, {chosen.shape.vocab_size}, and "
+        f"{where} has {objective.vocab_size}; use the study's own, or search again on this one"
+    )
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
@@ -88,6 +132,21 @@ def _spec(config: StudyConfig, budget: Budget, chosen: BestShape) -> TrialSpec:
 
 
 def _line(point: CurvePoint, budget: Budget) -> str:
-    share = point.step / budget.steps
+    share, rate = point.step / budget.steps, point.tokens / point.train_seconds
     metrics = "".join(f"  {name} {value:.4f}" for name, value in point.metrics.items())
-    return f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
+    left = format_seconds((budget.tokens - point.tokens) / rate)
+    return (
+        f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
+        f"  {rate:,.0f} tokens/s  {left} left"
+    )
+
+
+def _end(point: CurvePoint, reason: str) -> str:
+    """The result in words."""
+    bits = point.metrics.get("bits_per_byte")
+    in_bits = f", {bits:.4f} bits per byte" if bits is not None else ""
+    took = format_seconds(point.train_seconds)
+    return (
+        f"{reason}: held-out loss {point.loss:.4f} nats per token{in_bits}, after {point.tokens:,} "
+        f"tokens in {took}"
+    )

@@ -11,7 +11,7 @@ from objectives.registry import OBJECTIVES
 from search.config import StudyConfig, parse
 from search.config_objective import OwnConfig
 from search.config_words import groups_of
-from search.export import read_best
+from search.export.best import read_best
 from search.plan import plan_study, this_machine, vocab_size_of
 from search.record_json import shape_to_json
 from search.train_best import train_best

@@ -19,7 +19,7 @@ STANDARD_LIBRARY = sys.stdlib_module_names
 CHAINS = (
     ("config", "budget", "space", "trial", "tuner"),
     ("records", "analysis.evidence", "analysis.optimum", "analysis.law", "report.writer"),
-    ("records", "analysis.optimum", "analysis.law", "export"),
+    ("records", "analysis.optimum", "analysis.law", "export.best", "export.formats"),
 )
 """In `search`: a module may use those before it, never one after it, not even by way of a third."""
 
@@ -30,7 +30,8 @@ LIGHT = (
     *("config", "budget", "space", "plan", "records", "folder", "seeds"),
     *("analysis.evidence", "analysis.audit", "analysis.optimum", "analysis.law", "predict"),
     "analysis.further",
-    *("scheduler", "confirm", "recover", "extend", "report.writer", "tables", "export", "cli"),
+    *("scheduler", "confirm", "recover", "extend", "report.writer", "tables", "cli"),
+    *("export.best", "export.formats"),
     *("doctor.checks", "doctor.access", "doctor.words"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
@@ -48,7 +49,8 @@ HOMES = {
     "psutil": ("search.doctor.gather",),
     "pydantic": ("search.config",),
     "typer": ("search.cli",),
-    "tokenizers": ("objectives.encoding",),
+    "tokenizers": ("objectives.encoding", "objectives.tokenizer_file"),
+    "safetensors": ("search.export.weights",),
     "pandas": ("search.study",),
     "plotly": ("search.report",),
     "matplotlib": ("search.report",),

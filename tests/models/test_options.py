@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.attention import PADDING
+from models.blocks import Norm
 from models.parametrization import Parametrization, Scheme
-from models.shape import Positions, Residual, Shape
+from models.shape import Normalization, Positions, Residual, Shape
 from models.transformer import Transformer
 
 STANDARD = Parametrization(
@@ -31,6 +32,7 @@ SHAPE = Shape(
 EACH = (
     *(replace(SHAPE, residual=residual) for residual in Residual),
     *(replace(SHAPE, residual=residual, d_ff=0) for residual in Residual),
+    *(replace(SHAPE, residual=residual, norm=Normalization.RMS) for residual in Residual),
     replace(SHAPE, biases=True),
     replace(SHAPE, embedding_rank=5),
     replace(SHAPE, embedding_rank=5, tied=False),
@@ -43,6 +45,7 @@ MIXED = tuple(
     replace(
         SHAPE,
         residual=residual,
+        norm=norm,
         biases=True,
         embedding_rank=5,
         smeared_keys=True,
@@ -52,8 +55,11 @@ MIXED = tuple(
         tied=not gated,
         positions=positions,
     )
-    for residual, bidirectional, (gated, positions) in itertools.product(
-        Residual, (False, True), ((False, Positions.ROTARY), (True, Positions.LEARNED))
+    for residual, bidirectional, norm, (gated, positions) in itertools.product(
+        Residual,
+        (False, True),
+        Normalization,
+        ((False, Positions.ROTARY), (True, Positions.LEARNED)),
     )
 )
 """All at once."""
@@ -80,8 +86,9 @@ def some_tokens(shape: Shape = SHAPE, *, length: int = 8, seed: int = 1) -> Tens
 # The model a second time: one head, one matrix, one definition after the other.
 
 
-def normed(x: Tensor, weights: Mapping[str, Tensor], name: str) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
+def normed(x: Tensor, weights: Mapping[str, Tensor], name: str, shape: Shape) -> Tensor:
+    rms = shape.norm is Normalization.RMS
+    centred = x if rms else x - x.mean(-1, keepdim=True)
     scaled = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
     return scaled * weights[f"{name}.weight"] + weights.get(f"{name}.bias", 0)
 
@@ -137,15 +144,15 @@ def joined(
     norm, branches = f"{branch}_norm", shape.depth * (2 if shape.d_ff else 1)
     match shape.residual:
         case Residual.PRE:
-            return x + f(normed(x, weights, norm))
+            return x + f(normed(x, weights, norm, shape))
         case Residual.NONE:
-            return f(normed(x, weights, norm))
+            return f(normed(x, weights, norm, shape))
         case Residual.POST:
-            return normed(x + f(x), weights, norm)
+            return normed(x + f(x), weights, norm, shape)
         case Residual.DEEPNORM:
-            return normed(branches**0.25 * x + f(x), weights, norm)
+            return normed(branches**0.25 * x + f(x), weights, norm, shape)
         case Residual.ADMIN | Residual.ADMIN_CLOSED:
-            return normed(weights[f"{branch}_skip"] * x + f(x), weights, norm)
+            return normed(weights[f"{branch}_skip"] * x + f(x), weights, norm, shape)
 
 
 def reference(model: Transformer, tokens: Tensor) -> Tensor:
@@ -163,14 +170,14 @@ def reference(model: Transformer, tokens: Tensor) -> Tensor:
         x = x + weights["positions"][: tokens.shape[1]]
     post_norm = shape.residual not in (Residual.PRE, Residual.NONE)
     if post_norm:
-        x = normed(x, weights, "embedding_norm")
+        x = normed(x, weights, "embedding_norm", shape)
     for layer in range(shape.depth):
         prefix = f"blocks.{0 if shape.looped else layer}."
         own = {k.removeprefix(prefix): w for k, w in weights.items() if k.startswith(prefix)}
         for branch in ("attention", "feed_forward") if shape.d_ff else ("attention",):
             x = joined(x, branch, own, shape, tokens)
     if not post_norm:
-        x = normed(x, weights, "final_norm")
+        x = normed(x, weights, "final_norm", shape)
     return x @ head.T
 
 
@@ -226,6 +233,19 @@ def test_a_causal_model_needs_no_mask_for_padding_on_the_right() -> None:
     model, tokens = model_of(SHAPE), some_tokens(length=5)
     padded = F.pad(tokens, (0, 3), value=PADDING)
     assert torch.allclose(model(padded)[:, :5], model(tokens), rtol=0, atol=1e-12)
+
+
+def test_rms_norm_keeps_the_mean_and_has_no_bias() -> None:
+    layer, rms = (replace(SHAPE, norm=norm, biases=True) for norm in Normalization)
+    norms = [name for name in dict(model_of(rms).named_parameters()) if "norm" in name]
+    assert norms
+    assert not [name for name in norms if name.endswith("bias")]
+    assert layer.params_total - rms.params_total == (2 * SHAPE.depth + 1) * SHAPE.d_model
+    assert replace(SHAPE, norm=Normalization.RMS).params_total == SHAPE.params_total
+    x = torch.randn(5, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
+    for shape, moved in ((layer, False), (rms, True)):
+        norm = Norm(shape, 1.0)
+        assert torch.allclose(norm(x), norm(x + 1), atol=1e-3) is not moved
 
 
 def test_a_looped_model_is_the_deep_one_whose_blocks_are_all_alike() -> None:

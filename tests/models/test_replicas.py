@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.parametrization import Parametrization, Scheme
 from models.replicas import Replicas
-from models.shape import Positions, Residual, Shape
+from models.shape import Normalization, Positions, Residual, Shape
 from models.transformer import Transformer
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ VARIANTS = [
     for tied in (False, True)
     for positions in Positions
     for d_ff in (0, 24)
-]
+] + [replace(SHAPE, norm=Normalization.RMS, gated=gated) for gated in (False, True)]
 COUNT = 3
 
 

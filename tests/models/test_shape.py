@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.parametrization import Parametrization, Scheme
-from models.shape import LEAST_RATIO, Count, Positions, Residual, Shape
+from models.shape import LEAST_RATIO, Count, Normalization, Positions, Residual, Shape
 from models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
@@ -69,7 +69,8 @@ def test_closed_form_equals_the_model_as_built(
             continue
         shape = Shape(
             **size, **sizes, positions=positions, residual=residual, gated=gated, tied=tied,
-            biases=biases, smeared_keys=smeared_keys, looped=looped,
+            norm=Normalization.RMS if gated == tied else Normalization.LAYER, biases=biases,
+            smeared_keys=smeared_keys, looped=looped,
         )  # fmt: skip
         check_counts(shape)
 

@@ -155,6 +155,7 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
                 "tied": False,
                 "positions": "learned",
                 "residual": "admin_closed",
+                "norm": "rms",
                 "biases": True,
                 "embedding_rank": 24,
                 "smeared_keys": True,

@@ -201,8 +201,9 @@ def test_the_model_settings_reach_every_shape() -> None:
 
 def test_every_option_of_a_model_reaches_every_shape() -> None:
     given = {
-        "gated": True, "tied": False, "positions": "none", "residual": "deepnorm", "biases": True,
-        "embedding_rank": 20, "smeared_keys": True, "looped": True, "bidirectional": False,
+        "gated": True, "tied": False, "positions": "none", "residual": "deepnorm", "norm": "rms",
+        "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
+        "bidirectional": False,
     }  # fmt: skip
     words = json.dumps(given | {"parametrization": {"scheme": "mup"}})
     _, _, shapes = walk("300k", f"model: {words}")

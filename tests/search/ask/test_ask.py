@@ -19,7 +19,7 @@ from search.ask.question import Question, question
 from search.ask.story import Prepared, prepare_study, print_answer
 from search.config import ConfigError, load
 from search.config_schema import modeline
-from search.export import read_best
+from search.export.best import read_best
 from search.folder import RunFolder
 from search.pipeline import RunResult, prepare
 from search.plan import this_machine

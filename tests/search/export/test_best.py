@@ -1,4 +1,4 @@
-"""The best shapes as YAML and back: `search/export.py`."""
+"""The best shapes as YAML and back: `search/export/best.py`."""
 
 import json
 from dataclasses import replace
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from models.shape import Residual
+from models.shape import Normalization, Residual
 from search.analysis.optimum import Optimum, find_optima
 from search.config import ConfigError, StudyConfig, TrackingConfig
-from search.export import best_yaml, read_best, select
+from search.export.best import best_yaml, read_best, select
 from search.record_json import shape_from_json, shape_to_json
 from tests.search.dry_run import Simulation, conductor, study
 
@@ -39,6 +39,7 @@ def test_a_shape_comes_back_as_it_was_found(
 
 OPTIONS: dict[str, Any] = {
     "residual": Residual.ADMIN_CLOSED,
+    "norm": Normalization.RMS,
     "biases": True,
     "embedding_rank": 7,
     "smeared_keys": True,

@@ -12,7 +12,9 @@ from search.analysis.optimum import Optimum
 from search.budget import format_count
 from search.config import ConfigError, StudyConfig, study_of
 from search.config_values import parse_count
+from search.folder import RunFolder
 from search.plain_yaml import YamlError, parse_yaml, read_text
+from search.readiness import refuse_foreign
 from search.record_json import shape_from_json, shape_to_json
 from search.sound import DAMAGE, problem_of
 
@@ -34,6 +36,21 @@ def best_yaml(config: StudyConfig, optima: Sequence[Optimum]) -> str:
         "study": config.model_dump(mode="json", exclude={"tracking"}),
     }
     return yaml.safe_dump(content, sort_keys=False)
+
+
+def best_file(source: Path) -> Path:
+    """The best.yaml of a run folder, or the file itself.
+
+    Raises:
+        ConfigError: when the run has none.
+    """
+    if not source.is_dir():
+        return source
+    folder = RunFolder(source)
+    refuse_foreign(folder)
+    if not folder.best.exists():
+        raise ConfigError(f"{source} has no best.yaml yet; `fathom run` or `report` writes it")
+    return folder.best
 
 
 def select(path: Path, budget: str | None) -> str:

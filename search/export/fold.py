@@ -1,0 +1,87 @@
+"""Weights without the scales of a parametrization: the same function by other numbers.
+
+A parametrization multiplies in the forward pass: attention logits, residual branches, logits. Each
+of these products can be done once in a weight instead, exactly.
+
+Shapes: D d_model, A all heads, H heads, P pairs of features, F d_ff.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from models.parametrization import ForwardScales, Parametrization, forward_scales
+from models.shape import Positions, Shape
+
+WRITERS = ("embedding", "positions")
+"""Rows of these, and columns of `*_out` and `down`, are added to the stream."""
+
+
+def folded(
+    state: Mapping[str, Tensor],
+    shape: Shape,
+    parametrization: Parametrization,
+    *,
+    turns_halves: bool,
+    centred: bool,
+) -> dict[str, Tensor]:
+    """A trained `state_dict` by plain names, for a model whose only scale is head_dim**-0.5.
+
+    `0.q.weight` is a layer's, `embedding.weight` the model's. With `turns_halves` the features of
+    queries and keys are in the order of rotary positions that turn i with i + head_dim / 2; with
+    `centred` nothing adds a mean to the stream, which layer norm would take off.
+    """
+    scales = forward_scales(parametrization, shape)
+    turns_halves = turns_halves and shape.positions is Positions.ROTARY
+    plain: dict[str, Tensor] = {}
+    for name, weight in state.items():
+        module, kind = (name, "weight") if name == "positions" else name.rsplit(".", 1)
+        layer = ""
+        if module.startswith("blocks."):
+            _, layer, module = module.split(".", 2)
+        for part, value in _parts(module, weight.double(), shape, scales).items():
+            if turns_halves and part in ("q", "k"):
+                value = _halves(value, shape)
+            if centred:
+                value = _centred(part, value)
+            where = f"{layer}." if layer else ""
+            plain[f"{where}{part}.{kind}"] = value.to(weight.dtype).contiguous()
+    return plain
+
+
+def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> dict[str, Tensor]:
+    """What a module's weight, or bias, is by plain names, the scales multiplied in.
+
+    Ours keeps the stream in units of the residual scale (`models/blocks.py`); here it has none.
+    """
+    match module:
+        case "attention.into":
+            q, k, v = weight.chunk(3)
+            return {"q": q * scales.attention * shape.head_dim**0.5, "k": k, "v": v}
+        case "attention.out":
+            return {"attention_out": weight * scales.residual}
+        case "feed_forward.into" if shape.gated:
+            gate, up = weight.chunk(2)
+            return {"gate": gate, "up": up}
+        case "feed_forward.into":
+            return {"up": weight}
+        case "feed_forward.out":
+            return {"down": weight * scales.residual}
+        case "final_norm":
+            return {"final_norm": weight * scales.logits}
+    return {module: weight}
+
+
+def _halves(weight: Tensor, shape: Shape) -> Tensor:
+    """Features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
+    pairs_HP2 = torch.arange(shape.d_attention).view(shape.n_heads, -1, 2)
+    return weight[pairs_HP2.mT.flatten()]
+
+
+def _centred(part: str, weight: Tensor) -> Tensor:
+    if part in WRITERS:
+        return weight - weight.mean(-1, keepdim=True)
+    if part in ("attention_out", "down"):
+        return weight - weight.mean(0, keepdim=True)
+    return weight

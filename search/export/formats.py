@@ -1,0 +1,178 @@
+"""The formats that are a folder: which there are, and writing one whole or not at all."""
+
+import contextlib
+import difflib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from models.shape import Normalization, Shape
+from search.config import ConfigError
+from search.export import hugging_face, litgpt, nanogpt, torchtitan
+from search.export.architectures import Architecture, fit
+from search.export.best import BestShape
+from search.export.model import Files, Model
+from search.export.tokens import ids_in_words
+from search.folder import UNFINISHED
+from search.training_folder import read_note
+
+
+class Format(Protocol):
+    """What a module of a framework has."""
+
+    @property
+    def ARCHITECTURES(self) -> Sequence[Architecture]:
+        """Its models."""
+
+    def files(self, model: Model) -> Files:
+        """All but the weights."""
+
+    def how_to_load(self, model: Model, folder: str) -> list[str]:
+        """What to type next."""
+
+
+FORMATS: dict[str, Format] = {
+    "hf": hugging_face,
+    "litgpt": litgpt,
+    "nanogpt": nanogpt,
+    "torchtitan": torchtitan,
+}
+
+
+def model_of(
+    best: BestShape, name: str, *, nearest: bool = False, weights: Path | None = None
+) -> Model:
+    """The answer as the framework of a format builds it, with the weights of `fathom train`'s
+    folder, or of the file in it.
+
+    Raises:
+        ConfigError: when there is no such format or no such model, or it takes no such weights.
+    """
+    _check(name, weights=weights is not None)
+    model = _fitted(best, name, nearest=nearest, weights=weights is not None)
+    if weights is None:
+        return model
+    note = read_note(weights)
+    if note.shape != best.shape:
+        raise ConfigError(
+            f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
+            f"{_sizes(best.shape)}; train it, or choose with --budget"
+        )
+    # Perhaps on another text than the study's, whose tokenizer it then has.
+    return replace(model, best=replace(best, config=note.config))
+
+
+def taking_weights(best: BestShape) -> list[str]:
+    """The formats in which weights of this shape can leave."""
+    found = []
+    for name in FORMATS:
+        with contextlib.suppress(ConfigError):
+            _check(name, weights=True)
+            _fitted(best, name, nearest=False, weights=True)
+            found.append(name)
+    return found
+
+
+def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
+    found = fit(name, FORMATS[name].ARCHITECTURES, best.shape, nearest=nearest, weights=weights)
+    return Model(
+        best=best,
+        shape=found.shape,
+        architecture=found.architecture,
+        centred=found.centred,
+        with_weights=weights,
+    )
+
+
+def _check(name: str, *, weights: bool) -> None:
+    if name == "yaml":
+        raise ConfigError(
+            f"`--weights` and `--nearest` need another `--format` than yaml: {', '.join(FORMATS)}"
+        )
+    known = ["yaml", *FORMATS]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise ConfigError(
+            f"`--format` must be one of {', '.join(known)}, got {name!r}; "
+            f"{f'did you mean {near[0]}?' if near else 'yaml is the default'}"
+        )
+    if weights and name == "torchtitan":
+        raise ConfigError(
+            "`--format torchtitan` takes no `--weights`; torchtitan reads those of `--format hf` "
+            "with --checkpoint.initial_load_path FOLDER --checkpoint.initial_load_in_hf"
+        )
+
+
+def write_folder(
+    model: Model, name: str, out: Path | None, carry: Callable[[Path], None] | None
+) -> list[str]:
+    """Write the folder, its weights by `carry`; returns what to tell the user.
+
+    Raises:
+        ConfigError: when the folder holds something already.
+    """
+    folder = out or Path(f"{model.name}-{name}")
+    if os.path.lexists(folder):
+        raise ConfigError(f"{folder} exists already; move it away or choose another with --out")
+    lines = [_what(model), *_differences(model)]
+    how = FORMATS[name].how_to_load(model, str(folder))
+    content = FORMATS[name].files(model) | {"README.md": _readme(model, name, lines, how)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, suffix=UNFINISHED) as temporary:
+        unfinished = Path(temporary, folder.name)
+        unfinished.mkdir()
+        for file, text in content.items():
+            raw = text.encode() if isinstance(text, str) else text
+            (unfinished / file).write_bytes(raw)
+        if carry is not None:
+            carry(unfinished)
+        unfinished.rename(folder)
+    return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
+
+
+def _what(model: Model) -> str:
+    return f"{model.architecture.name}, with {_sizes(model.shape)}"
+
+
+def _sizes(shape: Shape) -> str:
+    return (
+        f"{shape.params_total:,} parameters as Fathom counts them: depth {shape.depth}, d_model "
+        f"{shape.d_model}, d_ff {shape.d_ff}, {shape.n_heads} heads of {shape.head_dim}"
+    )
+
+
+def _differences(model: Model) -> list[str]:
+    if model.centred:
+        return [
+            "Its norms are RMSNorm where the search had layer norm; the weights are centred, so "
+            "that both compute the same."
+        ]
+    if model.shape.norm is not model.best.shape.norm:
+        assert model.shape.norm is Normalization.RMS
+        return [
+            "Its norms are RMSNorm where the search had layer norm, of as many parameters; the "
+            "loss that was reported is the layer norm's."
+        ]
+    return []
+
+
+def _readme(model: Model, name: str, lines: Sequence[str], how: Sequence[str]) -> str:
+    settings = model.config.model.parametrization
+    weights = (
+        "The weights are those that `fathom train` left; its parametrization is folded into them."
+        if model.with_weights
+        else "There are no weights: it starts as the framework draws them. The learning rate of "
+        f"the search, {model.config.train.learning_rate:g}, belongs to Fathom's parametrization "
+        f"(`{settings.scheme.value}`), not to the framework's: tune it anew."
+    )
+    parts = [
+        f"# {model.name} for `{name}`",
+        *lines,
+        weights,
+        ids_in_words(model.config),
+        "```\n" + "\n".join(how) + "\n```",
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,166 @@
+"""A folder for transformers: config.json of an architecture that it has, without code of ours."""
+
+import json
+from typing import Any
+
+from models.shape import Normalization, Positions
+from search.export.architectures import Architecture
+from search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from search.export.tokens import token_files
+
+OUTER = {
+    "embedding": "model.embed_tokens",
+    "final_norm": "model.norm",
+    "unembedding": "lm_head",
+    "attention_norm": "input_layernorm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "attention_out": "self_attn.o_proj",
+    "feed_forward_norm": "post_attention_layernorm",
+}
+PLAIN = OUTER | {"up": "mlp.up_proj", "down": "mlp.down_proj"}
+GATED = PLAIN | {"gate": "mlp.gate_proj"}
+GPT2 = {
+    "embedding": "transformer.wte",
+    "positions": "transformer.wpe",
+    "final_norm": "transformer.ln_f",
+    "unembedding": "lm_head",
+    "attention_norm": "ln_1",
+    "q": "attn.c_attn",
+    "k": "attn.c_attn",
+    "v": "attn.c_attn",
+    "attention_out": "attn.c_proj",
+    "feed_forward_norm": "ln_2",
+    "up": "mlp.c_fc",
+    "down": "mlp.c_proj",
+}
+CLASSES = {"GPT2": "GPT2LMHeadModel"}
+"""Whose class is not called as those of the others are."""
+LLAMA_LAYERS = "model.layers.{}."
+GPT2_LAYERS = "transformer.h.{}."
+
+ARCHITECTURES = (
+    Architecture(
+        name="Llama",
+        norm=(Normalization.RMS,),
+        gated=(True,),
+        positions=(Positions.ROTARY,),
+        divides=True,
+        layers=LLAMA_LAYERS,
+        names=GATED,
+    ),
+    Architecture(
+        name="Arcee",
+        norm=(Normalization.RMS,),
+        gated=(False,),
+        positions=(Positions.ROTARY,),
+        divides=True,
+        layers=LLAMA_LAYERS,
+        names=PLAIN,
+    ),
+    Architecture(
+        name="SmolLM3",
+        norm=(Normalization.RMS,),
+        gated=(True,),
+        positions=(Positions.ROTARY, Positions.NONE),
+        layers=LLAMA_LAYERS,
+        names=GATED,
+    ),
+    Architecture(
+        name="Starcoder2",
+        norm=(Normalization.LAYER,),
+        gated=(False,),
+        positions=(Positions.ROTARY,),
+        biases=(True,),
+        layers=LLAMA_LAYERS,
+        names=OUTER | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
+    ),
+    Architecture(
+        name="GPT2",
+        norm=(Normalization.LAYER,),
+        gated=(False,),
+        positions=(Positions.LEARNED,),
+        biases=(True,),
+        square=True,
+        layers=GPT2_LAYERS,
+        names=GPT2,
+        transposed=True,
+    ),
+)
+"""Those of transformers' models that are serial, causal and have no more than ours: none of them
+has layer norms without biases."""
+
+
+def files(model: Model) -> Files:
+    """config.json and the tokenizer."""
+    text = json.dumps(config_of(model), indent=2) + "\n"
+    return {"config.json": text} | token_files(model.config)
+
+
+def how_to_load(model: Model, folder: str) -> list[str]:
+    """Python that builds the model from the folder."""
+    if model.with_weights:
+        return [
+            "from transformers import AutoModelForCausalLM",
+            f'model = AutoModelForCausalLM.from_pretrained("{folder}")',
+        ]
+    return [
+        "from transformers import AutoConfig, AutoModelForCausalLM",
+        f'model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("{folder}"))',
+    ]
+
+
+def config_of(model: Model) -> dict[str, Any]:
+    """What transformers reads."""
+    shape, name = model.shape, model.architecture.name
+    common = {
+        "architectures": [CLASSES.get(name, f"{name}ForCausalLM")],
+        "model_type": name.lower(),
+        "vocab_size": shape.vocab_size,
+        "tie_word_embeddings": shape.tied,
+        "initializer_range": model.config.model.parametrization.init_std,
+        # No id means begin, end or padding.
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
+        "dtype": "float32",
+    }
+    return common | (_gpt2(model) if name == "GPT2" else _llama_like(model))
+
+
+def _gpt2(model: Model) -> dict[str, Any]:
+    shape = model.shape
+    return {
+        "n_positions": shape.context,
+        "n_embd": shape.d_model,
+        "n_layer": shape.depth,
+        "n_head": shape.n_heads,
+        "n_inner": shape.d_ff,
+        "activation_function": "gelu",
+        "layer_norm_epsilon": NORM_EPS,
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
+    }
+
+
+def _llama_like(model: Model) -> dict[str, Any]:
+    shape = model.shape
+    config: dict[str, Any] = {
+        "hidden_size": shape.d_model,
+        "intermediate_size": shape.d_ff,
+        "num_hidden_layers": shape.depth,
+        "num_attention_heads": shape.n_heads,
+        "num_key_value_heads": shape.n_heads,
+        "head_dim": shape.head_dim,
+        "hidden_act": "silu" if shape.gated else "gelu",
+        "max_position_embeddings": shape.context,
+        "rope_parameters": {"rope_type": "default", "rope_theta": ROTARY_BASE},
+        "attention_dropout": 0.0,
+    }
+    if model.architecture.name == "Starcoder2":
+        dropouts = {"residual_dropout": 0.0, "embedding_dropout": 0.0}
+        return config | {"norm_epsilon": NORM_EPS, "use_bias": shape.biases} | dropouts
+    if model.architecture.name == "SmolLM3":
+        # 1 is a layer with rotary positions, 0 one without.
+        rotary = int(shape.positions is Positions.ROTARY)
+        config["no_rope_layers"] = [rotary] * shape.depth
+    biases = {"attention_bias": shape.biases, "mlp_bias": shape.biases}
+    return config | {"rms_norm_eps": NORM_EPS} | biases

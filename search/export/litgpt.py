@@ -1,0 +1,96 @@
+"""A folder for litgpt: model_config.yaml, and pretrain.yaml for its command."""
+
+from typing import Any
+
+import yaml
+
+from models.shape import Normalization, Positions
+from search.export.architectures import Architecture
+from search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from search.export.tokens import token_files
+
+NAMES = {
+    "embedding": "transformer.wte",
+    "final_norm": "transformer.ln_f",
+    "unembedding": "lm_head",
+    "attention_norm": "norm_1",
+    "q": "attn.qkv",
+    "k": "attn.qkv",
+    "v": "attn.qkv",
+    "attention_out": "attn.proj",
+    "feed_forward_norm": "norm_2",
+}
+PLAIN = NAMES | {"up": "mlp.fc", "down": "mlp.proj"}
+GATED = NAMES | {"gate": "mlp.fc_1", "up": "mlp.fc_2", "down": "mlp.proj"}
+NORMS = {Normalization.LAYER: (True,), Normalization.RMS: (False, True)}
+"""Each norm with the `biases` it goes with: its layer norm always has them."""
+
+ARCHITECTURES = tuple(
+    Architecture(
+        name="GPT",
+        norm=(norm,),
+        gated=(gated,),
+        positions=(Positions.ROTARY, Positions.NONE),
+        biases=biases,
+        layers="transformer.h.{}.",
+        names=GATED if gated else PLAIN,
+    )
+    for norm, biases in NORMS.items()
+    for gated in (False, True)
+)
+
+
+def files(model: Model) -> Files:
+    """Both configuration files and the tokenizer."""
+    config, budget = config_of(model), model.budget
+    training = {
+        "model_name": model.name,
+        "model_config": config,
+        "train": {
+            # Its models have two embeddings, which its training makes one.
+            "tie_embeddings": model.shape.tied,
+            "global_batch_size": budget.batch_size,
+            "micro_batch_size": budget.batch_size,
+            "max_tokens": budget.tokens,
+            "lr_warmup_steps": max(1, round(model.config.train.warmup * budget.steps)),
+        },
+    }
+    texts = {
+        "model_config.yaml": yaml.safe_dump(config, sort_keys=False),
+        "pretrain.yaml": yaml.safe_dump(training, sort_keys=False),
+    }
+    return texts | token_files(model.config)
+
+
+def config_of(model: Model) -> dict[str, Any]:
+    """What its `Config` takes."""
+    shape = model.shape
+    return {
+        "name": model.name,
+        "block_size": shape.context,
+        "n_layer": shape.depth,
+        "n_embd": shape.d_model,
+        "vocab_size": shape.vocab_size,
+        "padded_vocab_size": shape.vocab_size,
+        "n_head": shape.n_heads,
+        "head_size": shape.head_dim,
+        "intermediate_size": shape.d_ff,
+        "mlp_class_name": "LLaMAMLP" if shape.gated else "GptNeoxMLP",
+        "gelu_approximate": "none",
+        "norm_class_name": "RMSNorm" if shape.norm is Normalization.RMS else "LayerNorm",
+        "norm_eps": NORM_EPS,
+        "bias": shape.biases,
+        "lm_head_bias": False,
+        "parallel_residual": False,
+        "rotary_percentage": 1.0 if shape.positions is Positions.ROTARY else 0.0,
+        "rope_base": int(ROTARY_BASE),
+    }
+
+
+def how_to_load(model: Model, folder: str) -> list[str]:
+    """Its own command, on a folder of text files."""
+    weights = f" --initial_checkpoint_dir {folder}" if model.with_weights else ""
+    return [
+        f"litgpt pretrain --config {folder}/pretrain.yaml --tokenizer_dir {folder}{weights} \\",
+        "  --data TextFiles --data.train_data_path TEXTS",
+    ]

@@ -1,0 +1,43 @@
+"""How text becomes the ids that a model was searched on, for whoever feeds it elsewhere."""
+
+import json
+
+from objectives.tokenizer import BYTES, CHARS
+from objectives.tokenizer_file import tokenizer_file
+from search.config import StudyConfig
+from search.config_objective import LanguageConfig
+from search.export.model import Files
+
+NAMES = ("tokenizer.json", "tokenizer_config.json")
+
+
+def token_files(config: StudyConfig) -> Files:
+    """The tokenizer as `AutoTokenizer` loads it; nothing where the ids are no text's."""
+    objective = config.objective
+    if not isinstance(objective, LanguageConfig):
+        return {}
+    tokenizer = tokenizer_file(
+        corpus=objective.corpus,
+        tokenizer=objective.tokenizer,
+        validation_fraction=objective.validation_fraction,
+    )
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": objective.context,
+        "clean_up_tokenization_spaces": False,
+    }
+    return dict(zip(NAMES, (tokenizer, json.dumps(settings, indent=2) + "\n"), strict=True))
+
+
+def ids_in_words(config: StudyConfig) -> str:
+    """What the ids mean, in a sentence."""
+    objective = config.objective
+    if not isinstance(objective, LanguageConfig):
+        return f"Token ids are those of Fathom's objective `{objective.name}`, not of a text."
+    if objective.tokenizer == BYTES:
+        return "Token ids are the bytes of UTF-8 text, 0 to 255; none of them marks an end."
+    kind = "characters" if objective.tokenizer == CHARS else "byte pairs"
+    return (
+        f"Token ids are {kind} (`{objective.tokenizer}`), learned on the training split of "
+        f"`{objective.corpus}`; none of them marks an end."
+    )

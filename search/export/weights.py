@@ -1,0 +1,90 @@
+"""Trained weights into an exported folder, under the framework's own names."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from models.transformer import Transformer
+from search import checkpoint
+from search.config import ConfigError
+from search.export.architectures import Architecture
+from search.export.fold import folded
+from search.export.model import Model
+from search.export.nanogpt import sizes
+from search.training_folder import WEIGHTS
+
+Weights = dict[str, Tensor]
+
+
+def write_weights(model: Model, name: str, source: Path, folder: Path) -> None:
+    """Fold, name and write what `fathom train` left in `source`, its folder or the file in it.
+
+    Raises:
+        ConfigError: when it is not there, or not whole.
+    """
+    file = source / WEIGHTS if source.is_dir() else source
+    state = checkpoint.load(file, torch.device("cpu"))
+    shape, parametrization = model.best.shape, model.config.model.parametrization.build()
+    with torch.device("meta"):
+        wanted = Transformer(shape, parametrization).state_dict()
+    if state is None or {k: v.shape for k, v in state.items()} != _sizes(wanted):
+        raise ConfigError(
+            f"{file} must be the weights that `fathom train` leaves at its end, and is not; "
+            "run the training to its end"
+        )
+    plain = folded(
+        state,
+        shape,
+        parametrization,
+        turns_halves=model.architecture.turns_halves,
+        centred=model.centred,
+    )
+    WRITERS[name](named(plain, model.architecture), model, folder)
+
+
+def named(plain: Weights, architecture: Architecture) -> Weights:
+    """Folded weights by a framework's names; what shares a name there is stacked."""
+    parts: dict[str, list[Tensor]] = {}
+    for ours, theirs in architecture.names.items():
+        for name, weight in plain.items():
+            *layer, module, kind = name.split(".")
+            if module == ours:
+                prefix = architecture.layers.format(*layer) if layer else ""
+                parts.setdefault(f"{prefix}{theirs}.{kind}", []).append(weight)
+    whole = {name: torch.cat(several) for name, several in parts.items()}
+    if not architecture.transposed:
+        return whole
+    inside = architecture.layers.split("{}")[0]
+    return {
+        name: weight.mT.contiguous() if name.startswith(inside) and weight.dim() == 2 else weight
+        for name, weight in whole.items()
+    }
+
+
+def _sizes(state: Weights) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in state.items()}
+
+
+def _hugging_face(weights: Weights, _model: Model, folder: Path) -> None:
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _litgpt(weights: Weights, _model: Model, folder: Path) -> None:
+    weights.setdefault("lm_head.weight", weights["transformer.wte.weight"])
+    torch.save(weights, folder / "lit_model.pth")
+
+
+def _nanogpt(weights: Weights, model: Model, folder: Path) -> None:
+    weights["lm_head.weight"] = weights["transformer.wte.weight"]
+    state = {"model": weights, "model_args": sizes(model), "config": {"dataset": "fathom"}}
+    torch.save(state, folder / "ckpt.pt")
+
+
+WRITERS: dict[str, Callable[[Weights, Model, Path], None]] = {
+    "hf": _hugging_face,
+    "litgpt": _litgpt,
+    "nanogpt": _nanogpt,
+}

@@ -1,0 +1,174 @@
+"""Exported folders as transformers loads them: the same count, the same loss, the same tokens."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from models.blocks import NORM_EPS
+from models.parametrization import Scheme
+from models.shape import Normalization, Positions, Shape
+from models.transformer import ROTARY_BASE
+from objectives.corpus import read_corpus
+from objectives.encoding import encode
+from objectives.tokenizer import vocab_size as ids_of
+from objectives.tokenizer_file import tokenizer_file
+from search.config import study_of
+from search.export import model as exported
+from search.export.best import BestShape
+from search.export.formats import model_of, write_folder
+from search.export.hugging_face import ARCHITECTURES, config_of
+from search.export.weights import write_weights
+from tests.search.export.trained import LANGUAGE, best_of, some_tokens, trained
+
+RMS, NONE, LEARNED = Normalization.RMS, Positions.NONE, Positions.LEARNED
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Llama", {"norm": RMS, "gated": True}),
+    ("Llama", {"norm": RMS, "gated": True, "biases": True, "tied": False}),
+    ("SmolLM3", {"norm": RMS, "gated": True, "positions": NONE}),
+    ("Arcee", {"norm": RMS}),
+    ("Arcee", {"norm": RMS, "biases": True, "tied": False}),
+    ("Starcoder2", {"biases": True}),
+    ("Starcoder2", {"biases": True, "tied": False}),
+    ("GPT2", {"biases": True, "positions": LEARNED}),
+    ("GPT2", {"biases": True, "positions": LEARNED, "tied": False}),
+)
+"""The architecture that is to be found, and the options of its shape."""
+CENTRED = (
+    ("Llama", {"gated": True, "tied": False}),
+    ("SmolLM3", {"gated": True, "tied": False, "positions": NONE}),
+    ("Arcee", {"tied": False}),
+)
+"""Layer norm without biases, of which weights can make RMSNorm."""
+
+
+def loaded(best: BestShape, out: Path, weights: Path | None = None) -> Any:
+    """The model as a user loads the exported folder."""
+    model = model_of(best, "hf", weights=weights)
+    if weights is None:
+        write_folder(model, "hf", out, None)
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(out))
+    write_folder(model, "hf", out, partial(write_weights, model, "hf", weights))
+    return AutoModelForCausalLM.from_pretrained(out)
+
+
+def count(model: Any) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("scheme", [Scheme.STANDARD, Scheme.MUP, Scheme.COMPLETEP])
+@pytest.mark.parametrize(("architecture", "options"), CASES + CENTRED)
+@torch.no_grad()
+def test_weights_have_the_same_loss_there(
+    architecture: str, options: dict[str, Any], scheme: Scheme, tmp_path: Path
+) -> None:
+    best = best_of(scheme=scheme, **options)
+    ours = trained(best, tmp_path / "trained")
+
+    theirs = loaded(best, tmp_path / "out", tmp_path / "trained")
+
+    assert type(theirs).__name__.startswith(architecture)
+    assert [type(theirs).__name__] == theirs.config.architectures
+    assert count(theirs) == best.shape.params_total
+    tokens = some_tokens(best.shape)
+    logits: Tensor = theirs(tokens).logits
+    torch.testing.assert_close(logits, ours(tokens), rtol=1e-4, atol=2e-4)
+    losses = [
+        F.cross_entropy(one.flatten(0, 1), tokens.flatten()) for one in (logits, ours(tokens))
+    ]
+    assert float(losses[0]) == pytest.approx(float(losses[1]), abs=1e-5)
+    assert theirs(input_ids=tokens, labels=tokens).loss.isfinite()
+
+
+def shapes(options: dict[str, Any]) -> Iterator[Shape]:
+    """A spread of sizes, heads that do not fill d_model among them where GPT-2 is not meant."""
+    square = options.get("positions") is LEARNED
+    for depth, d_model, d_ff, n_heads, head_dim in (
+        (1, 8, 3, 1, 8),
+        (5, 32, 100, 4, 8),
+        (2, 48, 192, 2, 24 if square else 10),
+        (4, 30, 77, 3, 10 if square else 2),
+    ):
+        yield Shape(
+            depth=depth, d_model=d_model, d_ff=d_ff, n_heads=n_heads, head_dim=head_dim,
+            vocab_size=97, context=24, **options,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("architecture", "options"), CASES)
+def test_a_spread_of_shapes_has_the_count_that_was_reported(
+    architecture: str, options: dict[str, Any]
+) -> None:
+    for shape in shapes(options):
+        found = model_of(replace(best_of(), shape=shape), "hf")
+        assert found.architecture.name == architecture
+        config = exported_config(found)
+        with torch.device("meta"):
+            assert count(AutoModelForCausalLM.from_config(config)) == shape.params_total
+
+
+def exported_config(model: exported.Model) -> Any:
+    values = config_of(model)
+    return AutoConfig.for_model(values.pop("model_type"), **values)
+
+
+def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture() -> None:
+    best = best_of(norm=RMS, gated=True, d_model=18, n_heads=4, head_dim=6)
+    found = model_of(best, "hf")
+    assert found.architecture.name == "SmolLM3"
+    assert count(AutoModelForCausalLM.from_config(exported_config(found))) == (
+        best.shape.params_total
+    )
+
+
+def test_every_architecture_is_tried_here() -> None:
+    assert {name for name, _ in CASES} == {one.name for one in ARCHITECTURES}
+
+
+def test_the_exports_know_the_constants_of_the_models() -> None:
+    assert (exported.NORM_EPS, exported.ROTARY_BASE) == (NORM_EPS, ROTARY_BASE)
+
+
+TEXT = "Grüße, a\tbyte: <0x41>\n\n  two  spaces; 1234 "
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", "chars", "bpe:270"])
+def test_text_becomes_the_same_ids_there(tokenizer: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(TEXT * 40, encoding="utf-8")
+    objective = LANGUAGE | {"corpus": str(corpus), "tokenizer": tokenizer}
+    vocab_size = ids_of(corpus=str(corpus), tokenizer=tokenizer)
+    best = best_of(norm=RMS, objective=objective, vocab_size=vocab_size)
+    loaded(best, tmp_path / "out")
+
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
+
+    text = read_corpus(str(corpus), validation_fraction=0.1)
+    ours = encode(text, tokenizer=tokenizer)
+    assert theirs(text.validation.decode()).input_ids == ours.validation.tolist()
+    assert theirs.decode(ours.validation.tolist()) == text.validation.decode()
+    assert len(theirs) == vocab_size
+
+
+def test_a_character_that_was_not_there_has_the_last_id(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("abc\n" * 40, encoding="utf-8")
+    text = tokenizer_file(corpus=str(corpus), tokenizer="chars", validation_fraction=0.1)
+    assert Tokenizer.from_str(text).encode("aéb").ids == [1, 4, 2]
+
+
+def test_ids_that_are_no_texts_are_said_to_be_so(tmp_path: Path) -> None:
+    best = best_of(norm=RMS)
+    hop = study_of({"study": "demo", "objective": {"name": "hop"}, "budgets": [8_000]})
+    loaded(replace(best, config=hop), tmp_path / "out")
+
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"config.json", "README.md"}
+    assert "objective `hop`, not of a text" in (tmp_path / "out" / "README.md").read_text()
