@@ -11,9 +11,9 @@ from search.budget import Budget, expand_budgets
 from search.config import ConfigError, StudyConfig
 from search.config_objective import LanguageConfig
 from search.config_values import parse_count
+from search.durations import format_seconds
 from search.export.best import BestShape
 from search.records import CurvePoint, Outcome, Stage, TrialSpec
-from search.terminal import format_seconds
 from search.training_folder import CHECKPOINT, WEIGHTS, Note, claim
 from search.trial import Assignment, RunningTrial
 
