@@ -263,11 +263,17 @@ def train(
     budget: BudgetOption = None,
     tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
+    register: Annotated[
+        str | None, typer.Option(help="Name for the model in MLflow's registry.")
+    ] = None,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
     from search.export import read_best
 
     chosen = read_best(best, budget)
+    if register is not None:
+        _check_registration(register, runs)
     from search.train_best import train_best
 
     try:
@@ -275,6 +281,12 @@ def train(
     except KeyboardInterrupt:
         print("fathom: interrupted; the same command goes on", file=sys.stderr)
         sys.exit(130)
+    if register is not None:
+        from search.folder import default_tracking_uri
+        from search.tracking.register import register_model
+
+        address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
+        print(f"model in MLflow's registry: {address}")
 
 
 @app.command()
@@ -320,6 +332,15 @@ def ui(
 
     uri = load(study).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
+
+
+def _check_registration(name: str, runs: Path) -> None:
+    """Before training, which takes longer."""
+    from search.folder import default_tracking_uri
+    from search.tracking.address import check_form, check_model_name
+
+    check_model_name(name)
+    check_form(default_tracking_uri(runs))
 
 
 def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":
