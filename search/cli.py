@@ -315,11 +315,17 @@ def train(
         str | None, typer.Option(help="Other text than the study's, tokenized alike.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
+    register: Annotated[
+        str | None, typer.Option(help="Name for the model in MLflow's registry.")
+    ] = None,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
     from search.export.best import best_file, read_best
 
     chosen = read_best(best_file(best), budget)
+    if register is not None:
+        _check_registration(register, runs)
     from search.export.formats import taking_weights
     from search.train_best import train_best
 
@@ -332,6 +338,12 @@ def train(
     ways = taking_weights(chosen)
     command = f"fathom export {best}{which} --format {ways[0] if ways else 'hf'} --weights {out}"
     print(f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why")
+    if register is not None:
+        from search.folder import default_tracking_uri
+        from search.tracking.register import register_model
+
+        address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
+        print(f"model in MLflow's registry: {address}")
 
 
 @app.command()
@@ -468,6 +480,15 @@ def _command() -> str:
 
     words = [argument for argument in sys.argv[1:] if argument != "--extend"]  # it is noted down
     return without_credentials(shlex.join(["fathom", *words]))
+
+
+def _check_registration(name: str, runs: Path) -> None:
+    """Before training, which takes longer."""
+    from search.folder import default_tracking_uri
+    from search.tracking.address import check_form, check_model_name
+
+    check_model_name(name)
+    check_form(default_tracking_uri(runs))
 
 
 def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":

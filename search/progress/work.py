@@ -1,5 +1,6 @@
 """How much of a search is still to come, and how long that takes."""
 
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 from search.config import Sampler, StudyConfig
 from search.plan import BudgetPlan
-from search.records import Stage, TrialRecord
+from search.records import Outcome, Stage, TrialRecord
 
 CONFIRMED_SHARE = 2 / 3
 """Of the confirming trials that a plan allows at most and that have not begun, those that are taken
@@ -52,11 +53,18 @@ def flops_left(plan: BudgetPlan, records: Sequence[TrialRecord], wave: Wave) -> 
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     tokens = _exploring_left(plan, exploring)
     confirming = [record for record in records if record.spec.stage is Stage.CONFIRM]
-    tokens += sum(plan.budget.tokens - r.tokens for r in confirming if r.outcome is None)
+    length = _length(plan, records)
+    tokens += sum(max(0.0, length - r.tokens) for r in confirming if r.outcome is None)
     if not wave.settled:
         open_places = plan.confirming - len(confirming)
-        tokens += plan.budget.tokens * max(wave.waiting, wave.share * open_places)
+        tokens += length * max(wave.waiting, wave.share * open_places)
     return tokens * plan.flops / plan.expected_tokens
+
+
+def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
+    """Tokens of a trial that runs to its end: with patience that comes before the horizon."""
+    finished = [record.tokens for record in records if record.outcome is Outcome.FINISHED]
+    return statistics.fmean(finished) if finished else float(plan.budget.tokens)
 
 
 def _exploring_left(plan: BudgetPlan, exploring: Sequence[TrialRecord]) -> float:

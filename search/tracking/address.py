@@ -71,6 +71,18 @@ def check_optuna(uri: str, mlflow: str) -> None:
         raise unusable_optuna(uri, "`pip install 'fathom-depth[postgres]'` comes first")
 
 
+def check_model_name(name: str) -> None:
+    """Refuse a name that MLflow's registry would, which is asked when training is over.
+
+    Raises:
+        TrackingError: with what is wrong.
+    """
+    if not name.strip() or set(name) & set("/:"):
+        raise TrackingError(
+            f"`--register` must be a name without `/` and `:`, got {name!r}; for example best-10M"
+        )
+
+
 def is_new_file(uri: str) -> bool:
     """An SQLite database that is still to be made: nothing in it can be wrong."""
     path = sqlite_path(uri)

@@ -171,6 +171,19 @@ def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_
     )
 
 
+def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    plan = plan_study(study(), 256, MACHINE)[0]
+    Simulation(search).run()
+    own = [record for record in search.records if record.spec.budget == plan.budget.params]
+    patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in own]
+    finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
+    share = sum(finished) / len(finished) / plan.budget.tokens
+    assert share < 0.9
+    whole = flops_left(plan, own, Wave())
+    assert flops_left(plan, patient, Wave()) == pytest.approx(share * whole)
+
+
 def test_each_budget_has_a_pace_of_its_own() -> None:
     now = 0.0
     pace = Pace(lambda: now)

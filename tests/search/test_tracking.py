@@ -1,5 +1,6 @@
 """MLflow mirrors a study: complete, once, findable, and never in the way of the search."""
 
+import json
 import logging
 import math
 import shutil
@@ -21,14 +22,20 @@ from mlflow.entities import Run
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from models.shape import Count, Shape
+from objectives.registry import prepare
 from search.analysis.audit import RungAudit
 from search.analysis.law import Law
 from search.analysis.law_line import POWER
 from search.analysis.optimum import DepthLoss, Optimum
+from search.analysis.so_far import SoFar
 from search.analysis.verdict import Verdict
+from search.config import parse
+from search.progress.answers import Trail
 from search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
-from search.tracking import pages, store
+from search.tracking import numbers, pages, store
 from search.tracking.address import TrackingError
+from search.tracking.data import data_set
+from search.tracking.messages import DataSet
 from search.tracking.runs import WRITTEN_TAG, StudyRuns
 from search.tracking.tracker import Tracker
 from search.tracking.ui import open_ui
@@ -737,3 +744,116 @@ def tracking(place: Place) -> Iterator[Tracker]:
         yield tracker
     finally:
         tracker.close(0.0)
+
+
+def answer(tokens: int, **changes: object) -> SoFar:
+    found = SoFar(
+        budget=1_000_000,
+        tokens=tokens,
+        time=STARTED + tokens,
+        depth=4,
+        low=None,
+        high=None,
+        loss=2.5,
+        trials={"finished": 1, "running": 2},
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_a_budget_has_its_answers_so_far_as_curves_over_the_tokens_of_its_search(
+    place: Place,
+) -> None:
+    first = (answer(100), answer(200, low=2, high=9))
+    tracker = place.tracker()
+    tracker.trail(Trail(1_000_000, first))
+    assert tracker.close() == 0
+    before = place.everything()
+    tracker = place.tracker()
+    tracker.trail(Trail(1_000_000, first))
+    assert tracker.close() == 0
+    assert place.everything() == before, "written again it is not repeated"
+
+    tracker = place.tracker()
+    tracker.trail(Trail(1_000_000, (*first, answer(300, low=3, high=6, loss=2.1))))
+    assert tracker.close() == 0
+    run = place.find("1M")
+    assert place.tokens(run, "best_depth_so_far") == [100, 200, 300]
+    assert place.tokens(run, "best_depth_low") == [200, 300], "what is not known is not written"
+    assert run.data.metrics["best_depth_high"] == 6
+    assert run.data.metrics["best_loss_so_far"] == 2.1
+    assert run.data.metrics["trials_finished_so_far"] == 1
+
+
+def test_the_run_of_a_study_has_its_settings_its_data_and_what_the_machine_did(
+    place: Place,
+) -> None:
+    text = "study: demo\nbudgets: [1M]\ntokens: 20k\ntrain: {batch_size: 8}\ntracking: {uri: x}\n"
+    data = DataSet(name="corpus.txt", digest="0123", source_type="local", source="{}", profile="{}")
+    for _ in range(2):
+        tracker = Writer(
+            uri=place.uri, study="demo", folder=place.folder, config_text=text, watch=True
+        )
+        tracker.data(data)
+        assert tracker.close() == 0
+    run = place.find("demo")
+    assert run.data.params == {"tokens": "20k", "train.batch_size": "8"}
+    assert run.inputs is not None
+    (used,) = run.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("corpus.txt", "0123")
+    assert [(tag.key, tag.value) for tag in used.tags] == [("mlflow.data.context", "training")]
+
+
+def test_a_changed_setting_of_a_resumed_study_is_no_error(place: Place) -> None:
+    for batch in (8, 16):
+        text = f"study: demo\nbudgets: [1M]\ntrain: {{batch_size: {batch}}}\n"
+        tracker = Writer(uri=place.uri, study="demo", folder=place.folder, config_text=text)
+        assert tracker.close() == 0
+    assert place.find("demo").data.params == {"train.batch_size": "8"}
+
+
+def test_on_the_run_of_a_study_the_answers_stand_by_budget(place: Place) -> None:
+    for depth in (6, 6, 7):
+        tracker = place.tracker()
+        tracker.conclude([optimum(4, budget=300_000), optimum(depth)], [], {}, TABLE, [])
+        assert tracker.close() == 0
+    history = MlflowClient(place.uri).get_metric_history(
+        place.find("demo").info.run_id, "optimal_depth"
+    )
+    assert [(one.step, one.value) for one in history] == [
+        (300_000, 4.0),
+        (1_000_000, 6.0),
+        (1_000_000, 7.0),
+    ]
+
+
+def test_the_loss_stands_before_what_explains_it() -> None:
+    seen = replace(curve(1)[0], metrics={"rank_ratio": 0.5, "bits_per_byte": 3.0})
+    names = [name for name, _ in numbers.point_metrics(seen)]
+    names += [numbers.layer_name("rank_ratio")]
+    assert sorted(names) == [
+        *("bits_per_byte", "loss", "model_rank_ratio", "per_layer_rank_ratio", "train_loss")
+    ]
+    assert not [name for name in names if "/" in name], "a section of its own would stand above"
+
+
+def test_a_data_set_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    def described(text: str, **settings: object) -> DataSet:
+        path = tmp_path / "corpus.txt"
+        path.write_text(text * 500)
+        config = parse(
+            "study: demo\nbudgets: [8k]\n"
+            f"objective: {{name: language, corpus: {path}, context: 32, eval_tokens: 64}}\n"
+        )
+        objective = prepare("language", config.objective.settings() | settings)
+        return data_set(config, objective)
+
+    one, again, other = described("one text. "), described("one text. "), described("another. ")
+    assert one == again
+    assert one.digest != other.digest
+    assert one.name.endswith("corpus.txt")
+    assert one.source_type == "local"
+    assert json.loads(one.profile) == {
+        "vocab_size": 256,
+        "train_tokens": 4500,
+        "validation_tokens": 500,
+    }

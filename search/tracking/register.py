@@ -1,0 +1,71 @@
+"""A trained shape in MLflow's registry, from where it loads without Fathom and its run folder."""
+
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import torch
+from mlflow.models import ModelSignature
+from mlflow.types import Schema, TensorSpec
+
+import models
+from models.transformer import Transformer
+from search.config import StudyConfig
+from search.export.best import BestShape
+from search.tracking import store
+from search.tracking.numbers import LONGEST_PARAM
+
+
+def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str:
+    """Log the model under a run of its own in the study's experiment; returns its address.
+
+    It is pickled and its code goes along, so that `mlflow.pytorch.load_model` needs torch and
+    nothing of ours. A traced graph would take sequences of one length only.
+
+    Raises:
+        TrackingError: when the address of the store can never be used.
+    """
+    store.settle()
+    store.check(uri)
+    client, study = store.connect(uri), chosen.config.study
+    if client.get_experiment_by_name(study) is None:
+        client.create_experiment(study, store.artifact_location(uri, study))
+    model = _model(chosen, weights)
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment(study)
+    with warnings.catch_warnings(), mlflow.start_run(run_name=f"{name}, trained"):
+        warnings.simplefilter("ignore")  # MLflow's flavour warns of type hints of its own
+        mlflow.log_params(_params(chosen))
+        logged = mlflow.pytorch.log_model(
+            model,
+            name="model",
+            registered_model_name=name,
+            serialization_format="pickle",
+            signature=_signature(chosen),
+            code_paths=[str(Path(models.__file__).parent)],
+            pip_requirements=[f"torch=={version('torch')}", f"numpy=={version('numpy')}"],
+        )
+    return f"models:/{name}/{logged.registered_model_version}"
+
+
+def _model(chosen: BestShape, weights: Path) -> Transformer:
+    config: StudyConfig = chosen.config
+    model = Transformer(chosen.shape, config.model.parametrization.build())
+    model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    return model.eval()
+
+
+def _signature(chosen: BestShape) -> ModelSignature:
+    """Tokens (B, T) to logits (B, T, V)."""
+    tokens = TensorSpec(np.dtype(np.int64), (-1, -1))
+    logits = TensorSpec(np.dtype(np.float32), (-1, -1, chosen.shape.vocab_size))
+    return ModelSignature(Schema([tokens]), Schema([logits]))
+
+
+def _params(chosen: BestShape) -> dict[str, str]:
+    shape = chosen.shape
+    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+    found = {name: getattr(shape, name) for name in names} | {"budget": chosen.budget}
+    return {name: str(value)[:LONGEST_PARAM] for name, value in found.items()}
