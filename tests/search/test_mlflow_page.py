@@ -1,6 +1,7 @@
 """MLflow's page in a browser: the best depth in two clicks, its figures, its charts, no error."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         assert server.stdout
         front, runs_page = (server.stdout.readline().split() for _ in range(2))
         yield Page(front[3], runs_page[1])
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
 
 
 @pytest.fixture
