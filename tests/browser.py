@@ -55,12 +55,18 @@ class Browser:
             time.sleep(0.2)
         return value
 
-    def click(self, text: str, selector: str = "a") -> None:
-        """The first such element that says just this, as soon as it is there."""
-        found = f"""[...document.querySelectorAll({json.dumps(selector)})].find(
+    def follow(self, text: str, to: str) -> None:
+        """Click the first link that says just this, until the page's address has `to` in it.
+
+        A page that is still being built may lose a click.
+        """
+        found = f"""[...document.querySelectorAll("a")].find(
             (one) => one.textContent.trim() === {json.dumps(text)})"""
-        self.wait_for(f"!!{found}")
-        self.ask(f"(one => {{ one.target = '_self'; one.click(); }})({found})")
+        end = time.monotonic() + LONGEST_SECONDS
+        while to not in self.ask("location.href"):
+            assert time.monotonic() < end, f"no link {text}\n{self.text()}"
+            self.ask(f"(one => one && (one.target = '_self', one.click()))({found})")
+            time.sleep(1)
 
     def text(self) -> str:
         """What a person can read in the page."""

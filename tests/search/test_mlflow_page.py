@@ -1,6 +1,7 @@
 """MLflow's page in a browser: the best depth in two clicks, its figures, its charts, no error."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -62,7 +63,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         assert server.stdout
         front, runs_page = (server.stdout.readline().split() for _ in range(2))
         yield Page(front[3], runs_page[1])
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
 
 
 @pytest.fixture
@@ -75,9 +76,9 @@ def chromium(tmp_path: Path) -> Iterator[Browser]:
 
 def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: Browser) -> None:
     chromium.open(page.front)
-    chromium.click(STUDY)
+    chromium.follow(STUDY, to="/experiments/")
     chromium.wait_for("document.body.innerText.includes('→ depth 4')")
-    chromium.click("table, figures and YAML")
+    chromium.follow("table, figures and YAML", to="/runs/")
     chromium.wait_for("document.body.innerText.includes('best depth 4')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
@@ -85,7 +86,7 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
 
 def test_loss_against_depth_is_two_clicks_away_too(page: Page, chromium: Browser) -> None:
     chromium.open(page.runs)
-    chromium.click("trials side by side")
+    chromium.follow("trials side by side", to="viewStateShareKey")
     chromium.wait_for("document.querySelectorAll('.scatterlayer .point').length > 20")
     text = chromium.text()
     assert "Group by: budget" in text
