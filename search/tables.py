@@ -79,7 +79,22 @@ def print_plan(
             console.print(_shape_table(plan))
 
 
-def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
+def print_findings(
+    config: StudyConfig,
+    optima: tuple[Optimum, ...],
+    laws: tuple[Law, ...],
+    console: Console,
+    *,
+    further: Further | None = None,
+) -> None:
+    """All that a study has found: the optima, the law, and what else is given."""
+    _print_optima(config, optima, console)
+    _print_laws(laws, console)
+    if further:
+        print_further(further, console)
+
+
+def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
     """The answer: one line a budget, then why for each verdict."""
     table = empty_table(
         f"{config.study}: optimal depth ({config.count.unit_in_full})",
@@ -102,7 +117,7 @@ def print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Cons
         console.print(f"{format_count(optimum.budget)}: {optimum.reason}", highlight=False)
 
 
-def print_laws(laws: tuple[Law, ...], console: Console) -> None:
+def _print_laws(laws: tuple[Law, ...], console: Console) -> None:
     """The law across budgets, or nothing."""
     for law in laws[:1]:
         formula = (

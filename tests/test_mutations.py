@@ -125,8 +125,8 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     objective = SimpleNamespace(vocab_size=256)
     monkeypatch.setattr("search.pipeline.run_trials", simulate)
-    monkeypatch.setattr("search.cli._prepare", lambda *_: objective)
-    monkeypatch.setattr("search.cli._prepare_and_start_ray", lambda *_: objective)
+    monkeypatch.setattr("search.verbs.searching._prepare", lambda *_: objective)
+    monkeypatch.setattr("search.verbs.searching._prepare_and_start_ray", lambda *_: objective)
     monkeypatch.setattr("search.pipeline.Tracker", Nowhere)
     monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
 

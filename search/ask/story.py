@@ -26,7 +26,7 @@ from search.plan import BudgetPlan, Machine, plan_budget, this_machine
 from search.predict import lack
 from search.readiness import refuse_unready
 from search.space import feasible_shapes
-from search.tables import print_laws, print_optima, print_plan
+from search.tables import print_findings, print_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,7 @@ def print_answer(
 ) -> None:
     """The budgets' answers, then the one that was asked for, or why there is none."""
     optima = result.conclusion.optima
-    print_optima(prepared.config, optima, console)
-    print_laws(result.conclusion.laws, console)
+    print_findings(prepared.config, optima, result.conclusion.laws, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     if found is None:
         console.print(

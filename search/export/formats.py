@@ -76,6 +76,15 @@ def taking_weights(best: BestShape) -> list[str]:
     return found
 
 
+def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) -> str:
+    """What to type once the shape of a file and a budget is trained, or that nothing takes it."""
+    which = f" --budget {budget}" if budget else ""
+    ways = taking_weights(best)
+    name = ways[0] if ways else "hf"
+    command = f"fathom export {source}{which} --format {name} --weights {weights}"
+    return f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why"
+
+
 def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
     found = fit(name, FORMATS[name].ARCHITECTURES, best.shape, nearest=nearest, weights=weights)
     return Model(

@@ -1,4 +1,4 @@
-"""What a person types and gets: `search/cli.py`, as a program of its own."""
+"""What a person types and gets: `search/cli.py` and its verbs, as a program of its own."""
 
 import json
 import os

@@ -1,0 +1,16 @@
+"""Arguments and options that several verbs take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StudyFile = Annotated[Path, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")]
+RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
+Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
+]
+BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]
