@@ -78,7 +78,7 @@ def best_of(options: dict[str, Any], scheme: Scheme) -> BestShape:
 
 
 def trained(best: BestShape, folder: Path) -> Transformer:
-    """Random weights, none of them at the constant where it starts, as a training leaves them."""
+    """What `fathom train` would leave in the folder, its vectors not at the constant of a start."""
     model = Transformer(best.shape, best.config.model.parametrization.build())
     generator = torch.Generator().manual_seed(0)
     model.initialise(generator)
@@ -87,7 +87,7 @@ def trained(best: BestShape, folder: Path) -> Transformer:
             weight.data += torch.randn(weight.shape, generator=generator) / 4
     claim(folder, Note(best.budget, best.shape, best.config))
     checkpoint.save(model.state_dict(), folder / WEIGHTS)
-    return model
+    return model.eval()
 
 
 def hugging_face(folder: Path, _shape: Shape, _checkout: Path | None) -> tuple[Any, Forward]:

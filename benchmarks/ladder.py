@@ -21,11 +21,10 @@ from objectives.objective import Objective
 from objectives.registry import prepare
 from search.budget import Budget, expand_budgets
 from search.config import StudyConfig, load
-from search.records import Stage, TrialSpec
 from search.seeds import derive_seed
 from search.space import feasible_shapes, nearest_shape
 from search.train import Training, train
-from search.trial import train_plan
+from search.trial import spec_alone, train_plan
 
 Job = tuple[Path, int, Shape, int]
 """Study file, budget, shape, seed."""
@@ -91,7 +90,12 @@ def curve(job: Job) -> list[Row]:
     path, params, shape, seed = job
     config, objective = load(path), _objective(path).to(torch.device("cpu"))
     budget = next(budget for budget in expand_budgets(config) if budget.params == params)
-    plan = train_plan(config, budget, _spec(config, budget, shape, seed), "cpu")
+    plan = train_plan(
+        config,
+        budget,
+        spec_alone(f"{budget.label}-ladder", config, budget, shape, seed=seed),
+        "cpu",
+    )
     luck = derive_seed(config.seed, "trial", seed)
     build = config.model.parametrization.build()
     training = Training(shape, build, plan, seed=luck, device=torch.device("cpu"))
@@ -111,22 +115,6 @@ def curve(job: Job) -> list[Row]:
         }
         for measurement in measured
     ]
-
-
-def _spec(config: StudyConfig, budget: Budget, shape: Shape, seed: int) -> TrialSpec:
-    return TrialSpec(
-        trial=f"{budget.label}-ladder",
-        study=config.study,
-        stage=Stage.EXPLORE,
-        budget=budget.params,
-        count=config.count,
-        horizon_tokens=budget.tokens,
-        shape=shape,
-        seed=seed,
-        learning_rate=config.train.learning_rate,
-        rate_scale=1.0,
-        may_stop=False,
-    )
 
 
 @cache

@@ -13,9 +13,9 @@ from search.config_objective import LanguageConfig
 from search.config_values import parse_count
 from search.durations import format_seconds
 from search.export.best import BestShape
-from search.records import CurvePoint, Outcome, Stage, TrialSpec
+from search.records import CurvePoint, Outcome
 from search.training_folder import CHECKPOINT, WEIGHTS, Note, claim
-from search.trial import Assignment, RunningTrial
+from search.trial import Assignment, RunningTrial, spec_alone
 
 
 def train_best(
@@ -72,7 +72,12 @@ def _start(
         f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
         f"{shape.params_total:,} parameters: {budget.tokens:,} tokens on {on}"
     )
-    assignment = Assignment(config, budget, _spec(config, budget, chosen), str(out / CHECKPOINT))
+    assignment = Assignment(
+        config,
+        budget,
+        spec_alone(f"{budget.label}-best", config, budget, chosen.shape),
+        str(out / CHECKPOINT),
+    )
     return RunningTrial(assignment, objective.to(device), device)
 
 
@@ -113,22 +118,6 @@ def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestSha
 def _budget(config: StudyConfig, params: int) -> Budget:
     budgets = expand_budgets(config)
     return next(budget for budget in budgets if budget.params == params)
-
-
-def _spec(config: StudyConfig, budget: Budget, chosen: BestShape) -> TrialSpec:
-    return TrialSpec(
-        trial=f"{budget.label}-best",
-        study=config.study,
-        stage=Stage.CONFIRM,
-        budget=budget.params,
-        count=config.count,
-        horizon_tokens=budget.tokens,
-        shape=chosen.shape,
-        seed=0,
-        learning_rate=config.train.learning_rate,
-        rate_scale=1.0,
-        may_stop=False,
-    )
 
 
 def _line(point: CurvePoint, budget: Budget) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from models.shape import Shape
 from objectives.objective import Objective
 from search import checkpoint
 from search.budget import Budget, evaluation_steps, rung_steps
@@ -25,7 +26,7 @@ from search.config import Precision, StudyConfig
 from search.diagnosis import Layers
 from search.folder import ENDING
 from search.ranks import ALONE, Ranks
-from search.records import CurvePoint, Outcome, Report, TrialSpec
+from search.records import CurvePoint, Outcome, Report, Stage, TrialSpec
 from search.seeds import derive_seed
 from search.train import Measurement, Training, TrainPlan, train
 
@@ -77,6 +78,25 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         compiled=_compiled(config, budget, spec, device),
         diagnostics=settings.diagnostics,
         patience=settings.patience,
+    )
+
+
+def spec_alone(
+    trial: str, config: StudyConfig, budget: Budget, shape: Shape, *, seed: int = 0
+) -> TrialSpec:
+    """What fixes a training outside of a search: nothing stops it, and its rate is the study's."""
+    return TrialSpec(
+        trial=trial,
+        study=config.study,
+        stage=Stage.CONFIRM,
+        budget=budget.params,
+        count=config.count,
+        horizon_tokens=budget.tokens,
+        shape=shape,
+        seed=seed,
+        learning_rate=config.train.learning_rate,
+        rate_scale=1.0,
+        may_stop=False,
     )
 
 

@@ -17,10 +17,9 @@ from objectives.objective import Objective
 from search.budget import Budget, evaluation_steps, expand_budgets
 from search.config import StudyConfig
 from search.plan import Machine
-from search.records import Stage, TrialSpec
 from search.space import feasible_shapes, nearest_shape
 from search.train import Training, TrainPlan, advance, autocast
-from search.trial import train_plan
+from search.trial import spec_alone, train_plan
 
 MEASURED_SECONDS = 0.7
 """Of training steps, after two that are not measured."""
@@ -69,7 +68,9 @@ class Pace:
         return budget.tokens * shape.train_flops_per_token / seconds
 
     def _plan(self, config: StudyConfig, budget: Budget, shape: Shape) -> TrainPlan:
-        plan = train_plan(config, budget, _spec(config, budget, shape), self._device.type)
+        plan = train_plan(
+            config, budget, spec_alone("pace", config, budget, shape), self._device.type
+        )
         sequence_flops = shape.train_flops_per_token * self._objective.context
         affordable = int(DEAREST_STEP_SECONDS * self._machine.flops_per_second / sequence_flops)
         batch_size = max(1, min(budget.batch_size, affordable))
@@ -93,19 +94,3 @@ def _seconds_per_reading(training: Training, objective: Objective, plan: TrainPl
         began = time.perf_counter()
         float(objective.loss(training.model, batch))
     return time.perf_counter() - began
-
-
-def _spec(config: StudyConfig, budget: Budget, shape: Shape) -> TrialSpec:
-    return TrialSpec(
-        trial="pace",
-        study=config.study,
-        stage=Stage.EXPLORE,
-        budget=budget.params,
-        count=config.count,
-        horizon_tokens=budget.tokens,
-        shape=shape,
-        seed=0,
-        learning_rate=config.train.learning_rate,
-        rate_scale=1.0,
-        may_stop=False,
-    )

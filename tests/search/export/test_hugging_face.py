@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.exports import trained
 from models.blocks import NORM_EPS
 from models.parametrization import Scheme
 from models.shape import Normalization, Positions, Shape
@@ -27,7 +28,7 @@ from search.export.best import BestShape
 from search.export.formats import model_of, write_folder
 from search.export.hugging_face import ARCHITECTURES, config_of
 from search.export.weights import write_weights
-from tests.search.export.trained import LANGUAGE, best_of, some_tokens, trained
+from tests.search.export.trained import LANGUAGE, best_of, some_tokens
 
 RMS, NONE, LEARNED = Normalization.RMS, Positions.NONE, Positions.LEARNED
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (

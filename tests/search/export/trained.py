@@ -1,6 +1,5 @@
 """Shapes as if they had been searched and trained, without either."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,11 +7,8 @@ from torch import Tensor
 
 from models.parametrization import Scheme
 from models.shape import Shape
-from models.transformer import Transformer
-from search import checkpoint
 from search.config import study_of
 from search.export.best import BestShape
-from search.training_folder import WEIGHTS, Note, claim
 
 PARAMETRIZATION = {"base_width": 8, "base_depth": 1, "base_head_dim": 2, "init_std": 0.3}
 """Far from every shape here, so that each scale shows."""
@@ -43,19 +39,6 @@ def best_of(
         }
     )
     return BestShape(config, 8_000, shape)
-
-
-def trained(best: BestShape, folder: Path) -> Transformer:
-    """What `fathom train` would leave in the folder, its vectors not at the constant of a start."""
-    model = Transformer(best.shape, best.config.model.parametrization.build())
-    generator = torch.Generator().manual_seed(0)
-    model.initialise(generator)
-    for weight in model.parameters():
-        if weight.dim() == 1:
-            weight.data += torch.randn(weight.shape, generator=generator) / 4
-    claim(folder, Note(best.budget, best.shape, best.config))
-    checkpoint.save(model.state_dict(), folder / WEIGHTS)
-    return model.eval()
 
 
 def some_tokens(shape: Shape) -> Tensor:
