@@ -75,8 +75,8 @@ def lines(found: Answer) -> list[str]:
     shape = found.shape
     return [
         f"Depth {prediction.depth:.0f} for {size} after {format_count(asked.tokens)} tokens, "
-        f"95 % interval {low:.0f} to {high:.0f}",
-        f"by the {law.name} law through {budgets} budgets of {smallest} to {largest}.",
+        f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {budgets} budgets "
+        f"of {smallest} to {largest}.",
         _distance(found),
         *(f"{whose} would say {depth:.0f}." for whose, depth in _others(found)),
         f"Shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
@@ -111,7 +111,7 @@ def answer_yaml(found: Answer) -> str:
         "tokens": found.question.tokens,
         "optimal_depth": round(prediction.depth, 2),
         "interval": [round(end, 2) for end in prediction.interval or ()],
-        "reason": " ".join(lines(found)[:3]),
+        "reason": " ".join(lines(found)[:2]),
         "params_total": shape.params_total,
         "params_non_embedding": shape.params_non_embedding,
         "ff_ratio": round(shape.ff_ratio, 4),

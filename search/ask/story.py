@@ -158,4 +158,6 @@ def print_answer(
         return
     for line in lines(found):
         console.print(line, highlight=False)
-    console.print(f"To train it: fathom train {answer_file(result.folder)}", highlight=False)
+    file = answer_file(result.folder)
+    console.print(f"Next        fathom train {file}", highlight=False)
+    console.print(f"            fathom export {file} --format hf", highlight=False)
