@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import IO
 
@@ -28,7 +29,7 @@ SERVER_SETTINGS = {
 def open_ui(
     uri: str, *, host: str = "127.0.0.1", port: int = 5000, say: Callable[[str], None] = print
 ) -> None:
-    """Serve the page until Ctrl-C, saying where each study stands; a server has its own page.
+    """Serve the page until Ctrl-C or SIGTERM, saying where studies stand; a server has its own page.
 
     Raises:
         TrackingError: when the address cannot be used, or there is no store yet.
@@ -48,7 +49,11 @@ def open_ui(
     if uri.startswith(("http:", "https:")):
         say("\n".join([f"MLflow's own page is at {base}", *addresses]))
         return
-    with tempfile.TemporaryFile() as output, _start(uri, host, port, output) as server:
+    with (
+        _terminated_as_interrupted(),
+        tempfile.TemporaryFile() as output,
+        _start(uri, host, port, output) as server,
+    ):
         try:
             _wait_until_ready(server, host, port, output)
             say("\n".join([f"MLflow is at {base}/#/{MODE} (Ctrl-C ends it)", *addresses]))
@@ -57,6 +62,16 @@ def open_ui(
             say("Stopped.")
         finally:
             _stop(server)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """The server is no child that a SIGTERM to this process would reach."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _study_pages(uri: str) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ import json
 import logging
 import math
 import shutil
+import signal
 import socket
 import sqlite3
 import threading
@@ -647,7 +648,8 @@ def test_a_new_database_appears_whole_and_without_an_empty_experiment(
     assert MlflowClient(f"sqlite:///{template}").search_experiments() == []
 
 
-def test_the_page_is_served_on_loopback_until_interrupted(place: Place) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_page_is_served_on_loopback_until_ended(place: Place, end: signal.Signals) -> None:
     tracker = place.tracker()
     tracker.close()
     with socket.socket() as probe:
@@ -655,14 +657,14 @@ def test_the_page_is_served_on_loopback_until_interrupted(place: Place) -> None:
         port = probe.getsockname()[1]
     said: list[str] = []
 
-    def look_and_interrupt(text: str) -> None:
+    def look_and_end(text: str) -> None:
         said.append(text)
         if len(said) == 1:
             with urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
                 assert b"MLflow" in page.read()
-            raise KeyboardInterrupt
+            signal.raise_signal(end)
 
-    open_ui(place.uri, port=port, say=look_and_interrupt)
+    open_ui(place.uri, port=port, say=look_and_end)
 
     address = f"http://127.0.0.1:{port}/#/experiments/1/runs?workflowType=machine_learning"
     assert f"demo: {address}" in said[0]
