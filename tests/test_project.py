@@ -6,12 +6,13 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -48,6 +49,19 @@ def test_each_requirement_is_pinned_inside_its_range(requirement: Requirement) -
 
 def test_pins_name_no_build_that_only_one_index_has() -> None:
     assert not [name for name, version in pins().items() if version.local]
+
+
+def test_pins_install_on_the_first_release_of_each_python() -> None:
+    """Debian 12 has 3.11.2, on which a pin that asks for 3.11.5 is not found at all."""
+    wanted = {
+        own.name: SpecifierSet(own.metadata.get("Requires-Python") or "")
+        for own in distributions()
+        if pins().get(canonicalize_name(own.name)) == Version(own.version)
+    }
+
+    assert len(wanted) > 100
+    for python in ("3.11.0", "3.12.0", "3.13.0"):
+        assert [name for name, range_ in wanted.items() if python not in range_] == []
 
 
 def test_what_is_required_is_what_the_packages_import() -> None:
