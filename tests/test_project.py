@@ -54,9 +54,10 @@ def test_pins_name_no_build_that_only_one_index_has() -> None:
 def test_pins_install_on_the_first_release_of_each_python() -> None:
     """Debian 12 has 3.11.2, on which a pin that asks for 3.11.5 is not found at all."""
     wanted = {
-        own.name: SpecifierSet(own.metadata.get("Requires-Python") or "")
+        own.name: SpecifierSet(own.metadata["Requires-Python"])
         for own in distributions()
         if pins().get(canonicalize_name(own.name)) == Version(own.version)
+        and "Requires-Python" in own.metadata
     }
 
     assert len(wanted) > 100
