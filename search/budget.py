@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from models.shape import Count, Shape
-from search.config import PlanError, Sampler, StudyConfig
+from search.config import ConfigError, PlanError, Sampler, StudyConfig
 from search.config_values import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
@@ -100,6 +100,14 @@ def exact_count(number: int) -> str:
     """The same; in full where the short one would be another number's."""
     short = format_count(number)
     return short if parse_count(short) == number else str(number)
+
+
+def count_of(option: str, text: str) -> int:
+    """The number that an option of the command line holds; raises `ConfigError` for none."""
+    try:
+        return parse_count(text)
+    except ValueError as error:
+        raise ConfigError(f"`{option}` {error}") from error
 
 
 def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from search.analysis.law import Law, Prediction, fit_laws, usable
 from search.analysis.optimum import Optimum, find_optima
 from search.analysis.published import GPT3, LEVINE, Trained, levine2020
-from search.budget import format_count
+from search.budget import count_of, format_count
 from search.config import ConfigError, load
-from search.config_values import parse_count
 from search.folder import RunFolder
 from search.readiness import refuse_foreign
 from search.record_file import read_records
@@ -40,10 +39,7 @@ def predict(params: str, law: str) -> Prediction:
     Raises:
         ConfigError: when the size is no number, or the run has no law.
     """
-    try:
-        size = parse_count(params)
-    except ValueError as error:
-        raise ConfigError(f"`--params` {error}") from error
+    size = count_of("--params", params)
     if law == LEVINE:
         return levine2020(size)
     return law_of(Path(law), _optima(law)).predict(size)

@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from search.config import StudyConfig
 from search.folder import RunFolder
 from search.studies import Copy, Studies
 from search.tracking.address import first_line, unusable_optuna, without_credentials
@@ -111,6 +112,16 @@ class DatabaseStudies(Studies):
         if not self._answers:
             log.warning("Optuna's studies have what they missed")
         self._answers = True
+
+
+def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | None:
+    """Optuna's studies where the study names a database for them; None where it names none.
+
+    Raises:
+        TrackingError: when the database can't be used.
+    """
+    uri = config.tracking.optuna
+    return None if uri is None else DatabaseStudies(uri, folder)
 
 
 def reach(uri: str) -> None:

@@ -25,7 +25,7 @@ from search.records import TrialRecord
 from search.report.csv_tables import tables
 from search.report.figures_paper import ShownFigure, static
 from search.report.writer import make_charts
-from search.studies_database import DatabaseStudies
+from search.studies_database import open_database
 from search.tracking.pages import headline
 
 
@@ -125,8 +125,7 @@ def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path
     config = _config(study)
     refuse_unready(config, Path(runs))
     folder = RunFolder(Path(runs) / config.study)
-    database = config.tracking.optuna
-    studies = DatabaseStudies(database, folder) if database else None
+    studies = open_database(config, folder)
     objective = prepare(config)
     start_ray(config.resources)
     run_study(config, objective, Path(runs), Console(), studies=studies)

@@ -7,10 +7,9 @@ import torch
 
 from objectives.objective import Objective
 from objectives.registry import prepare
-from search.budget import Budget, expand_budgets
+from search.budget import Budget, count_of, expand_budgets
 from search.config import ConfigError, StudyConfig
 from search.config_objective import LanguageConfig
-from search.config_values import parse_count
 from search.durations import format_seconds
 from search.export.best import BestShape
 from search.records import CurvePoint, Outcome
@@ -88,10 +87,7 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
         "train": config.train.model_copy(update={"diagnostics": False}),
     }
     if tokens is not None:
-        try:
-            changes |= {"tokens": parse_count(tokens), "tokens_per_parameter": None}
-        except ValueError as error:
-            raise ConfigError(f"`--tokens` {error}") from error
+        changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
     if corpus is not None:
         if not isinstance(config.objective, LanguageConfig):
             raise ConfigError(

@@ -7,8 +7,6 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-import yaml
-
 from models.shape import Shape
 from search.analysis.law import Law, Prediction
 from search.analysis.optimum import Optimum
@@ -16,6 +14,7 @@ from search.analysis.published import levine2020
 from search.ask.question import Question
 from search.budget import expand_budgets, format_count
 from search.config import StudyConfig
+from search.export.best import entries_yaml, shape_entry
 from search.record_json import shape_to_json
 from search.space import feasible_shapes, nearest_shape
 
@@ -104,7 +103,7 @@ def answer_json(found: Answer) -> dict[str, Any]:
 
 def answer_yaml(found: Answer) -> str:
     """The shape in the form of `best.yaml`, for `fathom train` and `fathom export`."""
-    prediction, shape = found.prediction, found.shape
+    prediction = found.prediction
     entry = {
         "budget": found.question.params,
         "count": found.question.count.value,
@@ -112,13 +111,9 @@ def answer_yaml(found: Answer) -> str:
         "optimal_depth": round(prediction.depth, 2),
         "interval": [round(end, 2) for end in prediction.interval or ()],
         "reason": " ".join(lines(found)[:2]),
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
-        "ff_ratio": round(shape.ff_ratio, 4),
-        "shape": shape_to_json(shape),
+        **shape_entry(found.shape),
     }
-    study = found.study.model_dump(mode="json", exclude={"tracking"})
-    return yaml.safe_dump({"best": [entry], "study": study}, sort_keys=False)
+    return entries_yaml(found.study, [entry])
 
 
 def _foretold(law: Law, params: int) -> Prediction | None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from models.shape import Count
-from search.budget import exact_count
+from search.budget import count_of, exact_count
 from search.config import ConfigError, StudyConfig, study_of
-from search.config_values import parse_count
 from search.init import eval_tokens
 
 
@@ -85,20 +84,13 @@ def question(
             f"`--count` must be `total`, `non_embedding` or `matrices`, got {count}; a law over "
             "budgets of another kind says nothing of parameters"
         )
-    size = _count("--params", params)
+    size = count_of("--params", params)
     return Question(
         params=size,
-        tokens=_count("--tokens", tokens) if tokens else 20 * size,
+        tokens=count_of("--tokens", tokens) if tokens else 20 * size,
         data=data,
         tokenizer=tokenizer,
         hours=hours,
         gpus=gpus,
         count=count,
     )
-
-
-def _count(option: str, text: str) -> int:
-    try:
-        return parse_count(text)
-    except ValueError as error:
-        raise ConfigError(f"`{option}` {error}") from error

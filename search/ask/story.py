@@ -26,6 +26,7 @@ from search.plan import BudgetPlan, Machine, plan_budget, this_machine
 from search.predict import lack
 from search.readiness import refuse_unready
 from search.space import feasible_shapes
+from search.studies_database import open_database
 from search.tables import print_findings, print_plan
 
 
@@ -73,9 +74,11 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
 
 def carry_out(prepared: Prepared, runs: Path, console: Console) -> RunResult:
     """Run the study, or go on with it."""
-    refuse_unready(prepared.config, runs)
-    start_ray(prepared.config.resources)
-    return run_study(prepared.config, prepared.objective, runs, console, studies=None)
+    config = prepared.config
+    refuse_unready(config, runs)
+    studies = open_database(config, RunFolder(runs / config.study))
+    start_ray(config.resources)
+    return run_study(config, prepared.objective, runs, console, studies=studies)
 
 
 def conclude(question: Question, prepared: Prepared, result: RunResult) -> Answer | None:

@@ -9,9 +9,8 @@ import yaml
 
 from models.shape import Shape
 from search.analysis.optimum import Optimum
-from search.budget import format_count
+from search.budget import count_of, format_count
 from search.config import ConfigError, StudyConfig, study_of
-from search.config_values import parse_count
 from search.folder import RunFolder
 from search.plain_yaml import YamlError, parse_yaml, read_text
 from search.readiness import refuse_foreign
@@ -30,12 +29,24 @@ class BestShape:
 
 def best_yaml(config: StudyConfig, optima: Sequence[Optimum]) -> str:
     """The best shape of each budget that has one, with the study that found it."""
-    content = {
-        "best": [_entry(optimum) for optimum in optima if optimum.shape is not None],
-        # A tracking address may hold a password, and is of no use to whoever trains the shape.
-        "study": config.model_dump(mode="json", exclude={"tracking"}),
+    return entries_yaml(config, [_entry(optimum) for optimum in optima if optimum.shape])
+
+
+def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Such a text of entries that are made, each with a `budget` and a `shape` at least."""
+    # A tracking address may hold a password, and is of no use to whoever trains the shape.
+    study = config.model_dump(mode="json", exclude={"tracking"})
+    return yaml.safe_dump({"best": list(entries), "study": study}, sort_keys=False)
+
+
+def shape_entry(shape: Shape) -> dict[str, Any]:
+    """The part of an entry that says which shape, and how large."""
+    return {
+        "params_total": shape.params_total,
+        "params_non_embedding": shape.params_non_embedding,
+        "ff_ratio": round(shape.ff_ratio, 4),
+        "shape": shape_to_json(shape),
     }
-    return yaml.safe_dump(content, sort_keys=False)
 
 
 def best_file(source: Path) -> Path:
@@ -81,7 +92,6 @@ def read_best(path: Path, budget: str | None) -> BestShape:
 
 def _entry(optimum: Optimum) -> dict[str, Any]:
     assert optimum.shape is not None
-    shape = optimum.shape
     return {
         "budget": optimum.budget,
         "count": optimum.count.value,
@@ -92,10 +102,7 @@ def _entry(optimum: Optimum) -> dict[str, Any]:
         "verdict": optimum.verdict.value,
         "reason": optimum.reason,
         "loss": optimum.loss,
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
-        "ff_ratio": round(shape.ff_ratio, 4),
-        "shape": shape_to_json(shape),
+        **shape_entry(optimum.shape),
     }
 
 
@@ -121,15 +128,8 @@ def _choose(entries: list[Any], budget: str | None, source: Path) -> dict[str, A
         if len(found) == 1:
             return found[0]
         raise ConfigError(f"{source} holds the budgets {labels}; choose one with --budget")
-    wanted = _parse_budget(budget)
+    wanted = count_of("--budget", budget)
     for entry in found:
         if entry["budget"] == wanted:
             return entry
     raise ConfigError(f"{source} has no shape for budget {budget}; it holds {labels}")
-
-
-def _parse_budget(budget: str) -> int:
-    try:
-        return parse_count(budget)
-    except ValueError as error:
-        raise ConfigError(f"`--budget` {error}") from error
