@@ -11,8 +11,8 @@ from objectives.encoding import encode
 from search.budget import DEFAULT_TOKENS_PER_PARAMETER, format_count
 from search.config import ConfigError, StudyConfig, study_of
 from search.config_values import parse_count
-from search.durations import format_seconds
 from search.plan import Machine, plan_study, this_machine
+from search.wording import format_seconds
 
 MOST_EPOCHS = 4
 """Up to here repeated text is nearly worth new text (Muennighoff et al. 2023)."""

@@ -6,9 +6,9 @@ import yaml
 
 from search.config import ConfigError
 from search.config_schema import FILE, modeline, schema_text
-from search.durations import format_seconds
 from search.folder import write_atomically
 from search.init import MOST_EPOCHS, Draft, Seen
+from search.wording import format_seconds
 
 COMMENT_COLUMN = 32
 """Where comments begin, when the key and its value leave room."""

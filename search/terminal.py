@@ -11,7 +11,6 @@ from rich.console import Console, RenderableType
 from search.analysis.so_far import SoFar
 from search.conductor import Conductor
 from search.config import StudyConfig
-from search.durations import format_hours, format_seconds
 from search.folder import RunFolder
 from search.plan import BudgetPlan
 from search.progress.answers import Answers, Trail
@@ -25,6 +24,7 @@ from search.progress.table import (
 )
 from search.progress.work import Pace, Wave, confirmed_share, flops_done, flops_left
 from search.records import TrialRecord
+from search.wording import format_hours, format_seconds
 
 LINES_SECONDS = 60.0
 """Between two lines of a budget in a file; a new stage is said at once."""

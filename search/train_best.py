@@ -10,11 +10,11 @@ from objectives.registry import prepare
 from search.budget import Budget, count_of, expand_budgets
 from search.config import ConfigError, StudyConfig
 from search.config_objective import LanguageConfig
-from search.durations import format_seconds
 from search.export.best import BestShape
 from search.records import CurvePoint, Outcome
 from search.training_folder import CHECKPOINT, WEIGHTS, Note, claim
 from search.trial import Assignment, RunningTrial, spec_alone
+from search.wording import format_seconds
 
 
 def train_best(

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from objectives.language import Language
 from objectives.objective import Objective
+from search.answer_tables import print_findings
 from search.ask.answer import Answer, answer, answer_yaml, lines
 from search.ask.ladder import choose_budgets, smallest_budget
 from search.ask.pace import Pace
@@ -16,18 +17,18 @@ from search.budget import expand_budgets, format_count
 from search.cluster import start_ray
 from search.config import ConfigError, StudyConfig, load
 from search.config_schema import modeline
-from search.durations import format_seconds
 from search.folder import RunFolder, write_atomically
 from search.init import MOST_EPOCHS
 from search.init_words import write_study
 from search.pipeline import RunResult, prepare, run_study
 from search.plain_yaml import read_text
 from search.plan import BudgetPlan, Machine, plan_budget, this_machine
+from search.plan_tables import print_plan
 from search.predict import lack
 from search.readiness import refuse_unready
 from search.space import feasible_shapes
 from search.studies_database import open_database
-from search.tables import print_findings, print_plan
+from search.wording import format_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from search.analysis.optimum import Optimum
 from search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from search.budget import format_count
 from search.records import Outcome, TrialRecord
-from search.report.words import counted, ranges
+from search.report.words import counted
+from search.wording import ranges
 
 FACTOR_WORTH_A_WARNING = 1.25
 """In depth: families of curves further apart are said to disagree, and a law that misses left-out

@@ -8,6 +8,7 @@ from search.analysis.law_line import LOGARITHMIC
 from search.analysis.optimum import Optimum
 from search.analysis.verdict import Verdict
 from search.budget import format_count
+from search.wording import ranges
 
 MOST_HORIZONS = 4
 """Budgets' tokens that are listed one by one."""
@@ -60,17 +61,6 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
 def plateau(optimum: Optimum) -> str:
     """The plateau, for example `5-9`."""
     return ranges(optimum.plateau)
-
-
-def ranges(depths: Sequence[int]) -> str:
-    """Ascending whole numbers in short: `1-4, 6, 8-12`."""
-    parts: list[list[int]] = []
-    for depth in depths:
-        if parts and depth == parts[-1][-1] + 1:
-            parts[-1].append(depth)
-        else:
-            parts.append([depth])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
 
 
 def trials(optimum: Optimum) -> str:

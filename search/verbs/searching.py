@@ -57,9 +57,9 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
     from rich.console import Console
 
+    from search.answer_tables import print_findings
     from search.config import load
     from search.pipeline import report_study
-    from search.tables import print_findings
 
     result = report_study(run_folder)
     config = load(result.folder.config)
@@ -161,9 +161,9 @@ def _search(
         # A study with a report has been through, and most likely nothing is left to train.
         over = RunFolder(runs / config.study).report.exists() and not extend
         objective = _prepare(config) if over else _prepare_and_start_ray(config)
+        from search.answer_tables import print_findings
         from search.extend import warnings
         from search.pipeline import run_study
-        from search.tables import print_findings
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:

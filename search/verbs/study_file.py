@@ -43,7 +43,7 @@ def plan(
 
     from search.config import load, placed
     from search.plan import plan_study, this_machine, vocab_size_of
-    from search.tables import plan_json, print_plan
+    from search.plan_tables import plan_json, print_plan
 
     config = load(study, overrides)
     machine = this_machine(config)

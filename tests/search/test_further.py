@@ -11,9 +11,9 @@ from rich.console import Console
 from search.analysis.crossing_law import CrossingLaw
 from search.analysis.further import Further, find_further
 from search.analysis.threshold import Need
+from search.answer_tables import print_further
 from search.records import Outcome, TrialRecord
 from search.report.further_words import crossing_law_words, further_lines, need_words
-from search.tables import print_further
 from tests.search.analysis import test_crossings as crossings
 from tests.search.analysis import test_matched as matched
 from tests.search.analysis import test_threshold as threshold

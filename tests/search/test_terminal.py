@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 import search.terminal
-from search.durations import format_hours, format_seconds
 from search.plan import plan_study
 from search.progress.answers import Trail, read_trails
 from search.progress.screen import Terminal, as_text
@@ -21,6 +20,7 @@ from search.progress.work import CONFIRMED_SHARE, Pace, Wave, flops_done, flops_
 from search.record_file import read_records
 from search.records import Outcome, Stage
 from search.terminal import Progress
+from search.wording import format_hours, format_seconds
 from tests.search.dry_run import Loss, Simulation, best_at_four, conductor, study
 from tests.search.test_plan import MACHINE
 

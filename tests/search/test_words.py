@@ -12,7 +12,8 @@ from search.records import Outcome, Stage, TrialRecord
 from search.report.certainty import certainty
 from search.report.law_part import law_part
 from search.report.limits import unsupported
-from search.report.words import answer, law_words, plateau, ranges
+from search.report.words import answer, law_words, plateau
+from search.wording import ranges
 from tests.search.reporting import BUDGETS, of_budget, visible
 from tests.search.simulated import simulated_study
 
