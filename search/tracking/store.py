@@ -12,6 +12,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from search.tracking.address import check_form, first_line, is_new_file, sqlite_path, unusable
+from search.tracking.stamp import is_stamped, stamp
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
 
@@ -56,6 +57,9 @@ def check(uri: str) -> None:
             MlflowClient(uri)
     except (MlflowException, SQLAlchemyError, ImportError) as error:
         raise unusable(uri, first_line(error)) from None
+    path = sqlite_path(uri)
+    if path is not None and not is_stamped(path):
+        stamp(path)
 
 
 def connect(uri: str) -> MlflowClient:
@@ -90,6 +94,7 @@ def _create_database(path: Path) -> None:
     client = MlflowClient(f"sqlite:///{draft}")
     # An empty experiment on the front page would only be in the way of the study.
     client.delete_experiment("0")
+    stamp(draft)
     if path.exists():  # another process was quicker
         draft.unlink()
     else:

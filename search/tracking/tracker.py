@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from search.records import TrialRecord
-from search.tracking.address import TrackingError, check_form, is_new_file
+from search.tracking.address import TrackingError, check_form, sqlite_path
 from search.tracking.messages import (
     CLOSE_SECONDS,
     Answer,
@@ -31,14 +31,15 @@ from search.tracking.messages import (
     Opening,
     Said,
 )
+from search.tracking.stamp import is_stamped
 
 log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 1.0
 """Between two sendings; the snapshots that a trial gives meanwhile become one."""
 QUIET_SECONDS = 20.0
-"""At most so long a new store waits for a trial's first loss: until then there is little to write,
-and the machine is busy with starting the workers."""
+"""At most so long a store that is known to be good waits for a trial's first loss: until then there
+is little to write, and the machine is busy with starting the workers."""
 GRACE_SECONDS = 30.0
 """For the other process to start and to end, beside its last writes."""
 LEAVE_SECONDS = 1.0
@@ -59,7 +60,9 @@ class Tracker(Mirror):
         """`folder` is the run folder; with `watch`, what this machine does is written as well."""
         super().__init__(folder)
         check_form(uri)
-        self._must_be_checked = not is_new_file(uri)
+        path = sqlite_path(uri)
+        known = path is not None and (not path.exists() or is_stamped(path))
+        self._must_be_checked = not known
         self._opening = Opening(uri, study, folder, config_text, watch)
         self._lock = threading.Lock()
         self._waiting: dict[str, Item] = {}
@@ -76,7 +79,9 @@ class Tracker(Mirror):
         self._sender.start()
 
     def confirm(self) -> None:
-        """Wait until MLflow has said that it can use the address; a new file needs no such word.
+        """Wait until MLflow has said that it can use the address.
+
+        A file that is new, or that this MLflow has used before, needs no such word.
 
         Raises:
             TrackingError: when it can not.
@@ -155,6 +160,8 @@ class Tracker(Mirror):
         match answer:
             case Checked():
                 self._checked.set_result(answer.refusal)
+                if answer.refusal and not self._must_be_checked:
+                    log.warning("nothing is written to MLflow: %s", answer.refusal)
             case Said():
                 log.warning("%s", answer.text)
             case Closed():

@@ -38,6 +38,7 @@ from search.tracking.address import TrackingError
 from search.tracking.data import data_set
 from search.tracking.messages import DataSet
 from search.tracking.runs import WRITTEN_TAG, StudyRuns
+from search.tracking.stamp import is_stamped
 from search.tracking.tracker import Tracker
 from search.tracking.ui import open_ui
 from search.tracking.writer import Writer, study_key
@@ -714,7 +715,8 @@ def test_a_search_outlives_the_process_that_writes_to_mlflow(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     with tracking(place) as tracker:
-        tracker.confirm()
+        tracker.trial(trial())
+        wait_until(lambda: tracker._process is not None)
         assert tracker._process is not None
         tracker._process.kill()
         wait_until(lambda: "has ended; the search goes on" in caplog.text)
@@ -723,6 +725,32 @@ def test_a_search_outlives_the_process_that_writes_to_mlflow(
     with tracking(place) as again:
         again.trial(trial())
         assert again.close() == 0
+
+
+def test_a_store_that_this_mlflow_has_used_is_known_without_asking_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(place.uri.removeprefix("sqlite:///"))
+    assert is_stamped(path)
+    with tracking(place) as tracker:
+        tracker.confirm()
+        assert tracker._process is None
+    monkeypatch.setattr("search.tracking.stamp.version", lambda name: "another")
+    assert not is_stamped(path)
+    store.check(place.uri)
+    assert is_stamped(path)
+
+
+def test_a_known_store_that_has_gone_bad_costs_a_warning(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tracking(place) as tracker:
+        with sqlite3.connect(place.uri.removeprefix("sqlite:///")) as database:
+            database.execute("UPDATE alembic_version SET version_num = 'other'")
+        database.close()
+        tracker.trial(trial())
+        wait_until(lambda: "nothing is written to MLflow" in caplog.text)
+        assert tracker.close() > 0
 
 
 def test_what_only_mlflow_can_refuse_is_refused_before_the_first_trial(tmp_path: Path) -> None:

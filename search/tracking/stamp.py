@@ -1,0 +1,36 @@
+"""A mark in an SQLite store that this version of MLflow has opened it, as it is.
+
+By it a search knows, without MLflow's import of seconds, that the store can be used: it need not
+wait for that before its first trial.
+"""
+
+import sqlite3
+import zlib
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+
+def is_stamped(path: Path) -> bool:
+    """Whether the file's schema is the one with which it was stamped, by the same MLflow."""
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            (found,) = database.execute("PRAGMA user_version").fetchone()
+            return bool(found == _stamp(database))
+    except sqlite3.Error:  # no store of MLflow
+        return False
+
+
+def stamp(path: Path) -> None:
+    """Mark the file; one that is busy or may not be written to stays as it is."""
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(f"PRAGMA user_version = {_stamp(database)}")
+    except sqlite3.Error:
+        return
+
+
+def _stamp(database: sqlite3.Connection) -> int:
+    """31 bits of MLflow's version and its schema's."""
+    schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
+    return zlib.crc32(f"{version('mlflow')} {schema}".encode()) >> 1
