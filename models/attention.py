@@ -90,8 +90,7 @@ def _apart(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None) -> tuple[Tensor, ...]
     """Turned queries, turned keys, values."""
     if turns_2T2HP2 is None:
         return qkv_BT3HK.unbind(2)
-    exact = qkv_BT3HK.dtype in (torch.float32, torch.float64)
-    if torch.compiler.is_compiling() or qkv_BT3HK.device.type != "cpu" or not exact:
+    if not is_exact_on_cpu(qkv_BT3HK):
         return *turned(qkv_BT3HK[:, :, :2], turns_2T2HP2[0]).unbind(2), qkv_BT3HK[:, :, 2]
     in_place: Tensor = _TurnedInPlace.apply(qkv_BT3HK, turns_2T2HP2)  # type: ignore[no-untyped-call]
     return in_place.unbind(2)
@@ -102,21 +101,28 @@ class _TurnedInPlace(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, qkv_BT3HK: Tensor, turns_2T2HP2: Tensor) -> Tensor:
-        turns_2T2HP = torch.view_as_complex(turns_2T2HP2.to(qkv_BT3HK.dtype))
-        ctx.back = turns_2T2HP[1]
-        qkv_BT3HK = qkv_BT3HK.detach()
-        _queries_and_keys(qkv_BT3HK).mul_(turns_2T2HP[0])
-        return qkv_BT3HK
+        there_T2HP, ctx.back = as_complex(turns_2T2HP2, qkv_BT3HK.dtype)
+        return turn_in_place(qkv_BT3HK.detach(), there_T2HP)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_BT3HK: Tensor) -> tuple[Tensor, None]:
         # Nobody else has this gradient: taking queries, keys and values apart has just made it.
-        _queries_and_keys(grad_BT3HK).mul_(ctx.back)
-        return grad_BT3HK, None
+        return turn_in_place(grad_BT3HK, ctx.back), None
 
 
-def _queries_and_keys(qkv_BT3HK: Tensor) -> Tensor:
-    """Pairs of features as complex numbers, in the same memory."""
-    B, T, _, H, K = qkv_BT3HK.shape
-    return torch.view_as_complex(qkv_BT3HK.view(B, T, 3, H, K // 2, 2))[:, :, :2]
+def as_complex(turns_2T2HP2: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """The turns there and back, (T, 2, H, P) each, for features of that type."""
+    return torch.view_as_complex(turns_2T2HP2.to(dtype)).unbind(0)
+
+
+def turn_in_place(qkv_BT3HK: Tensor, turns_T2HP: Tensor) -> Tensor:
+    """The same memory, where pairs of features of queries and keys are complex numbers."""
+    qkv_BT3HK.view(turns_T2HP.dtype)[:, :, :2].mul_(turns_T2HP)
+    return qkv_BT3HK
+
+
+def is_exact_on_cpu(x: Tensor) -> bool:
+    """Whether operations may be written for a CPU, with no compiler to do better."""
+    exact = x.dtype in (torch.float32, torch.float64)
+    return exact and x.device.type == "cpu" and not torch.compiler.is_compiling()

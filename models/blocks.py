@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import attend, smeared
+from models.attention import as_complex, attend, is_exact_on_cpu, smeared
+from models.fused_block import fused_block, is_plain
 from models.parametrization import ForwardScales
 from models.shape import Normalization, Residual, Shape
 
@@ -90,14 +91,35 @@ class Block(nn.Module):
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
         self.feed_forward = FeedForward(shape) if shape.d_ff else None
+        self.is_plain, self.parts = is_plain(shape), tuple(self.modules())[1:]
 
     def forward(
         self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
+        if self._may_be_fused(x_ND):
+            return self._fused(x_ND, T, turns_2T2HP2)
         x_ND = x_ND.add(self.attention(self.attention_norm(x_ND), T, turns_2T2HP2, mask_B11T))
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x_ND
         return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
+
+    def _may_be_fused(self, x_ND: Tensor) -> bool:
+        """Whether it trains where that pays, and nobody looks at its parts."""
+        if not (self.is_plain and self.training and is_exact_on_cpu(x_ND)):
+            return False
+        watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
+        return not (watched or torch.is_autocast_enabled("cpu"))
+
+    def _fused(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
+        one, other = self.attention, self.feed_forward
+        assert other is not None
+        assert self.feed_forward_norm is not None
+        turns = None if turns_2T2HP2 is None else as_complex(turns_2T2HP2, x_ND.dtype)
+        return fused_block(
+            (T, one.n_heads, one.scale, self.attention_norm.eps), turns, x_ND,
+            self.attention_norm.weight, one.into.weight, one.out.weight,
+            self.feed_forward_norm.weight, other.into.weight, other.out.weight,
+        )  # fmt: skip
 
 
 class PostNormBlock(Block):

@@ -1,0 +1,103 @@
+"""A pre-norm block as one node of autograd, for training small models on a CPU.
+
+There a fifth of a step is what modules and autograd do around each operation. The operations here,
+and their order, are those of `Block` and its parts without options, so the numbers are the same.
+It is written in one piece, since what is between two operations is what is saved.
+
+Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, A = H * K, F d_ff.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from models.attention import turn_in_place
+from models.shape import Normalization, Shape
+
+_attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+_norm_back = torch.ops.aten.native_layer_norm_backward.default
+_gelu_back = torch.ops.aten.gelu_backward.default
+
+Settings = tuple[int, int, float, float]
+"""Time, heads, scale of attention, epsilon of the norms."""
+Turns = tuple[Tensor, ...] | None
+"""There and back, as `as_complex` has them; none where positions do not turn."""
+GRADIENTS = (True, True, False)
+"""A norm's input and its gain have one; it has no bias."""
+
+
+def is_plain(shape: Shape) -> bool:
+    """Whether blocks of this shape, if pre-norm, have no option that is left out here."""
+    options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
+    return shape.d_ff > 0 and shape.norm is Normalization.LAYER and not options
+
+
+def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:
+    """What the block makes of the stream.
+
+    Weights are, of each branch, the gain of its norm and both matrices.
+    """
+    out_ND: Tensor = _FusedBlock.apply(settings, turns, x_ND, *weights)  # type: ignore[no-untyped-call]
+    return out_ND
+
+
+class _FusedBlock(torch.autograd.Function):
+    """Names end in 1 for attention, in 2 for feed-forward: x is what each adds to."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, settings: Settings, turns: Turns, x1: Tensor,
+        gain1: Tensor, into1: Tensor, out1: Tensor, gain2: Tensor, into2: Tensor, out2: Tensor,
+    ) -> Tensor:  # fmt: skip
+        T, H, scale, eps = settings
+        size, A = gain1.shape, out1.shape[1]
+        normed1, mean1, rstd1 = torch.native_layer_norm(x1, size, gain1, None, eps)
+        qkv_BT3HK = F.linear(normed1, into1).view(-1, T, 3, H, A // H)
+        if turns is not None:
+            turn_in_place(qkv_BT3HK, turns[0])
+        q, k, v = qkv_BT3HK.transpose(1, 3).unbind(2)
+        y_BHTK, lse_BHT = _attend(q, k, v, 0.0, True, scale=scale)
+        y_NA = y_BHTK.transpose(1, 2).reshape(-1, A)
+        x2 = F.linear(y_NA, out1).add_(x1)
+        normed2, mean2, rstd2 = torch.native_layer_norm(x2, size, gain2, None, eps)
+        before_NF = F.linear(normed2, into2)
+        hidden_NF = F.gelu(before_NF)
+        ctx.save_for_backward(
+            x1, gain1, into1, out1, normed1, mean1, rstd1, q, k, v, y_BHTK, lse_BHT, y_NA,
+            x2, gain2, into2, out2, normed2, mean2, rstd2, before_NF, hidden_NF,
+        )  # fmt: skip
+        ctx.scale, ctx.turns = scale, turns
+        return F.linear(hidden_NF, out2).add_(x2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (
+            x1, gain1, into1, out1, normed1, mean1, rstd1, q, k, v, y_BHTK, lse_BHT, y_NA,
+            x2, gain2, into2, out2, normed2, mean2, rstd2, before_NF, hidden_NF,
+        ) = ctx.saved_tensors  # fmt: skip
+        B, H, T, K = q.shape
+        size, mm = gain1.shape, torch.mm
+        d_out2 = mm(grad.t(), hidden_NF)
+        d_NF = _gelu_back(mm(grad, out2), before_NF)
+        d_into2 = mm(d_NF.t(), normed2)
+        d_x2, d_gain2, _ = _norm_back(
+            mm(d_NF, into2), x2, size, mean2, rstd2, gain2, None, GRADIENTS
+        )
+        d_x2.add_(grad)
+        d_out1 = mm(d_x2.t(), y_NA)
+        d_y = mm(d_x2, out1).view(B, T, H, K).transpose(1, 2)
+        dq, dk, dv = _attend_back(d_y, q, k, v, y_BHTK, lse_BHT, 0.0, True, scale=ctx.scale)
+        d_qkv = torch.cat((dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)), 2)
+        if ctx.turns is not None:
+            turn_in_place(d_qkv.view(B, T, 3, H, K), ctx.turns[1])
+        d_qkv = d_qkv.view(B * T, -1)
+        d_into1 = mm(d_qkv.t(), normed1)
+        d_x1, d_gain1, _ = _norm_back(
+            mm(d_qkv, into1), x1, size, mean1, rstd1, gain1, None, GRADIENTS
+        )
+        return None, None, d_x1.add_(d_x2), d_gain1, d_into1, d_out1, d_gain2, d_into2, d_out2
