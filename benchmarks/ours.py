@@ -3,19 +3,22 @@
 import math
 import statistics
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cluster import Start
 from benchmarks.known import Known
 from models.shape import Count
-from search.analysis.forecast import best_so_far
+from search.analysis.curve import whole_depth
+from search.analysis.joined import confirmed_depths, lowest_so_far
 from search.analysis.optimum import find_optimum
+from search.analysis.so_far import DRAWS, ENOUGH_DEPTHS
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.conductor import Conductor
 from search.config import StudyConfig, parse
 from search.confirm import FRESH_SEEDS_FROM
 from search.folder import RunFolder
-from search.records import CurvePoint, Outcome, Report, Stage
+from search.records import CurvePoint, Outcome, Report, Stage, TrialRecord
 
 STEPS = 1024
 """Optimizer steps of a trial: fine enough for any rung."""
@@ -79,22 +82,28 @@ class Ours:
             rung = points[-1].tokens, statistics.median(point.loss for point in recent)
         report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
         goes_on = self.conductor.report(trial, report)
+        confirms = self.conductor.live[trial].spec.stage is Stage.CONFIRM
         if not goes_on:
             self.conductor.end(trial, outcome or Outcome.STOPPED, "")
-        self._answer = None
+        if outcome or not confirms:  # a confirming trial tells nothing before its end
+            self._answer = None
         return goes_on
 
     def answer(self) -> int | None:
-        """The best depth so far, as the nearest that the table has."""
+        """What a user sees, as the nearest depth that the table has."""
         if self._answer is None:
-            records = [*self.conductor.records, *self.conductor.live.values()]
-            if self.conductor.done:
-                found = find_optimum(records, seed=self.config.seed).optimal_depth
-            else:
-                found = best_so_far(records)
+            found = self._lowest([*self.conductor.records, *self.conductor.live.values()])
             if found is not None:
                 self._answer = min(self.known.depths, key=lambda d: abs(math.log(d / found)))
         return self._answer
+
+    def _lowest(self, records: Sequence[TrialRecord]) -> float | None:
+        """Before rounding, since the table may lack the whole depth: nearest to that is another."""
+        if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
+            return lowest_so_far(records)
+        found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
+        rounded = found.vertex and whole_depth(found.vertex)
+        return found.vertex if rounded == found.optimal_depth else found.optimal_depth
 
 
 def study(known: Known, settings: str, seed: int) -> StudyConfig:

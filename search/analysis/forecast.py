@@ -1,4 +1,4 @@
-"""Where trials that have not finished would end; and the best depth as it looks so far.
+"""Where trials that have not finished would end.
 
 A loss says little before the horizon: what is still to come is several times what shapes differ by,
 and deep models start slowly. But it is nearly the same for all shapes of a budget, and what differs
@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from search.analysis.curve import Fit, fit, points_of, whole_depth
+from search.analysis.curve import Fit, fit, points_of
 from search.analysis.evidence import Array, ShapeLoss, seed_noise, weigh
 from search.budget import LOOK_BACK
 from search.records import Outcome, Stage, TrialRecord
@@ -34,15 +34,6 @@ SLOPE_SCATTER = (0.1, 3)
 """The same of what the slopes of single curves foretell, before they show it themselves, and how
 many trials that is worth: 0.03 among the Gemstones models, 0.12 to 0.15 among those of 60k."""
 ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
-
-
-def best_so_far(records: Sequence[TrialRecord]) -> int | None:
-    """The best depth of one budget as it looks now; None before any evaluation."""
-    shapes = outlook(telling(records))
-    curves = fit_outlook(shapes)
-    if curves:
-        return whole_depth(curves.optimum)
-    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
 
 
 def telling(records: Sequence[TrialRecord]) -> list[TrialRecord]:

@@ -1,0 +1,77 @@
+"""The curve through all that was trained: confirmed depths, and explored ones as foretold.
+
+Confirmed depths lie far apart, so how steep the curve is on either side of its lowest point shows
+but faintly in them. The explored ones lie between: they bend the curve, and cost nothing more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from search.analysis.curve import Fit, fit, points_of, whole_depth
+from search.analysis.evidence import Evidence, gather, weigh
+from search.analysis.families import Points
+from search.analysis.forecast import outlook, telling
+from search.records import Stage, TrialRecord
+
+LEVEL = 0.02
+"""Nats by which the explored depths may all lie too high or too low beside the confirmed ones:
+no rates were tried for them, and what is still to come is foretold for all alike."""
+
+
+def best_so_far(records: Sequence[TrialRecord]) -> int | None:
+    """The best depth of one budget as it looks now; None before any evaluation."""
+    lowest = lowest_so_far(records)
+    return whole_depth(lowest) if lowest else None
+
+
+def lowest_so_far(records: Sequence[TrialRecord]) -> float | None:
+    """The same before rounding to whole layers."""
+    curve = joined_curve(records, gather(records))
+    if curve:
+        return curve.optimum
+    shapes = outlook(telling(records))
+    return float(min(shapes, key=lambda own: own.loss).shape.depth) if shapes else None
+
+
+def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | None:
+    """The curve through all trials of one budget, of which `evidence` is of those that finished.
+
+    None with fewer than three depths.
+    """
+    confirmed = confirmed_depths(records)
+    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
+    foretold = points_of(weigh(outlook(exploring), noise=0.0, degrees_of_freedom=0))
+    points = _join(_only(points_of(evidence), confirmed), foretold)
+    return fit(points) if len(set(points.depths.tolist())) >= 3 else None
+
+
+def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:
+    """Depths of which a confirming trial has finished."""
+    done = [r for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None]
+    return {record.spec.shape.depth for record in done}
+
+
+def _only(points: Points, depths: set[int]) -> Points:
+    kept = np.flatnonzero([depth in depths for depth in points.depths.tolist()])
+    return _at(points, kept)
+
+
+def _join(confirmed: Points, foretold: Points) -> Points:
+    """By depth; one may come twice."""
+    both = Points(
+        depths=np.concatenate([confirmed.depths, foretold.depths]),
+        losses=np.concatenate([confirmed.losses, foretold.losses]),
+        covariance=block_diag(confirmed.covariance, foretold.covariance + LEVEL**2),
+    )
+    return _at(both, np.argsort(both.depths, kind="stable"))
+
+
+def _at(points: Points, order: NDArray[np.intp]) -> Points:
+    return Points(
+        depths=points.depths[order],
+        losses=points.losses[order],
+        covariance=points.covariance[np.ix_(order, order)],
+    )
