@@ -2,7 +2,6 @@
 
 import math
 import statistics
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +26,8 @@ STEPS = 1024
 class Ours:
     """`fathom run` on the simulated cluster."""
 
-    def __init__(self, known: Known, settings: str, seed: int) -> None:
+    def __init__(self, known: Known, settings: str, seed: int, home: Path) -> None:
+        """What it writes down goes into the folder `home`."""
         self.known, self.config = known, study(known, settings, seed)
         self.budget = Budget(
             params=known.params,
@@ -42,8 +42,7 @@ class Ours:
         self._steps = [step for step in steps if step / STEPS >= first]
         self.shares = [step / STEPS for step in self._steps]
         self._rungs = set(rung_steps(self.config, self.budget))
-        self._home = tempfile.TemporaryDirectory()
-        folder = RunFolder(Path(self._home.name))
+        folder = RunFolder(home)
         folder.create()
         self.conductor = Conductor(self.config, {self.budget: known.shapes}, folder)
         self._points: dict[str, list[CurvePoint]] = {}
