@@ -51,14 +51,15 @@ def fit_outlook(shapes: Sequence[ShapeLoss]) -> Fit | None:
     return fit(points) if len(points.depths) >= 3 else None
 
 
-def outlook(records: Sequence[TrialRecord]) -> list[ShapeLoss]:
+def outlook(records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()) -> list[ShapeLoss]:
     """The loss that each trial has or would have at the horizon, with its doubt, by depth.
 
-    Those furthest on come first: they tell the others what is still to come.
+    Those furthest on come first: they tell the others what is still to come, and so do `others`,
+    which have finished and are not asked for.
     """
     noise, _ = seed_noise([record for record in records if record.outcome is Outcome.FINISHED])
     trials = [_Trial(record) for record in records if _tells(record)]
-    ends: list[tuple[_Trial, float]] = []
+    ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
     found = []
     for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
         line = _Line(tokens, trials, ends)

@@ -39,11 +39,12 @@ def lowest_so_far(records: Sequence[TrialRecord]) -> float | None:
 def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | None:
     """The curve through all trials of one budget, of which `evidence` is of those that finished.
 
-    None with fewer than three depths.
+    None with fewer than three depths. What is foretold learns from the confirmed trials as well.
     """
     confirmed = confirmed_depths(records)
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    foretold = points_of(weigh(outlook(exploring), noise=0.0, degrees_of_freedom=0))
+    others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
+    foretold = points_of(weigh(outlook(exploring, others), noise=0.0, degrees_of_freedom=0))
     points = _join(_only(points_of(evidence), confirmed), foretold)
     return fit(points) if len(set(points.depths.tolist())) >= 3 else None
 
