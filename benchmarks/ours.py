@@ -8,8 +8,7 @@ from pathlib import Path
 from benchmarks.cluster import Start
 from benchmarks.known import Known
 from models.shape import Count
-from search.analysis.curve import whole_depth
-from search.analysis.joined import confirmed_depths, lowest_so_far
+from search.analysis.joined import best_of, confirmed_depths
 from search.analysis.optimum import find_optimum
 from search.analysis.so_far import DRAWS, ENOUGH_DEPTHS
 from search.budget import Budget, evaluation_steps, rung_steps
@@ -89,20 +88,22 @@ class Ours:
         return goes_on
 
     def answer(self) -> int | None:
-        """What a user sees, as the nearest depth that the table has."""
+        """What a user sees, as the best depth that the table has."""
         if self._answer is None:
-            found = self._lowest([*self.conductor.records, *self.conductor.live.values()])
-            if found is not None:
-                self._answer = min(self.known.depths, key=lambda d: abs(math.log(d / found)))
+            records = [*self.conductor.records, *self.conductor.live.values()]
+            self._answer = best_of(records, self._possible(records))
         return self._answer
 
-    def _lowest(self, records: Sequence[TrialRecord]) -> float | None:
-        """Before rounding, since the table may lack the whole depth: nearest to that is another."""
+    def _possible(self, records: Sequence[TrialRecord]) -> Sequence[int]:
+        """Depths of the table in the interval, once enough are confirmed for one."""
         if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
-            return lowest_so_far(records)
+            return self.known.depths
         found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
-        rounded = found.vertex and whole_depth(found.vertex)
-        return found.vertex if rounded == found.optimal_depth else found.optimal_depth
+        low, high = found.interval or (self.known.depths[0], self.known.depths[-1])
+        tested = {own.depth for own in found.depths}
+        if found.optimal_depth in tested:
+            return [found.optimal_depth]
+        return [d for d in self.known.depths if low <= d <= high] or self.known.depths
 
 
 def study(known: Known, settings: str, seed: int) -> StudyConfig:

@@ -23,17 +23,14 @@ no rates were tried for them, and what is still to come is foretold for all alik
 
 def best_so_far(records: Sequence[TrialRecord]) -> int | None:
     """The best depth of one budget as it looks now; None before any evaluation."""
-    lowest = lowest_so_far(records)
-    return whole_depth(lowest) if lowest else None
-
-
-def lowest_so_far(records: Sequence[TrialRecord]) -> float | None:
-    """The same before rounding to whole layers."""
     curve = joined_curve(records, gather(records))
-    if curve:
-        return curve.optimum
-    shapes = outlook(telling(records))
-    return float(min(shapes, key=lambda own: own.loss).shape.depth) if shapes else None
+    return whole_depth(curve.optimum) if curve else _leading(records)
+
+
+def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
+    """The same among the depths that there are, which hold those that were tried."""
+    curve = joined_curve(records, gather(records))
+    return curve.best_of(depths) if curve else _leading(records)
 
 
 def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | None:
@@ -47,6 +44,12 @@ def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | No
     foretold = points_of(weigh(outlook(exploring, others), noise=0.0, degrees_of_freedom=0))
     points = _join(_only(points_of(evidence), confirmed), foretold)
     return fit(points) if len(set(points.depths.tolist())) >= 3 else None
+
+
+def _leading(records: Sequence[TrialRecord]) -> int | None:
+    """The depth of the lowest loss that is expected, where there are too few for a curve."""
+    shapes = outlook(telling(records))
+    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
 
 
 def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:

@@ -7,13 +7,12 @@ the depths, `verdict.py` puts into words what follows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import log
 
 import numpy as np
 from scipy.special import stdtrit
 
 from models.shape import Count, Shape
-from search.analysis.curve import CLEAR, Draws, draw, fit, points_of, whole_depth
+from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from search.analysis.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
 from search.analysis.families import Parabola, Points, PowerCurve
 from search.analysis.joined import joined_curve
@@ -60,7 +59,7 @@ class Optimum:
     loss: float | None
     """Fitted (or mean) loss at `optimal_depth`, nats per token."""
     shape: Shape | None
-    """The best finished shape at `optimal_depth`, or at the nearest tested depth."""
+    """The best finished shape at `optimal_depth`, or at the tested depth lowest on the curve."""
     power: PowerCurve | None
     """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
     parabola: Parabola | None
@@ -113,12 +112,11 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     vertex = _within(drawn, joined.optimum) if joined and drawn else None
     depth = decide(points, vertex, certain)
     decided = vertex is not None and whole_depth(vertex) == depth
-    # Rounded to a whole depth first, it could come to lie nearer to another tested depth.
-    best = _nearest(evidence, vertex if vertex and decided else depth) if depth else None
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
     if vertex and drawn and depth:
         location = _locate(points, vertex, depth, drawn, plateau, certain)
+    best = _tested(evidence, depth, joined if decided else None, location) if depth else None
     verdict, reason = judge(records, evidence, location, plateau)
     return Optimum(
         budget=spec.budget,
@@ -253,9 +251,15 @@ def _factor(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-def _nearest(evidence: Evidence, depth: float) -> DepthEvidence:
-    """The tested depth nearest by ratio."""
-    return min(evidence.depths, key=lambda own: abs(log(own.depth / depth)))
+def _tested(
+    evidence: Evidence, depth: int, joined: Fit | None, location: Location | None
+) -> DepthEvidence:
+    """The answer's depth where it was tested, else the best of the tested ones in the interval."""
+    tested = {own.depth: own for own in evidence.depths}
+    if depth in tested or joined is None or location is None:
+        return tested[depth]
+    low, high = location.interval
+    return tested[joined.best_of([own for own in tested if low <= own <= high] or list(tested))]
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from benchmarks.planted import World, asymmetric, finished, symmetric
 from search.analysis.curve import fit, points_of
 from search.analysis.evidence import gather
-from search.analysis.joined import best_so_far, joined_curve
+from search.analysis.joined import best_of, best_so_far, joined_curve
 from search.analysis.optimum import find_optimum
 from search.records import CurvePoint, Outcome, Stage, TrialRecord
 from tests.search.simulated import cut
@@ -119,11 +119,19 @@ def test_the_confirmed_depths_have_the_last_word() -> None:
     assert found.interval[0] <= found.optimal_depth <= found.interval[1]
 
 
-def test_the_shape_is_of_the_tested_depth_nearest_to_the_lowest_point() -> None:
-    """At 4.7 of 4 and 6: to 5 first, and from there to 6, would be the farther one."""
+def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
+    """At 4.7 of 4 and 6: nearest to 5, to which it is rounded, would be 6."""
     world = replace(WORLD, curve=symmetric(4.7, 0.2))
     found = find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0)
     assert found.vertex == pytest.approx(4.7, abs=0.1)
     assert found.optimal_depth == 5
     assert found.shape
     assert found.shape.depth == 4
+
+
+def test_of_the_depths_that_there_are_the_lowest_on_the_curve_is_best() -> None:
+    """Steep on the shallow side, 6.5 of 5 and 9 is nearer to 5, and 9 is better."""
+    world = replace(WORLD, curve=asymmetric(6.5, 4.0, 0.5, 0.5))
+    assert world.curve(9) < world.curve(5)
+    records = [*confirmed(world, (3, 5, 9, 16), 0.0005), *paused(explored(world))]
+    assert best_of(records, (3, 5, 9, 16)) == 9
