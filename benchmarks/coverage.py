@@ -46,12 +46,17 @@ class Planted:
     curve: Curve
 
 
-def one_hump(kind: Callable[[float, float], Curve]) -> Callable[[Generator], Planted]:
-    """Worlds with one best depth, from 3 to 12, of shallow and steep curves, quiet and noisy."""
+def one_hump(
+    kind: Callable[[float, float], Curve],
+    *,
+    best: tuple[float, float] = (3, 12),
+    curvature: tuple[float, float] = (0.03, 0.15),
+) -> Callable[[Generator], Planted]:
+    """Worlds with one best depth between two, of shallow and steep curves, quiet and noisy."""
 
     def plant(generator: Generator) -> Planted:
-        depth = exp(generator.uniform(log(3), log(12)))
-        curve = kind(depth, exp(generator.uniform(log(0.03), log(0.15))))
+        depth = exp(generator.uniform(log(best[0]), log(best[1])))
+        curve = kind(depth, exp(generator.uniform(log(curvature[0]), log(curvature[1]))))
         return Planted(world=world(curve, generator), depth=depth, curve=curve)
 
     return plant

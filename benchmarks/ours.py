@@ -2,20 +2,21 @@
 
 import math
 import statistics
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cluster import Start
 from benchmarks.known import Known
 from models.shape import Count
-from search.analysis.forecast import best_so_far
+from search.analysis.joined import best_of, confirmed_depths
 from search.analysis.optimum import find_optimum
+from search.analysis.so_far import DRAWS, ENOUGH_DEPTHS
 from search.budget import Budget, evaluation_steps, rung_steps
 from search.conductor import Conductor
 from search.config import StudyConfig, parse
 from search.confirm import FRESH_SEEDS_FROM
 from search.folder import RunFolder
-from search.records import CurvePoint, Outcome, Report, Stage
+from search.records import CurvePoint, Outcome, Report, Stage, TrialRecord
 
 STEPS = 1024
 """Optimizer steps of a trial: fine enough for any rung."""
@@ -24,7 +25,8 @@ STEPS = 1024
 class Ours:
     """`fathom run` on the simulated cluster."""
 
-    def __init__(self, known: Known, settings: str, seed: int) -> None:
+    def __init__(self, known: Known, settings: str, seed: int, home: Path) -> None:
+        """What it writes down goes into the folder `home`."""
         self.known, self.config = known, study(known, settings, seed)
         self.budget = Budget(
             params=known.params,
@@ -39,8 +41,7 @@ class Ours:
         self._steps = [step for step in steps if step / STEPS >= first]
         self.shares = [step / STEPS for step in self._steps]
         self._rungs = set(rung_steps(self.config, self.budget))
-        self._home = tempfile.TemporaryDirectory()
-        folder = RunFolder(Path(self._home.name))
+        folder = RunFolder(home)
         folder.create()
         self.conductor = Conductor(self.config, {self.budget: known.shapes}, folder)
         self._points: dict[str, list[CurvePoint]] = {}
@@ -79,22 +80,30 @@ class Ours:
             rung = points[-1].tokens, statistics.median(point.loss for point in recent)
         report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
         goes_on = self.conductor.report(trial, report)
+        confirms = self.conductor.live[trial].spec.stage is Stage.CONFIRM
         if not goes_on:
             self.conductor.end(trial, outcome or Outcome.STOPPED, "")
-        self._answer = None
+        if outcome or not confirms:  # a confirming trial tells nothing before its end
+            self._answer = None
         return goes_on
 
     def answer(self) -> int | None:
-        """The best depth so far, as the nearest that the table has."""
+        """What a user sees, as the best depth that the table has."""
         if self._answer is None:
             records = [*self.conductor.records, *self.conductor.live.values()]
-            if self.conductor.done:
-                found = find_optimum(records, seed=self.config.seed).optimal_depth
-            else:
-                found = best_so_far(records)
-            if found is not None:
-                self._answer = min(self.known.depths, key=lambda d: abs(math.log(d / found)))
+            self._answer = best_of(records, self._possible(records))
         return self._answer
+
+    def _possible(self, records: Sequence[TrialRecord]) -> Sequence[int]:
+        """Depths of the table in the interval, once enough are confirmed for one."""
+        if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
+            return self.known.depths
+        found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
+        low, high = found.interval or (self.known.depths[0], self.known.depths[-1])
+        tested = {own.depth for own in found.depths}
+        if found.optimal_depth in tested:
+            return [found.optimal_depth]
+        return [d for d in self.known.depths if low <= d <= high] or self.known.depths
 
 
 def study(known: Known, settings: str, seed: int) -> StudyConfig:

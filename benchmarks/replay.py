@@ -3,6 +3,7 @@
 python -m benchmarks.replay --table TABLE.csv
 python -m benchmarks.replay --table TABLE.csv --count non_embedding --rivals ladder,ray
 python -m benchmarks.replay --synthetic --repetitions 200 --figure replay.png
+python -m benchmarks.replay --synthetic loud      # another kind: benchmarks/worlds.py
 
 TABLE.csv has a row for each evaluation; benchmarks/tables.py names its columns. Each class of its
 sizes is a budget. Rivals are matched by any part of their names; `--rivals none` runs ours alone.
@@ -13,34 +14,27 @@ import logging
 import math
 import multiprocessing
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.cluster import Moment, Searcher, run, tokens_until_right
-from benchmarks.coverage import one_hump
-from benchmarks.known import WIDTH, Known, known_budgets, planted_budget
+from benchmarks.known import WIDTH, Known, known_budgets
 from benchmarks.ours import Ours
-from benchmarks.planted import Curve, asymmetric, symmetric
 from benchmarks.replay_report import Entry, Repetition, draw, markdown, points
 from benchmarks.searchers.field import contender, contenders
 from benchmarks.searchers.rival import Rival
 from benchmarks.tables import TableError, read_runs
+from benchmarks.worlds import KINDS, planted
 from models.shape import Count
 from search.config import ConfigError
 
 OURS = {"ours": ""}
 """Names of our searches, and what their study files say besides the budget."""
-DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-RATIOS = (2.0, 4.0, 8.0)
-SEEDS = 2
-"""Of a planted table."""
-PLANTED = "planted worlds, another for each repetition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +48,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is searched, and on how many workers; no budgets mean planted worlds."""
+    """What is searched, and on how many workers; no budgets mean planted worlds of a kind."""
 
     budgets: dict[str, Known]
+    kind: str
     workers: int
 
     def known(self, job: Job) -> Known:
         """The budget of a job."""
-        return self.budgets[job.title] if self.budgets else planted(job.seed)
+        return self.budgets[job.title] if self.budgets else planted(job.seed, self.kind)
 
 
 def main() -> None:
@@ -69,14 +64,14 @@ def main() -> None:
     arguments = _arguments()
     _quietly()
     try:
-        stage = Stage(_budgets(arguments), arguments.workers)
+        stage = Stage(_budgets(arguments), arguments.synthetic, arguments.workers)
         names, missing = _names(arguments.rivals)
     except (TableError, ConfigError, OSError, UnicodeDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     print("".join(f"{line}\n" for line in missing), end="", file=sys.stderr)
     entries: dict[str, list[Entry]] = {}
-    for title in stage.budgets or [PLANTED]:
+    for title in stage.budgets or [f"planted worlds, {arguments.synthetic}"]:
         jobs = list(_jobs(title, names, arguments))
         entries[title] = _entries(jobs, search_all(stage, jobs, arguments.processes))
         words = describe(stage.budgets[title]) if stage.budgets else ""
@@ -102,13 +97,14 @@ def search_all(stage: Stage, jobs: Sequence[Job], processes: int) -> list[Repeti
 def search(stage: Stage, job: Job) -> Repetition:
     """One search and what it would have answered along the way."""
     known = stage.known(job)
-    return play(known, searcher(known, job), stage.workers)
+    with tempfile.TemporaryDirectory() as home:
+        return play(known, searcher(known, job, Path(home)), stage.workers)
 
 
-def searcher(known: Known, job: Job) -> Searcher:
+def searcher(known: Known, job: Job, home: Path) -> Searcher:
     """Ours or a rival."""
     if job.name in OURS:
-        return Ours(known, OURS[job.name], job.seed)
+        return Ours(known, OURS[job.name], job.seed, home)
     return Rival(known, contender(job.name), job.seed)
 
 
@@ -124,23 +120,6 @@ def play(known: Known, player: Searcher, workers: int) -> Repetition:
         right=tuple(answer in known.plateau for answer in answers),
         regret=tuple(worst if depth is None else known.regret(depth) for depth in answers),
     )
-
-
-def planted(seed: int) -> Known:
-    """A one-humped world: symmetric or steeper to one side; it falls fast or slowly, with noise,
-    crossings, spikes and divergence.
-    """
-    generator = np.random.default_rng([seed, 4])
-    sides = [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)][seed % 3]
-
-    def tilted(depth: float, curvature: float) -> Curve:
-        if sides == (1.0, 1.0):
-            return symmetric(depth, curvature)
-        return asymmetric(depth, *sides, 2 * curvature)
-
-    found = one_hump(tilted)(generator)
-    falling = replace(found.world, fall=generator.uniform(0.3, 0.8))
-    return planted_budget(falling, generator, depths=DEPTHS, ratios=RATIOS, seeds=SEEDS)
 
 
 def describe(known: Known) -> str:
@@ -224,7 +203,8 @@ def _arguments() -> argparse.Namespace:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--table", type=Path, help="CSV of learning curves, or a run folder")
-    what.add_argument("--synthetic", action="store_true", help="planted worlds instead")
+    planted_words = f"planted worlds instead: {', '.join(KINDS)}"
+    what.add_argument("--synthetic", nargs="?", const="usual", choices=KINDS, help=planted_words)
     add("--count", choices=list(Count), default=Count.TOTAL, help="what a size counts")
     add("--width", type=float, default=WIDTH, help="of a class of sizes, to either side")
     add("--workers", type=_positive, default=4, help="trials at a time")

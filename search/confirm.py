@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from models.shape import Shape
 from search.analysis.evidence import KNOWN_NOISE, seed_noise, weigh
-from search.analysis.forecast import best_so_far, outlook
+from search.analysis.forecast import outlook
+from search.analysis.joined import best_so_far
 from search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from search.analysis.verdict import Verdict, telling_seeds
 from search.config import ConfirmConfig

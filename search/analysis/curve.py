@@ -7,6 +7,7 @@ pair of a grid is fitted exactly and counts by its likelihood: which curve it is
 doubt.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isqrt, sqrt
 
@@ -42,6 +43,19 @@ class Fit:
     power: PowerCurve
     """The likeliest pair."""
     parabola: Parabola
+    fits: PowerFit
+    """Every pair."""
+
+    def best_of(self, depths: Sequence[int]) -> int:
+        """Which of these depths is lowest on the curves, in the mean over the pairs.
+
+        Not simply the nearest to the lowest point: one side may be steeper. One of them at least
+        must lie in the tested range, beyond which no curve is asked.
+        """
+        first, last = self.points.depths[[0, -1]].tolist()
+        inside = np.array([depth for depth in depths if first <= depth <= last])
+        heights = self.fits.heights(inside, self.fits.lowest()[0])[:, 0]
+        return int(inside[(self.plausible @ heights).argmin()])
 
     @property
     def parabola_optimum(self) -> float:
@@ -93,6 +107,7 @@ def fit(points: Points) -> Fit:
         optimum=exp(float(plausible @ lowest)),
         power=fits.curve(),
         parabola=Parabola(c0=c0, c1=c1, c2=c2),
+        fits=fits,
     )
 
 

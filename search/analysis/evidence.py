@@ -189,6 +189,20 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
     return dict(zip(rates, row.tolist(), strict=True))
 
 
+def rate_gains(finished: Sequence[TrialRecord]) -> list[float]:
+    """Nats by which the best rate is below the study's own, for each seed that ran at several."""
+    by_seed: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
+    for trial in finished:
+        assert trial.loss is not None, "only finished trials have a loss at the horizon"
+        spec = trial.spec
+        by_seed[spec.stage, spec.shape, spec.seed][spec.rate_scale] = trial.loss
+    return [
+        losses[1.0] - sum(weight * losses[r] for r, weight in best_rate_weights(losses).items())
+        for losses in by_seed.values()
+        if len(losses) > 1 and 1.0 in losses
+    ]
+
+
 class _Regression:
     """Losses of shapes = a level for each depth + what size and ratio do, by generalised least
     squares. The three covariates have priors, without which a handful of shapes can't bear them.

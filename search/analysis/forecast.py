@@ -1,4 +1,4 @@
-"""Where trials that have not finished would end; and the best depth as it looks so far.
+"""Where trials that have not finished would end.
 
 A loss says little before the horizon: what is still to come is several times what shapes differ by,
 and deep models start slowly. But it is nearly the same for all shapes of a budget, and what differs
@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from search.analysis.curve import Fit, fit, points_of, whole_depth
+from search.analysis.curve import Fit, fit, points_of
 from search.analysis.evidence import Array, ShapeLoss, seed_noise, weigh
 from search.budget import LOOK_BACK
 from search.records import Outcome, Stage, TrialRecord
@@ -36,15 +36,6 @@ many trials that is worth: 0.03 among the Gemstones models, 0.12 to 0.15 among t
 ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
 
 
-def best_so_far(records: Sequence[TrialRecord]) -> int | None:
-    """The best depth of one budget as it looks now; None before any evaluation."""
-    shapes = outlook(telling(records))
-    curves = fit_outlook(shapes)
-    if curves:
-        return whole_depth(curves.optimum)
-    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
-
-
 def telling(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Trials whose end can be foretold, or is known.
 
@@ -60,14 +51,15 @@ def fit_outlook(shapes: Sequence[ShapeLoss]) -> Fit | None:
     return fit(points) if len(points.depths) >= 3 else None
 
 
-def outlook(records: Sequence[TrialRecord]) -> list[ShapeLoss]:
+def outlook(records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()) -> list[ShapeLoss]:
     """The loss that each trial has or would have at the horizon, with its doubt, by depth.
 
-    Those furthest on come first: they tell the others what is still to come.
+    Those furthest on come first: they tell the others what is still to come, and so do `others`,
+    which have finished and are not asked for.
     """
     noise, _ = seed_noise([record for record in records if record.outcome is Outcome.FINISHED])
     trials = [_Trial(record) for record in records if _tells(record)]
-    ends: list[tuple[_Trial, float]] = []
+    ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
     found = []
     for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
         line = _Line(tokens, trials, ends)

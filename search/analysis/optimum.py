@@ -7,7 +7,6 @@ the depths, `verdict.py` puts into words what follows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import log
 
 import numpy as np
 from scipy.special import stdtrit
@@ -16,6 +15,7 @@ from models.shape import Count, Shape
 from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from search.analysis.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
 from search.analysis.families import Parabola, Points, PowerCurve
+from search.analysis.joined import joined_curve
 from search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
 from search.records import Outcome, TrialRecord
 
@@ -59,7 +59,7 @@ class Optimum:
     loss: float | None
     """Fitted (or mean) loss at `optimal_depth`, nats per token."""
     shape: Shape | None
-    """The best finished shape at `optimal_depth`, or at the nearest tested depth."""
+    """The best finished shape at `optimal_depth`, or at the tested depth lowest on the curve."""
     power: PowerCurve | None
     """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
     parabola: Parabola | None
@@ -108,12 +108,15 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
-    depth = decide(points, curves, certain)
-    best = _nearest(evidence, depth) if depth else None
+    joined = joined_curve(records, evidence)
+    vertex = _within(drawn, joined.optimum) if joined and drawn else None
+    depth = decide(points, vertex, certain)
+    decided = vertex is not None and whole_depth(vertex) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
-    if curves and drawn and depth:
-        location = _locate(curves, depth, drawn, plateau, certain)
+    if vertex and drawn and depth:
+        location = _locate(points, vertex, depth, drawn, plateau, certain)
+    best = _tested(evidence, depth, joined if decided else None, location) if depth else None
     verdict, reason = judge(records, evidence, location, plateau)
     return Optimum(
         budget=spec.budget,
@@ -126,7 +129,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         plateau=plateau,
         verdict=verdict,
         reason=reason,
-        loss=_loss(curves, depth, best) if depth and best else None,
+        loss=curves.power(depth) if curves and depth and decided else best.loss if best else None,
         shape=best.shape if best else None,
         power=curves.power if curves else None,
         parabola=curves.parabola if curves else None,
@@ -148,8 +151,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     )
 
 
-def decide(points: Points, curves: Fit | None, certain: float) -> int | None:
-    """The depth where the curves are lowest, unless the losses contradict it; None without any.
+def decide(points: Points, vertex: float | None, certain: float) -> int | None:
+    """The whole depth at the lowest point, unless the losses contradict it; None without any.
 
     It may not lie at or beyond a tested depth that is worse than the best tested one by so many
     standard errors; then, and where there is no curve, the best tested depth stands.
@@ -157,11 +160,22 @@ def decide(points: Points, curves: Fit | None, certain: float) -> int | None:
     if not len(points.depths):
         return None
     best = int(points.depths[points.best])
-    if curves is None:
+    if vertex is None:
         return best
-    turn = whole_depth(curves.optimum)
+    turn = whole_depth(vertex)
     shallowest, deepest = _possible(points, certain)
     return turn if shallowest <= turn <= deepest else best
+
+
+def _within(drawn: Draws, vertex: float) -> float:
+    """The lowest point, kept where the confirmed depths allow it: they have the last word."""
+    low, high = _quantiles(drawn)
+    return min(max(vertex, low), high)
+
+
+def _quantiles(drawn: Draws) -> tuple[float, float]:
+    low, high = np.quantile(drawn.optima, [0.025, 0.975]).tolist()
+    return low, high
 
 
 def _possible(points: Points, errors: float) -> tuple[int, int]:
@@ -178,26 +192,27 @@ def _possible(points: Points, errors: float) -> tuple[int, int]:
 
 
 def _locate(
-    curves: Fit, depth: int, drawn: Draws, plateau: Sequence[int], certain: float
+    points: Points,
+    vertex: float,
+    depth: int,
+    drawn: Draws,
+    plateau: Sequence[int],
+    certain: float,
 ) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
-    points = curves.points
     shallowest, deepest = _possible(points, certain)
     # A depth that is out is out with all that rounds to it.
     inner = (
         max(shallowest - 0.5, float(points.depths[0])),
         min(deepest + 0.5, float(points.depths[-1])),
     )
-    low, high = (
-        min(max(quantile, inner[0]), inner[1])
-        for quantile in np.quantile(drawn.optima, [0.025, 0.975]).tolist()
-    )
+    low, high = (min(max(quantile, inner[0]), inner[1]) for quantile in _quantiles(drawn))
     within = np.array(plateau) - points.depths[0]
     shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
     return Location(
         depth=depth,
         interval=(min(whole_depth(low), depth), max(whole_depth(high), depth)),
-        vertex=min(max(curves.optimum, low), high),
+        vertex=min(max(vertex, low), high),
         vertex_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
@@ -232,19 +247,19 @@ def _lowered(points: Points) -> Points:
     return Points(depths=points.depths, losses=near, covariance=points.covariance)
 
 
-def _loss(curves: Fit | None, depth: int, best: DepthEvidence) -> float:
-    """By the curve where it decided, else as measured."""
-    decided = curves is not None and whole_depth(curves.optimum) == depth
-    return curves.power(depth) if curves and decided else best.loss
-
-
 def _factor(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-def _nearest(evidence: Evidence, depth: int) -> DepthEvidence:
-    """The tested depth nearest by ratio."""
-    return min(evidence.depths, key=lambda own: abs(log(own.depth / depth)))
+def _tested(
+    evidence: Evidence, depth: int, joined: Fit | None, location: Location | None
+) -> DepthEvidence:
+    """The answer's depth where it was tested, else the best of the tested ones in the interval."""
+    tested = {own.depth: own for own in evidence.depths}
+    if depth in tested or joined is None or location is None:
+        return tested[depth]
+    low, high = location.interval
+    return tested[joined.best_of([own for own in tested if low <= own <= high] or list(tested))]
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:

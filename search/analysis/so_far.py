@@ -10,9 +10,10 @@ import numpy as np
 
 from search.analysis.curve import draw, whole_depth
 from search.analysis.evidence import KNOWN_NOISE
-from search.analysis.forecast import best_so_far, fit_outlook, outlook, telling
+from search.analysis.forecast import fit_outlook, outlook, telling
+from search.analysis.joined import best_so_far, confirmed_depths
 from search.analysis.optimum import find_optimum
-from search.records import Outcome, Stage, TrialRecord
+from search.records import Outcome, TrialRecord
 
 DRAWS = 400
 """Of the bootstrap: enough for whole depths, in some ten milliseconds."""
@@ -51,8 +52,7 @@ def so_far(records: Sequence[TrialRecord], *, seed: int) -> SoFar | None:
     if depth is None:
         return None
     interval: tuple[int, int] | None
-    confirmed = {r.spec.shape.depth for r in told if r.spec.stage is Stage.CONFIRM and r.loss}
-    if len(confirmed) >= ENOUGH_DEPTHS:
+    if len(confirmed_depths(records)) >= ENOUGH_DEPTHS:
         optimum = find_optimum(records, seed=seed, draws=DRAWS)
         depth, interval = optimum.optimal_depth or depth, optimum.interval
     else:

@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 
 from benchmarks.cluster import Start
+from benchmarks.cluster import run as cluster_run
 from benchmarks.known import Known, planted_budget
+from benchmarks.ours import Ours
 from benchmarks.planted import World, symmetric
-from benchmarks.replay import DEPTHS, RATIOS, SEEDS, planted, play
+from benchmarks.replay import play
 from benchmarks.replay_report import SHOWN, Entry, Repetition, markdown, points
+from benchmarks.worlds import KINDS, RATIOS, SEEDS, planted
+from search.analysis.optimum import find_optimum
+from search.analysis.so_far import DRAWS
 from tests.benchmarks.curves import run, write
 
 ROOT = Path(__file__).parents[2]
@@ -94,10 +99,30 @@ def test_a_search_that_has_ended_keeps_its_answer_and_none_yet_is_as_bad_as_the_
 def test_planted_worlds_differ_and_are_the_same_every_time() -> None:
     one, again, other = planted(1), planted(1), planted(2)
     assert one.truth == again.truth != other.truth
-    assert one.depths == DEPTHS
-    assert len(one.shapes) == len(DEPTHS) * len(RATIOS)
+    assert one.depths == KINDS["usual"].depths
+    assert len(one.shapes) == len(one.depths) * len(RATIOS)
     assert one.seeds == SEEDS
     assert all(1 < min(known.truth, key=known.regret) < 32 for known in map(planted, range(12)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_worlds_of_a_kind_have_their_best_depth_where_it_says(kind: str) -> None:
+    shallowest, deepest = KINDS[kind].best
+    for known in (planted(seed, kind) for seed in range(4)):
+        best = min(known.truth, key=known.regret)
+        assert shallowest / 1.5 < best < deepest * 1.5
+        assert known.truth != planted(5, kind).truth
+
+
+def test_the_last_answer_of_ours_is_what_it_would_report(tmp_path: Path) -> None:
+    """Confirmed depths count from the third on; rounding is to the depths of the table."""
+    some = planted(1145)
+    player = Ours(some, "", 1145, tmp_path)
+    moments = list(cluster_run(some, player, workers=4, limit=some.ladder_tokens))
+    found = find_optimum(player.conductor.records, seed=1145, draws=DRAWS)
+    assert player.conductor.done
+    assert found.optimal_depth in some.depths
+    assert moments[-1].answer == found.optimal_depth
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

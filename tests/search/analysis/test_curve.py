@@ -84,15 +84,15 @@ def test_heights_are_above_the_lowest_point_of_each_draw() -> None:
 
 def test_a_poor_depth_far_away_does_not_drag_the_optimum() -> None:
     measured = losses_at({1: 1.77, 2: 1.59, 3: 1.58, 4: 1.59, 6: 1.62, 8: 1.66})
-    assert decide(measured, fit(measured), 3) == 3
+    assert decide(measured, fit(measured).optimum, 3) == 3
     assert fit(measured).optimum == pytest.approx(2.9, abs=0.2)
     far = losses_at({1: 3.5, 2: 1.59, 3: 1.58, 4: 1.59, 6: 1.62, 8: 1.66, 64: 4.0})
-    assert decide(far, fit(far), 3) == 3
+    assert decide(far, fit(far).optimum, 3) == 3
 
 
 def test_a_depth_clearly_better_than_its_neighbours_decides() -> None:
     measured = losses_at({1: 1.60, 2: 1.60, 3: 1.57, 4: 1.60, 6: 1.601, 8: 1.602, 12: 1.603})
-    assert decide(measured, fit(measured), 3) == 3
+    assert decide(measured, fit(measured).optimum, 3) == 3
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planted import World, flat, symmetric
-from search.analysis.forecast import best_so_far, foresee, outlook, standings
+from search.analysis.forecast import foresee, outlook, standings
 from search.records import Outcome, TrialRecord
 from tests.search.simulated import cut
 
@@ -91,22 +91,11 @@ def test_those_further_on_tell_the_others_what_is_to_come(slow_start: float) -> 
     assert outlook(mixed)[2].variance > outlook(mixed)[1].variance
 
 
-def test_the_best_depth_is_seen_before_anything_has_finished() -> None:
-    stopped = [cut(record, min(record.rungs)) for record in trials(WORLD)]
-    assert best_so_far(stopped) in (5, 6, 7)
-
-
-def test_two_depths_make_no_curve_and_the_better_one_leads() -> None:
-    assert best_so_far(trials(WORLD, (2, 8))) == 8
-    assert best_so_far([]) is None
-
-
 def test_trials_that_ended_badly_foretell_nothing() -> None:
     records = trials(WORLD)
     for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         lost = [replace(record, outcome=outcome) for record in records]
         assert outlook(lost) == []
-        assert best_so_far(lost) is None
 
 
 def test_a_rung_stands_everyone_at_the_same_tokens() -> None:
