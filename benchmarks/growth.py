@@ -40,11 +40,11 @@ STUDY = """
 study: growth
 objective: {{name: language, context: 256}}
 budgets: {budgets}
-space: {{depth: [1, 32], head_dim: 64}}
+space: {{depth: [1, 48], head_dim: 32}}
 trials: {exploring}
 confirm: {{depths: 5, seeds: 3}}
 """
-EXPLORING = 90
+EXPLORING = 94
 """Trials a budget; with what confirming adds, 100 or a few more."""
 MLFLOW_SECONDS = 3600.0
 """How long the last writes to MLflow may take."""

@@ -13,10 +13,12 @@ from math import exp, isqrt, sqrt
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from search.analysis.evidence import Evidence
 from search.analysis.families import Array, Parabola, Points, PowerCurve, PowerFit
 
+Flags = NDArray[np.bool_]
 SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
 """(p, q) tried, from a parabola's side to a wall: with 8, what one layer lacks against two is gone
@@ -84,12 +86,16 @@ def points_of(evidence: Evidence) -> Points:
     )
 
 
-def fit(points: Points) -> Fit:
-    """Both families; a depth counts the less the higher it lies above the best."""
+def fit(points: Points, *, certain: Flags | None = None) -> Fit:
+    """Both families; a depth counts the less the higher it lies above the best.
+
+    How far depths may be off the curve is learned from those that are `certain`, by default all.
+    """
     misfit = CURVE_ERROR * points.height(1)
     white = _whitening(points.covariance, misfit)
     fits = PowerFit(points, white, EXPONENTS)
-    surprise = _surprise(points, fits.curve(), misfit)
+    telling = np.ones(len(points.depths), dtype=bool) if certain is None else certain
+    surprise = _surprise(points, fits.curve(), misfit, telling)
     if surprise:
         misfit = np.hypot(misfit, surprise)
         white = _whitening(points.covariance, misfit)
@@ -156,12 +162,12 @@ def _whitening(covariance: Array, misfit: Array) -> Array:
     return white
 
 
-def _surprise(points: Points, curve: PowerCurve, misfit: Array) -> float:
+def _surprise(points: Points, curve: PowerCurve, misfit: Array, telling: Flags) -> float:
     """Standard deviation that near depths have about the best curve beyond what is expected.
 
     Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
     """
-    near = points.height(CLEAR) == 0
+    near = telling & (points.height(CLEAR) == 0)
     spare = int(near.sum()) - 3
     if spare < 1:
         return 0.0

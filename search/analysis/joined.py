@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from search.analysis.curve import Fit, fit, points_of, whole_depth
+from search.analysis.curve import Fit, Flags, fit, points_of, whole_depth
 from search.analysis.evidence import Evidence, gather, rate_gains, weigh
 from search.analysis.families import Points
 from search.analysis.forecast import outlook, telling
@@ -42,8 +42,10 @@ def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | No
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
     foretold = points_of(weigh(outlook(exploring, others), noise=0.0, degrees_of_freedom=0))
-    points = _join(_only(points_of(evidence), confirmed), foretold, _rate_variance(records))
-    return fit(points) if len(set(points.depths.tolist())) >= 3 else None
+    points, certain = _join(
+        _only(points_of(evidence), confirmed), foretold, _rate_variance(records)
+    )
+    return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
 
 
 def _leading(records: Sequence[TrialRecord]) -> int | None:
@@ -71,15 +73,20 @@ def _rate_variance(records: Sequence[TrialRecord]) -> float:
     return float(np.mean(np.square(gains))) if gains else 0.0
 
 
-def _join(confirmed: Points, foretold: Points, own: float) -> Points:
-    """By depth; one may come twice. `own` is added to the variance of each foretold one."""
+def _join(confirmed: Points, foretold: Points, own: float) -> tuple[Points, Flags]:
+    """By depth, of which one may come twice, and which were confirmed, or all where none was.
+
+    `own` is added to the variance of each foretold one.
+    """
     doubt = foretold.covariance + LEVEL**2 + own * np.eye(len(foretold.depths))
     both = Points(
         depths=np.concatenate([confirmed.depths, foretold.depths]),
         losses=np.concatenate([confirmed.losses, foretold.losses]),
         covariance=block_diag(confirmed.covariance, doubt),
     )
-    return _at(both, np.argsort(both.depths, kind="stable"))
+    count = len(confirmed.depths) or len(both.depths)
+    order = np.argsort(both.depths, kind="stable")
+    return _at(both, order), order < count
 
 
 def _at(points: Points, order: NDArray[np.intp]) -> Points:
