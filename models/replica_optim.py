@@ -80,6 +80,7 @@ class ReplicaAdamW:
             moments = {key: self._moments[key][part.field][part.rows] for key in MOMENTS}
             step = torch.zeros((), device=part.weight.device)
             self._adamw.state[part.weight] = {"step": step, **moments}
+        self._norms: dict[str, Tensor] = {}
 
     def set_share(self, share: float) -> None:
         """Give each group its multiple of this share of its replicas' peak rate."""
@@ -89,11 +90,19 @@ class ReplicaAdamW:
     def step(self, *, grad_clip: float) -> None:
         """Clip each replica's gradient by its own norm, update, and let the gradients go."""
         gradients = _gradients(self._model)
-        clip(list(gradients.values()), grad_clip)
+        norms = clip(list(gradients.values()), grad_clip)
+        self._norms = dict(zip(gradients, norms, strict=True))
         for part in self._parts:
             part.weight.grad = gradients[part.field][part.rows]
         self._adamw.step()
         self._model.zero_grad(set_to_none=True)
+
+    def norms_of(self, replica: int) -> Tensor:
+        """Of one replica's last gradients before clipping, in a single optimizer's order, (P,)."""
+        slots = (self._model.slots[name] for name in self._pattern.names)
+        own = ((self._norms[slot.field][replica], slot.layer) for slot in slots)
+        norms = [norms_X if layer is None else norms_X[layer] for norms_X, layer in own]
+        return torch.stack([torch.linalg.vector_norm(one) for one in norms])
 
     def state_of(self, replica: int, *, step: int, share: float) -> dict[str, Any]:
         """The `state_dict` of a single model's optimizer after so many steps."""
@@ -121,12 +130,24 @@ class ReplicaAdamW:
             fill_replica(self._model.slots, self._moments[key], replica, moments)
 
 
-def clip(gradients: Sequence[Tensor], most: float) -> None:
-    """Scale each replica's gradient to a norm of at most `most`, as `clip_grad_norm_` does."""
-    norms = torch.stack([torch.linalg.vector_norm(one.flatten(1), dim=1) for one in gradients])
-    scale_R = (most / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
+def clip(gradients: Sequence[Tensor], most: float) -> list[Tensor]:
+    """Scale each replica's gradient to a norm of at most `most`, as `clip_grad_norm_` does.
+
+    Returns the norms before: of blocks by layer, (R, L); of others by their first dimension.
+    """
+    norms = [_norms(one) for one in gradients]
+    norm_R = torch.linalg.vector_norm(torch.cat(norms, dim=1), dim=1)
+    scale_R = (most / (norm_R + 1e-6)).clamp(max=1.0)
     for one in gradients:
         one.mul_(scale_R.view(-1, *[1] * (one.dim() - 1)))
+    return norms
+
+
+def _norms(gradient: Tensor) -> Tensor:
+    """Over all dimensions but the replicas' and the one after it, (R, X)."""
+    gradient_RXY = gradient.flatten(2) if gradient.dim() > 2 else gradient[:, None]
+    norms_RX: Tensor = torch.linalg.vector_norm(gradient_RXY, dim=2)
+    return norms_RX
 
 
 def _gradients(model: Replicas) -> dict[str, Tensor]:

@@ -19,18 +19,8 @@ from torch import Tensor, nn
 from models.attention import attend
 from models.blocks import NORM_EPS
 from models.parametrization import Parametrization, forward_scales
-from models.shape import Normalization, Positions, Residual, Shape
+from models.shape import PLAIN, Normalization, Positions, Shape
 from models.transformer import Transformer, rotary_table
-
-PLAIN = {
-    "residual": Residual.PRE,
-    "biases": False,
-    "embedding_rank": None,
-    "smeared_keys": False,
-    "looped": False,
-    "bidirectional": False,
-}
-"""The options that replicas leave as they are by default."""
 
 
 @dataclass(frozen=True, slots=True)

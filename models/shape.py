@@ -4,6 +4,7 @@ Standard library only: planning a search must not wait for a deep-learning frame
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,6 +44,17 @@ class Residual(StrEnum):
     """norm(alpha * x + f(x)), and weights that start smaller (Wang et al. 2022)."""
     NONE = "none"
     """f(norm(x)): no skip connection, for ablations (Dong et al. 2021)."""
+
+
+PLAIN: Mapping[str, object] = {
+    "residual": Residual.PRE,
+    "biases": False,
+    "embedding_rank": None,
+    "smeared_keys": False,
+    "looped": False,
+    "bidirectional": False,
+}
+"""Options of a shape, as they must be for several models of it to train as one batched model."""
 
 
 class Count(StrEnum):

@@ -17,6 +17,8 @@ MEMBERS = (
     *("to", "batch", "loss", "evaluate", "final_metrics"),
 )
 """What an objective has, see `objective.py`."""
+SEVERAL = ("batches", "losses", "evaluations")
+"""What it also has where it can judge several models at once."""
 
 
 class OwnObjectiveError(ValueError):
@@ -26,6 +28,11 @@ class OwnObjectiveError(ValueError):
 def is_own(name: str) -> bool:
     """Whether a name is a place."""
     return ":" in name
+
+
+def judges_several(name: str) -> bool:
+    """Whether the class can judge several models at once; raises `OwnObjectiveError` without it."""
+    return all(hasattr(_class(name), member) for member in SEVERAL)
 
 
 def load_own(name: str, settings: Mapping[str, Any]) -> Any:

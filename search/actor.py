@@ -2,18 +2,20 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from ray import tune
 
-from objectives.objective import Objective
+from objectives.objective import Objective, ReplicatedObjective
 from search.folder import MARKER
+from search.group import Reports, run_group
 from search.records import Report
-from search.trial import Assignment, RunningTrial, guarded, run_trial
+from search.trial import Assignment, RunningTrial, ending_with, guarded, run_trial
+from search.trial_log import measure_peak_from_here
 
 LONGEST_WAIT_SECONDS = 60
 """For a folder that other hosts write to."""
@@ -25,20 +27,20 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Place the data once, then start the trial."""
         assert objective is not None
-        torch.set_num_threads(threads(config["assignment"]))
+        torch.set_num_threads(threads(config["assignments"][0]))
         self.place(objective)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start another trial in the same process."""
         self.cleanup()
-        self._reports = self._start(new_config["assignment"])
+        self._reports = self._start(new_config["assignments"])
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train up to the next report."""
-        report = next(self._reports)
-        return {"report": report, "done": report.outcome is not None}
+        """Train up to the next report, or the next ones of trials that train as one model."""
+        reports = next(self._reports)
+        return {"reports": reports, "done": all(report.outcome for _, report in reports)}
 
     def cleanup(self) -> None:
         """Let the model go before the process does, or before the next one."""
@@ -51,15 +53,31 @@ class TrialActor(tune.Trainable):
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
         """Take a trial up where its checkpoint is."""
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
+        measure_peak_from_here(self._device)
         trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
         return trial.reports()
 
-    def _start(self, assignment: Assignment) -> Iterator[Report]:
-        refuse_unseen_checkpoints(assignment)
+    def attempt_all(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
+        """Begin several trials as one model."""
+        measure_peak_from_here(self._device)
+        objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand
+        return run_group(assignments, objective, self._device)
+
+    def _start(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
+        refuse_unseen_checkpoints(assignments[0])
+        if len(assignments) > 1:
+            yield from self.attempt_all(assignments)
+            return
+        for report in self._alone(assignments[0]):
+            yield ((assignments[0].spec.trial, report),)
+
+    def _alone(self, assignment: Assignment) -> Iterator[Report]:
         attempt = partial(self.attempt, assignment)
-        yield from guarded(run_trial(attempt, short_of_memory=assignment.short_of_memory))
+        reports = guarded(run_trial(attempt, short_of_memory=assignment.short_of_memory))
+        if not assignment.parted:
+            return reports
+        how = f"alone, as the model of its group was lost: {assignment.parted}"
+        return ending_with(how, reports)
 
 
 def threads(assignment: Assignment) -> int:

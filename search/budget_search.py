@@ -1,6 +1,7 @@
 """How far the search of one budget has come: what the conductor keeps between two events."""
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from models.shape import Shape
@@ -23,6 +24,8 @@ class BudgetSearch:
     adopted: deque[TrialSpec] = field(default_factory=deque)
     """Trials that a killed run, or a worker that died, had under way, to go on first."""
     running: set[str] = field(default_factory=set)
+    beside: dict[str, set[str]] = field(default_factory=dict)
+    """For each running trial all, itself too, that its worker trains as one model."""
     under_way: dict[str, None] = field(default_factory=dict)
     """Running and adopted trials in the order in which they began, so that none of another budget
     has to be looked at; a set's order would change from run to run."""
@@ -50,6 +53,26 @@ class BudgetSearch:
     def share_begun(self) -> float:
         """Trials begun, as a share of those planned."""
         return (self.explored + self.confirmed) / sum(self.planned)
+
+    def unite(self, trials: Iterable[str]) -> None:
+        """These run in one worker."""
+        together = set(trials)
+        self.beside |= dict.fromkeys(together, together)
+
+    def leave(self, trial: str) -> None:
+        """It no longer runs."""
+        self.running.discard(trial)
+        self.beside.pop(trial, set()).discard(trial)
+
+    def share(self, trial: str) -> float:
+        """What a trial under way has of a worker."""
+        return 1 / len(self.beside.get(trial, (trial,)))
+
+    def take_of_wave(self, most: int) -> list[Choice]:
+        """The next confirming trial to come, and at most so many with it that are of its shape."""
+        taken = [choice for choice in self.wave if choice.shape == self.wave[0].shape][:most]
+        self.wave = deque(choice for choice in self.wave if choice not in taken)
+        return taken
 
     def recount(self, wave: tuple[Choice, ...] | None) -> None:
         """Count what has begun; of the last wave, what had not is still to come."""

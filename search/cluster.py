@@ -53,6 +53,7 @@ def start_ray(resources: ResourcesConfig) -> None:
     # snapshot at the end is enough.
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(24 * 3600)
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the other output engine prints even when told not to
+    os.environ["TUNE_PRINT_ALL_TRIAL_ERRORS"] = "0"  # of lost workers: their trials go on
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
     if ray.is_initialized():
         return

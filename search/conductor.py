@@ -64,17 +64,25 @@ class Conductor:
         return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
-        """The next trial to start, or None when all that could start waits for running ones.
+        """The next trial to start, or None when all that could start waits for running ones."""
+        return next(iter(self.next_trials(most=1)), None)
 
-        The budget that is least far gone comes first, so that none is left for the end, when a
-        cluster would stand idle.
+    def next_trials(self, most: int | None = None) -> tuple[TrialSpec, ...]:
+        """The next trials to start in one worker: one, or several to be trained as one model.
+
+        By default at most as many as the study says; empty when all that could start waits for
+        running ones. The budget that is least far gone comes first, so that none is left for the
+        end, when a cluster would stand idle.
         """
+        most = most or self.config.resources.replicas
         for search in sorted(self.budgets.values(), key=lambda search: search.share_begun):
-            spec = self._next_of(search)
-            if spec is not None:
+            specs = self._next_of(search, most)
+            search.unite(spec.trial for spec in specs)
+            for spec in specs:
                 self._begin(search, spec)
-                return spec
-        return None
+            if specs:
+                return specs
+        return ()
 
     def report(self, trial: str, report: Report) -> bool:
         """Take in a report; True when the trial shall go on.
@@ -101,7 +109,7 @@ class Conductor:
         """The trial is over: write it down and tell the sampler the truth."""
         record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
         search = self.budgets[record.spec.budget]
-        search.running.discard(trial)
+        search.leave(trial)
         search.under_way.pop(trial)
         append_line(self.folder.records, to_json(record))
         if trial in self._numbers:
@@ -115,7 +123,7 @@ class Conductor:
         """Its worker is gone: it is to go on with another one, from its last checkpoint."""
         spec = self.live[trial].spec
         search = self.budgets[spec.budget]
-        search.running.discard(trial)
+        search.leave(trial)
         search.adopted.append(spec)
 
     def _open(
@@ -137,18 +145,16 @@ class Conductor:
             ),
         )
 
-    def _next_of(self, search: BudgetSearch) -> TrialSpec | None:
+    def _next_of(self, search: BudgetSearch, most: int) -> tuple[TrialSpec, ...]:
         if search.adopted or self._take_up(search):
-            return search.adopted.popleft()
+            return (search.adopted.popleft(),)
         if search.explored < search.planned[0]:
-            return self._explore(search)
+            return (self._explore(search),)
         if not (search.wave or search.running or search.settled):
             if self._take_up(search, complete=True):
-                return search.adopted.popleft()
+                return (search.adopted.popleft(),)
             self._plan_wave(search)
-        if search.wave:
-            return self._confirm(search, search.wave.popleft())
-        return None
+        return tuple(self._confirm(search, choice) for choice in search.take_of_wave(most))
 
     def _explore(self, search: BudgetSearch) -> TrialSpec:
         index = search.explored

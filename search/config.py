@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from models.parametrization import Parametrization, Scheme, check_scheme
-from models.shape import Count, Normalization, Positions, Residual, check_loop
+from models.shape import PLAIN, Count, Normalization, Positions, Residual, check_loop
 from search.config_objective import ObjectiveConfig
 from search.config_source import Source, SourceError, read_source
 from search.config_values import (
@@ -49,6 +49,10 @@ class PlanError(ConfigError):
 
 ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
 """Objectives that ask what comes next, or what follows from what came before."""
+
+
+ONE_BY_ONE = ("transduction", "classification", "hop", "induction", "connectivity", "blocks")
+"""Objectives that judge one model at a time."""
 
 
 class SpaceConfig(Group):
@@ -256,6 +260,13 @@ class ResourcesConfig(Group):
     """
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
     """`auto` fills the cluster as it is when the search starts; say it for one that grows."""
+    replicas: Positive = 1
+    """Train up to so many confirming trials of one shape as one batched model in one worker.
+
+    Seeds and rates that wait at the same moment. For small models on a GPU; a CPU gains little.
+    They go on one by one after an interruption or an error, are not compiled, and of one that
+    diverges it is not said where that began.
+    """
 
     @field_validator("gpus_per_trial")
     @classmethod
@@ -270,6 +281,15 @@ class ResourcesConfig(Group):
     def processes_per_trial(self) -> int:
         """One, or one for each of several GPUs."""
         return 1 if self.gpus_per_trial == "auto" else max(1, int(self.gpus_per_trial))
+
+    @model_validator(mode="after")
+    def _one_process_for_replicas(self) -> Self:
+        if self.replicas > 1 and self.processes_per_trial > 1:
+            raise ValueError(
+                "`replicas` must be 1 where a trial has several GPUs, of which small models fill "
+                f"none, got {self.replicas} with {self.processes_per_trial} GPUs a trial; drop one"
+            )
+        return self
 
 
 class TrackingConfig(Group):
@@ -364,6 +384,26 @@ class StudyConfig(Group):
                 "`stopping.first_rung` must come before the cool-down, which starts at "
                 f"{1 - self.train.cooldown:g} of the horizon, got {self.stopping.first_rung}; "
                 "lower it or `train.cooldown`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_are_plain(self) -> Self:
+        """Trials that train as one model take the same steps, and its options are few."""
+        if self.resources.replicas == 1:
+            return self
+        options = self.model.options
+        in_the_way = {
+            f"model.{name}": options[name] for name in PLAIN if options[name] != PLAIN[name]
+        }
+        if self.train.patience:
+            in_the_way["train.patience"] = self.train.patience
+        if self.objective.name in ONE_BY_ONE:
+            in_the_way["objective"] = self.objective.name
+        for key, value in in_the_way.items():
+            raise ValueError(
+                f"`resources.replicas` must be 1 with `{key}: {str(value).lower()}`, with which "
+                f"trials can't train as one model, got {self.resources.replicas}; drop it"
             )
         return self
 

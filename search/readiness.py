@@ -4,7 +4,8 @@ import os
 from collections.abc import Set
 from pathlib import Path
 
-from search.config import ConfigError, StudyConfig, load
+from objectives.own import SEVERAL, is_own, judges_several
+from search.config import ConfigError, PlanError, StudyConfig, load
 from search.config_values import Group
 from search.config_words import short
 from search.folder import RunFolder, default_tracking_uri
@@ -22,11 +23,23 @@ def refuse_unready(config: StudyConfig, runs: Path) -> None:
         ValueError: when the study can't be run.
     """
     refuse_another_study(config, RunFolder(runs / config.study))
+    _refuse_one_by_one(config)
     plan_study(config, vocab_size_of(config), this_machine(config))
     tracking = config.tracking.uri or default_tracking_uri(runs)
     check_form(tracking)
     if config.tracking.optuna is not None:
         check_optuna(config.tracking.optuna, mlflow=tracking)
+
+
+def _refuse_one_by_one(config: StudyConfig) -> None:
+    """A user's own objective; of the others the study file itself says it."""
+    name, replicas = config.objective.name, config.resources.replicas
+    if replicas > 1 and is_own(name) and not judges_several(name):
+        raise PlanError(
+            f"`resources.replicas` must be 1 with objective {name}, which has not all of "
+            f"{', '.join(SEVERAL)}, got {replicas}; drop it, or see objectives/objective.py",
+            key="resources.replicas",
+        )
 
 
 def open_run(path: Path) -> tuple[RunFolder, StudyConfig]:

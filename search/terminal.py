@@ -1,7 +1,7 @@
 """What a person sees while a search runs: a live table, or plain lines in a file."""
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -46,7 +46,8 @@ class Progress:
         self._config, self._console = config, console
         self._plans = {plan.budget.params: plan for plan in plans}
         self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
-        self._running = Counter(dict.fromkeys(self._plans, 0))
+        self._running = dict.fromkeys(self._plans, 0.0)
+        self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = Answers(folder, planned, seed=config.seed, tell=tell)
         self._conductor: Conductor | None = None
@@ -125,11 +126,20 @@ class Progress:
                 self.say(f"{_now()}  {summary_line(state)}; {self._words_left()}")
 
     def _take(self, record: TrialRecord) -> None:
-        budget, trials = record.spec.budget, self._records[record.spec.budget]
-        before = trials.get(record.spec.trial)
-        self._running[budget] += (record.outcome is None) - bool(before and before.outcome is None)
-        trials[record.spec.trial] = record
+        budget, trial = record.spec.budget, record.spec.trial
+        share = self._share(record)
+        self._running[budget] += share - self._shares.get(trial, 0.0)
+        self._shares[trial] = share
+        self._records[budget][trial] = record
         self.answers.news(budget)
+
+    def _share(self, record: TrialRecord) -> float:
+        """What a trial has of a worker, where several may train as one model."""
+        if record.outcome is not None:
+            return 0.0
+        if self._conductor is None:
+            return 1.0
+        return self._conductor.budgets[record.spec.budget].share(record.spec.trial)
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())

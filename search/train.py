@@ -216,20 +216,28 @@ def train(
 def _evaluated(
     training: Training, objective: Objective, plan: TrainPlan
 ) -> tuple[dict[str, float], Layers]:
-    """What is measured now, and at the end what is measured only then."""
-    model, layers = training.model, Layers()
-    ended = training.step == plan.steps or bool(training.ended)
-    model.eval()
+    """What is measured now."""
+    training.model.eval()
     with autocast(training.device, plan):
-        metrics = objective.evaluate(model)
-        if ended:
-            metrics |= objective.final_metrics(model)
-        if plan.diagnostics:
-            layers = diagnose(model, training.optimizer, objective)
-            metrics |= in_short(layers)
-        if plan.diagnostics and ended:
-            metrics |= _speed(training, objective, plan)
-    model.train()
+        metrics = objective.evaluate(training.model)
+        further, layers = looked_into(training, objective, plan)
+    training.model.train()
+    return metrics | further, layers
+
+
+def looked_into(
+    training: Training, objective: Objective, plan: TrainPlan
+) -> tuple[dict[str, float], Layers]:
+    """What is measured beside the loss, and at the end what is measured only then."""
+    model, metrics, layers = training.model, dict[str, float](), Layers()
+    ended = training.step == plan.steps or bool(training.ended)
+    if ended:
+        metrics |= objective.final_metrics(model)
+    if plan.diagnostics:
+        layers = diagnose(model, training.optimizer, objective)
+        metrics |= in_short(layers)
+    if plan.diagnostics and ended:
+        metrics |= _speed(training, objective, plan)
     return metrics, layers
 
 

@@ -5,7 +5,7 @@ clipping, rates and moments are each trial's own, and one that diverges is taken
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from models.replica_optim import Pattern, ReplicaAdamW
 from models.replicas import Replicas
 from models.shape import Shape
 from objectives.objective import ReplicatedObjective
-from search.train import Measurement, Training, TrainPlan, autocast, divergence_of
+from search.train import Measurement, Training, TrainPlan, autocast, divergence_of, looked_into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class ReplicaTraining:
     """Those that still train."""
     model: Replicas
     optimizer: ReplicaAdamW
+    losses_R: Tensor
+    """Sums over the steps since the last evaluation."""
 
     def __init__(
         self, shape: Shape, parametrization: Parametrization, plan: TrainPlan,
@@ -47,9 +49,11 @@ class ReplicaTraining:
     ) -> None:  # fmt: skip
         self.plan, self.device, self.step = plan, device, 0
         self.train_seconds = dict.fromkeys(replicas, 0.0)
+        self.counted = 0
+        """Steps since the last evaluation."""
         self._shape, self._parametrization = shape, parametrization
-        first = self._alone(replicas[0])
-        self._pattern = Pattern.of(first.model, first.optimizer)
+        self._single = self._alone(replicas[0])
+        self._pattern = Pattern.of(self._single.model, self._single.optimizer)
         self._build(replicas)
         for index, replica in enumerate(replicas):
             self.model.load_state_of(index, self._alone(replica).model.state_dict())
@@ -63,6 +67,7 @@ class ReplicaTraining:
             "optimizer": self.optimizer.state_of(index, step=step, share=share),
             "step": step,
             "train_seconds": self.train_seconds[replica],
+            **(self._since_evaluation(index) if self.counted else {}),
         }
 
     def load_state_dicts(self, states: Mapping[Replica, dict[str, Any]]) -> None:
@@ -80,6 +85,22 @@ class ReplicaTraining:
             self.model.load_state_of(index, state["model"])
             self.optimizer.load_state_of(index, state["optimizer"], step=self.step)
             self.train_seconds[replica] = state["train_seconds"]
+        self.counted = states[self.replicas[0]].get("counted", 0)
+        if self.counted:
+            self.losses_R = torch.stack([states[replica]["losses"] for replica in self.replicas])
+
+    def evaluated(self) -> None:
+        """From here on steps count towards the next evaluation."""
+        self.losses_R, self.counted = torch.zeros_like(self.losses_R), 0
+
+    def single(self, replica: Replica) -> Training:
+        """One replica in a model of its own, to be looked into; the same one at every call."""
+        single, index = self._single, self.replicas.index(replica)
+        single.model.eval()
+        single.model.load_state_dict(self.model.state_of(index))
+        single.optimizer.norms_P = self.optimizer.norms_of(index)
+        single.step, single.train_seconds = self.step, self.train_seconds[replica]
+        return single
 
     def drop(self, replicas: Sequence[Replica]) -> None:
         """Go on without some; the others keep their state."""
@@ -99,6 +120,10 @@ class ReplicaTraining:
             cooldown_steps=plan.cooldown_steps,
         )
 
+    def _since_evaluation(self, index: int) -> dict[str, Any]:
+        """As in `train.SINCE_EVALUATION`; what was seen of each step is only had alone."""
+        return {"losses": self.losses_R[index].clone(), "counted": self.counted, "seen": []}
+
     def _alone(self, replica: Replica) -> Training:
         """The training of one replica as it begins by itself."""
         return Training(
@@ -110,29 +135,36 @@ class ReplicaTraining:
         self.replicas = tuple(replicas)
         self.model = Replicas(self._shape, self._parametrization, len(replicas), self.device)
         rates = [replica.learning_rate for replica in replicas]
+        self.losses_R = torch.zeros(len(replicas), device=self.device)
         self.optimizer = ReplicaAdamW(self.model, self._pattern, rates, betas=self.plan.betas)
 
 
 def train_replicas(
-    training: ReplicaTraining, objective: ReplicatedObjective
+    training: ReplicaTraining,
+    objective: ReplicatedObjective,
+    leave: Callable[[], bool] = lambda: False,
 ) -> Iterator[dict[Replica, Measurement]]:
     """Go on from `training.step`, yielding what each replica measures at every evaluation step.
 
     Between two yields any replica may be saved or dropped. One that diverged is dropped after its
-    measurement, and when none is left this ends.
+    measurement, and when none is left this ends. Once `leave`, asked after every step, says so,
+    nothing more is yielded, and all may be saved as well.
     """
     for goal in training.plan.evaluation_steps:
         if goal <= training.step or not training.replicas:
             continue
-        train_losses = advance(training, objective, goal=goal)
+        train_losses = advance(training, objective, goal=goal, leave=leave)
+        if training.step < goal:
+            return
         with autocast(training.device, training.plan):
             metrics = objective.evaluations(training.model, replicas=len(training.replicas))
-        measured = {
-            replica: _measurement(training, objective, replica, train_loss, own)
-            for replica, train_loss, own in zip(
-                training.replicas, train_losses, metrics, strict=True
-            )
-        }
+            measured = {
+                replica: _measurement(training, objective, replica, train_loss, own)
+                for replica, train_loss, own in zip(
+                    training.replicas, train_losses, metrics, strict=True
+                )
+            }
+        training.evaluated()
         yield measured
         diverged = [replica for replica, own in measured.items() if own.diverged]
         if diverged:
@@ -152,17 +184,25 @@ def train_step(training: ReplicaTraining, objective: ReplicatedObjective, step: 
     return losses_R.detach()
 
 
-def advance(training: ReplicaTraining, objective: ReplicatedObjective, *, goal: int) -> list[float]:
-    """Train up to a step; each replica's mean training loss on the way, read from the device once.
+def advance(
+    training: ReplicaTraining,
+    objective: ReplicatedObjective,
+    *,
+    goal: int,
+    leave: Callable[[], bool] = lambda: False,
+) -> list[float]:
+    """Train up to a step, or until it is to leave; each replica's mean training loss since the last
+    evaluation, read from the device once.
 
     Each is charged its share of the time, so that all together are charged what the device took.
     """
-    began, first = time.perf_counter(), training.step
-    total_R = torch.zeros(len(training.replicas), device=training.device)
-    for step in range(first, goal):
-        total_R += train_step(training, objective, step)
-    training.step = goal
-    means: list[float] = (total_R / (goal - first)).tolist()
+    began = time.perf_counter()
+    for step in range(training.step, goal):
+        training.losses_R += train_step(training, objective, step)
+        training.step, training.counted = step + 1, training.counted + 1
+        if leave():
+            break
+    means: list[float] = (training.losses_R / training.counted).tolist()
     share = (time.perf_counter() - began) / len(means)
     for replica in training.replicas:
         training.train_seconds[replica] += share
@@ -176,13 +216,15 @@ def _measurement(
     train_loss: float,
     metrics: dict[str, float],
 ) -> Measurement:
-    loss = metrics["loss"]
+    loss = metrics.pop("loss")
     warm = training.step > training.plan.warmup_steps
+    further, layers = looked_into(training.single(replica), objective, training.plan)
     return Measurement(
         step=training.step,
         loss=loss,
         train_loss=train_loss,
         train_seconds=training.train_seconds[replica],
-        metrics={key: value for key, value in metrics.items() if key != "loss"},
+        metrics=metrics | further,
+        layers=layers,
         diverged=divergence_of(loss, train_loss, objective.chance_loss, warm=warm),
     )

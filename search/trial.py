@@ -1,41 +1,27 @@
-"""One trial: a spec becomes a model, trains, reports; exceptions become outcomes. Torch only.
-
-The worker keeps the last checkpoint in a file named after the trial. Whoever starts the trial
-again, Ray after a crash or a new run after a kill, finds it there and goes on from it.
-"""
+"""One trial: a spec becomes a model, trains, reports; exceptions become outcomes. Torch only."""
 
 import gc
 import math
-import statistics
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from models.shape import Shape
 from objectives.objective import Objective
 from search import checkpoint
-from search.budget import Budget, evaluation_steps, rung_steps
+from search.budget import Budget, evaluation_steps
 from search.compiling import pays, possible
 from search.config import Precision, StudyConfig
-from search.diagnosis import Layers
-from search.folder import ENDING
 from search.ranks import ALONE, Ranks
-from search.records import CurvePoint, Outcome, Report, Stage, TrialSpec
+from search.records import Outcome, Report, Stage, TrialSpec
 from search.seeds import derive_seed
 from search.train import Measurement, Training, TrainPlan, train
+from search.trial_log import Due, TrialLog, peak_memory
 
-REPORT_SECONDS = 5.0
-"""A trial between rungs reports at most this often: each report costs the driver milliseconds."""
-CHECKPOINT_SECONDS = 300.0
-"""A trial between rungs is saved at the first evaluation after this long."""
-LOOK_SECONDS = 0.5
-"""How often a trial looks whether the search is ending."""
 MICRO_BATCHES = 4
 """Parts in which a batch is trained after a trial has run out of memory."""
 
@@ -55,6 +41,23 @@ class Assignment:
     """An earlier worker of the trial was killed as its node ran out of memory."""
     avoid: tuple[str, ...] = ()
     """Nodes on which the trial has lost a worker."""
+    parted: str = ""
+    """Why it no longer trains as one model with others; empty where it never did."""
+
+    @property
+    def log(self) -> TrialLog:
+        """What the trial has measured: nothing as yet."""
+        return TrialLog(self.config, self.budget, self.spec, Path(self.checkpoint))
+
+    @property
+    def due(self) -> Due:
+        """When the trial is to be saved and to report."""
+        return Due(self.config, self.budget, Path(self.checkpoint))
+
+
+def trial_seed(assignment: Assignment) -> int:
+    """Of everything that is drawn in the trial."""
+    return derive_seed(assignment.config.seed, "trial", assignment.spec.seed)
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -130,8 +133,7 @@ class RunningTrial:
         config, budget, spec = assignment.config, assignment.budget, assignment.spec
         plan = train_plan(config, budget, spec, device.type)
         self._plan = replace(plan, micro_batches=micro_batches)
-        self._rungs = set(rung_steps(config, budget))
-        self._seed = derive_seed(config.seed, "trial", spec.seed)
+        self._seed = trial_seed(assignment)
         self._training = Training(
             spec.shape,
             config.model.parametrization.build(),
@@ -140,12 +142,9 @@ class RunningTrial:
             device=device,
             ranks=ranks,
         )
-        self._points: list[CurvePoint] = []
-        self._layers: Layers = {}
-        self._ending = Path(assignment.checkpoint).with_name(ENDING)
-        self._looked = time.monotonic()
+        self._log, self._due = assignment.log, assignment.due
         self._restore()
-        self._setup_seconds = time.perf_counter() - began
+        self._log.setup_seconds = time.perf_counter() - began
 
     def reports(self) -> Iterator[Report]:
         """Train to the end; reports at rungs, every few seconds between them, and at the end.
@@ -154,26 +153,22 @@ class RunningTrial:
         """
         if self._training.step:  # restored: its last report may be lost
             yield self._report(self._training.step)
-        last_report = last_save = time.monotonic()
+        self._due.begin()
         for measurement in self._measurements():
             if measurement is None:
                 self.save()
                 yield self._report(0)
                 continue
-            self._points.append(self._point(measurement))
-            self._layers = measurement.layers
+            self._log.add(measurement)
             if measurement.diverged:
                 yield self._report(0, Outcome.DIVERGED, measurement.diverged)
                 return
             if measurement.step == self._plan.steps or self._training.ended:
                 break
-            now = time.monotonic()
-            must = measurement.step in self._rungs or self._is_to_leave()
-            if must or now - last_save >= CHECKPOINT_SECONDS:
+            to_save, to_report = self._due.at(measurement.step)
+            if to_save:
                 self.save()
-                last_save = now
-            if must or now - last_report >= REPORT_SECONDS:
-                last_report = now
+            if to_report:
                 yield self._report(measurement.step)
         reason = self._training.ended or "trained to the horizon"
         yield self._report(0, Outcome.FINISHED, reason)
@@ -206,75 +201,28 @@ class RunningTrial:
 
     def _train(self) -> Iterator[Measurement]:
         training = self._training
-        leave = self._is_to_leave if training.ranks.size == 1 else lambda: False
+        leave = self._due.to_leave if training.ranks.size == 1 else lambda: False
         return train(training, self._objective, self._plan, seed=self._seed, leave=leave)
-
-    def _is_to_leave(self) -> bool:
-        """Whether the search is ending; the folder may be on another machine, so not every step."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return False
-        self._looked = now
-        return self._ending.exists()
 
     def save_weights(self, path: Path) -> None:
         """Write the model's weights, as its `state_dict`."""
         checkpoint.save(self._training.model.state_dict(), path)
 
-    def _point(self, measurement: Measurement) -> CurvePoint:
-        return CurvePoint(
-            step=measurement.step,
-            tokens=measurement.step * self._assignment.budget.tokens_per_step,
-            loss=measurement.loss,
-            train_loss=measurement.train_loss,
-            train_seconds=measurement.train_seconds,
-            time=time.time(),
-            metrics=measurement.metrics,
-        )
-
     def _report(self, step: int, outcome: Outcome | None = None, reason: str = "") -> Report:
-        rung = None
-        if step in self._rungs:
-            recent = self._points[-self._assignment.config.stopping.median_of :]
-            rung = (recent[-1].tokens, statistics.median(point.loss for point in recent))
-        return Report(
-            points=tuple(self._points),
-            rung=rung,
-            outcome=outcome,
-            reason=reason,
-            setup_seconds=self._setup_seconds,
-            peak_memory_bytes=_peak_memory(self._training.device),
-            layers=self._layers,
-        )
+        peak = peak_memory(self._training.device)
+        return self._log.report(step, outcome, reason, peak_memory_bytes=peak)
 
     def save(self) -> None:
-        """Keep the state of this moment in the trial's checkpoint file.
-
-        A disk that is full costs the trial its checkpoint: it goes on, and may have to begin anew.
-        """
-        state = {
-            "trial": self._identity(),
-            "training": self._training.state_dict(),
-            "points": [asdict(point) for point in self._points],
-        }
-        try:
-            checkpoint.save(state, Path(self._assignment.checkpoint))
-        except OSError as error:
-            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
+        """Keep the state of this moment in the trial's checkpoint file."""
+        self._log.save(self._training.state_dict())
 
     def _restore(self) -> None:
-        state = checkpoint.load(Path(self._assignment.checkpoint), self._training.device)
-        if state is not None and state.get("trial") == self._identity():
-            self._training.load_state_dict(state["training"])
-            self._points = [CurvePoint(**point) for point in state["points"]]
+        state = self._log.restore(self._training.device)
+        if state is not None:
+            self._training.load_state_dict(state)
         begun = self._training.ranks.told(lambda: self._training.step)
         if begun != self._training.step:  # a network folder showed them different files
             raise WorkerLostError(f"a rank begins at step {self._training.step}, rank 0 at {begun}")
-
-    def _identity(self) -> dict[str, Any]:
-        """What another training's checkpoint differs in."""
-        spec = self._assignment.spec
-        return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
 Attempt = Callable[[int], Iterator[Report]]
@@ -295,8 +243,13 @@ def run_trial(attempt: Attempt, *, short_of_memory: bool = False) -> Iterator[Re
                 raise
         gc.collect()  # the error's frames held the model
         torch.cuda.empty_cache()
-    for report in attempt(MICRO_BATCHES):
-        how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
+    how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
+    yield from ending_with(how, attempt(MICRO_BATCHES))
+
+
+def ending_with(how: str, reports: Iterator[Report]) -> Iterator[Report]:
+    """The same reports; the reason of the last one also says how the trial went."""
+    for report in reports:
         yield replace(report, reason=f"{report.reason}, {how}") if report.outcome else report
 
 
@@ -319,7 +272,3 @@ def is_out_of_memory(error: Exception) -> bool:
     # For a machine's own memory PyTorch has no type: a RuntimeError that says so.
     named = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return named or "can't allocate memory" in str(error)
-
-
-def _peak_memory(device: torch.device) -> int | None:
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None

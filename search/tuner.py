@@ -21,7 +21,7 @@ from search.actor import StorageError, TrialActor
 from search.cluster import concurrent_trials, elsewhere, gpus_per_trial, start_ray
 from search.conductor import Conductor
 from search.ending import Ending
-from search.records import Outcome, Report
+from search.records import Outcome, Report, TrialSpec
 from search.team import TeamActor
 from search.trial import Assignment
 from search.tuner_losses import Losses, memory_kills_as_deaths
@@ -43,19 +43,21 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
     def __init__(self, conductor: Conductor, losses: Losses, ending: Ending) -> None:
         super().__init__()
         self._conductor, self._losses, self._ending = conductor, losses, ending
-        self._trials: dict[str, str] = {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next assignment; None to be asked again later."""
+        """The next assignments for a worker; None to be asked again later."""
         conductor = self._conductor
-        spec = None if self._ending.asked else conductor.next_trial()
-        if spec is None and (conductor.done or self._ending.asked):
+        specs = () if self._ending.asked else conductor.next_trials()
+        if not specs and (conductor.done or self._ending.asked):
             finished: Any = Searcher.FINISHED  # Ray's word for the end is a string
             return finished  # type: ignore[no-any-return]
-        if spec is None:
+        if not specs:
             return None
-        self._trials[trial_id] = spec.trial
-        assignment = Assignment(
+        return {"assignments": tuple(map(self._assignment, specs))}
+
+    def _assignment(self, spec: TrialSpec) -> Assignment:
+        conductor = self._conductor
+        return Assignment(
             config=conductor.config,
             budget=conductor.budgets[spec.budget].budget,
             spec=spec,
@@ -63,27 +65,18 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
             marker=conductor.folder.marker.read_text(encoding="utf-8"),
             short_of_memory=spec.trial in self._losses.short_of_memory,
             avoid=self._losses.nodes_to_avoid(spec.trial),
+            parted=self._losses.parted.get(spec.trial, ""),
         )
-        return {"assignment": assignment}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Translate Ray's end of a trial into an outcome."""
-        trial = self._trials.pop(trial_id)
+        """Pass on the last reports, which Tune shows to nobody else, unless they are known."""
         if error or result is None:
             return  # the scheduler has been told of it, with the reason
-        if trial in self._ending.saved:
-            return  # it is not over
-        report: Report = result["report"]
-        if report.outcome is not None:
-            self._conductor.report(trial, report)  # Tune shows a last result to nobody else
-            self._conductor.end(trial, report.outcome, report.reason)
-        else:
-            tokens = report.points[-1].tokens
-            self._conductor.end(
-                trial, Outcome.STOPPED, f"behind others of its budget at {tokens} tokens"
-            )
+        for trial, report in result["reports"]:
+            if trial in self._conductor.live and trial not in self._ending.saved:
+                tell(self._conductor, trial, report)
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the conductor has written everything down already."""
@@ -108,26 +101,34 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
-        name = _trial_name(trial)
-        self._losses.waiting.discard(name)
-        goes_on = self._conductor.report(name, result["report"])
-        if goes_on and self._ending.asked:
-            self._ending.saved.add(name)
+        self._losses.waiting.difference_update(name for name, _ in result["reports"])
+        go_on = [name for name, report in result["reports"] if tell(self._conductor, name, report)]
+        if go_on and self._ending.asked:
+            self._ending.saved.update(go_on)
             return TrialScheduler.STOP
-        return TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
+        return TrialScheduler.CONTINUE if go_on else TrialScheduler.STOP
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Its worker died: the trial is to be started again, or is over."""
-        error, name = _error_of(trial), _trial_name(trial)
+        """Its worker died: the trial is to be started again, or is over.
+
+        Several that it trained as one model are to go on one by one.
+        """
+        error, conductor = _error_of(trial), self._conductor
         cause = getattr(error, "cause", None)  # what the worker raised
         if isinstance(cause, StorageError):
             raise cause
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
-        end = self._losses.end_of(name, error)
-        if end is None:
-            self._conductor.start_again(name)
-        else:
-            self._conductor.end(name, *end)
+        assignments = trial.config["assignments"]
+        names = [one.spec.trial for one in assignments if one.spec.trial in conductor.live]
+        several = len(assignments) > 1
+        if several:
+            self._losses.part(names, error)
+        for name in names:
+            end = None if several else self._losses.end_of(name, error)
+            if end is None:
+                conductor.start_again(name)
+            else:
+                conductor.end(name, *end)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Called at every turn of Tune's loop, which then starts trials in the order they came.
@@ -141,6 +142,17 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
         if self._ending.overdue or (self._ending.asked and not _any_runs(tune_controller)):
             tune_controller.request_stop_experiment()  # also of trials that wait for resources
         self._tick()
+
+
+def tell(conductor: Conductor, trial: str, report: Report) -> bool:
+    """Pass on a report, and the trial's end where it is one; True when the trial shall go on."""
+    goes_on = conductor.report(trial, report)
+    if report.outcome is not None:
+        conductor.end(trial, report.outcome, report.reason)
+    elif not goes_on:
+        tokens = report.points[-1].tokens
+        conductor.end(trial, Outcome.STOPPED, f"behind others of its budget at {tokens} tokens")
+    return goes_on
 
 
 def run_trials(
@@ -201,7 +213,7 @@ def _any_runs(tune_controller: Any) -> bool:
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:
     """What a trial's actor holds, and where it may."""
-    where = elsewhere(config["assignment"].avoid)
+    where = elsewhere(config["assignments"][0].avoid)
     return tune.PlacementGroupFactory([needs], bundle_label_selector=[where] if where else None)
 
 
@@ -222,5 +234,6 @@ def _error_of(trial: Trial) -> BaseException:
 
 
 def _trial_name(trial: Trial) -> str:
-    name: str = trial.config["assignment"].spec.trial
+    """Also of several that train as one model: the first one's."""
+    name: str = trial.config["assignments"][0].spec.trial
     return name

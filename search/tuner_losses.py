@@ -7,7 +7,7 @@ killed a worker, since that error is none of the `RayActorError`s that it expect
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,6 +40,9 @@ class Losses:
         """Trials that go on with less."""
         self.waiting: set[str] = set()
         """Trials that may not start everywhere, and have not reported since."""
+        self.parted: dict[str, str] = {}
+        """Trials that have lost the worker in which they trained as one model with others, and go
+        on alone; and how."""
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """How a trial ends by this loss, and why; None when another worker is to go on with it."""
@@ -57,6 +60,15 @@ class Losses:
         if self._deaths[trial] < MAX_DEATHS:
             return None
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
+
+    def part(self, trials: Sequence[str], error: BaseException) -> None:
+        """Several have lost the worker in which they trained as one model.
+
+        That is held against none of them: one model of several needs more than each alone.
+        """
+        cause = getattr(error, "cause", None) or error
+        reason = str(cause).strip().splitlines()[-1].partition(". ")[0]
+        self.parted |= dict.fromkeys(trials, reason)
 
     def nodes_to_avoid(self, trial: str) -> tuple[str, ...]:
         """Nodes on which it has lost a worker, unless it can run on no other.

@@ -35,7 +35,7 @@ class Left:
 
     seconds: float
     busy_seconds: float
-    """Of all trials together."""
+    """Of all workers together."""
 
 
 def confirmed_share(config: StudyConfig) -> float:
@@ -96,11 +96,11 @@ class Pace:
         self._before = done
         self._began = self._last = self._clock()
 
-    def passed(self, running: Mapping[int, int]) -> None:
-        """Time went by, with so many trials of each budget under way."""
+    def passed(self, running: Mapping[int, float]) -> None:
+        """Time went by, with so many workers of each budget that trained."""
         now = self._clock()
-        for budget, trials in running.items():
-            self._busy[budget] += trials * (now - self._last)
+        for budget, workers in running.items():
+            self._busy[budget] += workers * (now - self._last)
         self._last = now
 
     def left(self, done: Mapping[int, float], left: Mapping[int, float]) -> Left | None:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from objectives.own import OwnObjectiveError
-from objectives.registry import prepare
+from objectives.own import SEVERAL, OwnObjectiveError
+from objectives.registry import OBJECTIVES, prepare
 from objectives.vocabulary import vocab_size
-from search.config import load
+from search.config import ONE_BY_ONE, ConfigError, load, placed
 from search.export.best import BestShape
 from search.plan import plan_study, this_machine, vocab_size_of
+from search.readiness import refuse_unready
 from search.train_best import train_best
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,9 @@ class Other:
     @classmethod
     def prepare(cls, *, context):
         return cls()
+
+class Several(Other):
+    batches = losses = evaluations = None
 
 number = 5
 """
@@ -72,6 +76,26 @@ def test_what_is_no_objective_is_refused_in_one_line(
 
     assert all(word in str(caught.value) for word in (*words, name)), caught.value
     assert "\n" not in str(caught.value)
+
+
+def test_only_one_that_judges_several_models_at_once_may_get_them(folder: Path) -> None:
+    text = (
+        "study: mine\nobjective: {{name: 'mine.task:{}', context: 7}}\nbudgets: [8k]\n"
+        "resources:\n  replicas: 3\n"
+    )
+    study = folder / "study.yaml"
+    study.write_text(text.format("Other"))
+    words = r"study\.yaml:5: `resources\.replicas` must be 1 with .*Other, which has not all of "
+    with pytest.raises(ConfigError, match=words), placed(study):
+        refuse_unready(load(study), folder)
+    study.write_text(text.format("Several"))
+    refuse_unready(load(study), folder)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_study_file_knows_which_objectives_judge_one_model_at_a_time(name: str) -> None:
+    judges_several = all(hasattr(OBJECTIVES[name], member) for member in SEVERAL)
+    assert judges_several != (name in ONE_BY_ONE)
 
 
 def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import yaml
 
 from search.analysis.optimum import find_optima
 from search.budget import rung_steps
-from search.config import Sampler, StoppingConfig, StudyConfig, parse
+from search.conductor import Conductor
+from search.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig, parse
 from search.record_file import read_lines, read_records
 from search.records import Outcome, Stage, TrialSpec
 from tests.search.dry_run import STUDY, Simulation, best_at_four, conductor, study, told
@@ -231,3 +232,98 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
         assert optimum.best_ratio is None
         assert optimum.interval is not None
         assert optimum.interval[0] <= 4 <= optimum.interval[1]
+
+
+# Trials that train as one model.
+
+TOGETHER = ResourcesConfig(replicas=3)
+NEVER = StoppingConfig(enabled=False)
+
+
+def confirming(config: StudyConfig, path: Path) -> Conductor:
+    """A search of one budget whose exploring is over."""
+    search = conductor(config.model_copy(update={"budgets": (20_000,)}), path)
+    (budget,) = search.budgets.values()
+    simulation = Simulation(search)
+    while budget.explored < budget.planned[0] or simulation.running:
+        while budget.explored < budget.planned[0] and (spec := search.next_trial()):
+            simulation.running[spec.trial] = 0
+        simulation.report(min(simulation.running))
+    return search
+
+
+def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    search = conductor(study(resources=TOGETHER), tmp_path / "exploring")
+    assert len(search.next_trials()) == 1
+    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
+    groups = []
+    while specs := search.next_trials():
+        groups.append(specs)
+    assert [len(specs) for specs in groups] == [3, 3, 3, 1, 1, 1]
+    for specs in groups:
+        assert len({spec.shape for spec in specs}) == 1
+        assert all(spec.stage is Stage.CONFIRM for spec in specs)
+    everyone = [spec for specs in groups for spec in specs]
+    assert len({(spec.shape, spec.seed, spec.rate_scale) for spec in everyone}) == 3 * (2 + 2)
+    assert [spec.trial for spec in everyone] == [f"20k-confirm-{n:03d}" for n in range(12)]
+    journal = [line["trial"] for line in read_lines(search.folder.journal) if "shape" in line]
+    assert journal[-12:] == [spec.trial for spec in everyone]
+
+
+def test_a_group_is_what_waits_and_no_more(tmp_path: Path) -> None:
+    config = study(resources=ResourcesConfig(replicas=99), stopping=NEVER)
+    search = confirming(config, tmp_path)
+    assert [len(search.next_trials()) for _ in range(4)] == [2, 2, 2, 0], "the first wave's seeds"
+
+
+def test_by_default_trials_are_begun_one_by_one(tmp_path: Path) -> None:
+    search = confirming(study(stopping=NEVER), tmp_path)
+    assert [len(search.next_trials()) for _ in range(7)] == [1] * 6 + [0]
+
+
+def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
+    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
+    search = confirming(config, tmp_path)
+    group = search.next_trials()
+    search.start_again(group[0].trial)
+    assert search.next_trials() == group[:1]
+    again = conductor(search.config, tmp_path)
+    assert [again.next_trials() for _ in group] == [(spec,) for spec in group]
+    assert len(again.next_trials()) == 3, "which are new"
+
+
+def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
+    search = confirming(config, tmp_path / "killed")
+    begun = {spec.trial: 0 for _ in range(2) for spec in search.next_trials()}
+    Simulation(search, running=begun).run(events=5)
+    again = conductor(search.config, tmp_path / "killed")
+    Simulation(again).run()
+    alone = confirming(study(sampler=Sampler.LADDER), tmp_path / "alone")
+    Simulation(alone).run()
+
+    def choices(one: Conductor) -> Counter[tuple[object, ...]]:
+        specs = [record.spec for record in one.records]
+        return Counter((spec.stage, spec.shape, spec.seed, spec.rate_scale) for spec in specs)
+
+    assert choices(again) == choices(alone)
+    lines = Counter(line["trial"] for line in read_lines(again.folder.records))
+    assert set(lines.values()) == {1}
+
+
+def test_those_that_train_together_share_a_worker(tmp_path: Path) -> None:
+    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
+    (budget,) = search.budgets.values()
+    first, second, third = (spec.trial for spec in search.next_trials())
+    other = search.next_trial()
+    assert other
+    assert [budget.share(trial) for trial in (first, second, third)] == [1 / 3] * 3
+    assert budget.share(other.trial) == 1.0
+    search.end(first, Outcome.DIVERGED, "on purpose")
+    assert budget.share(second) == 1 / 2
+    search.start_again(second)
+    assert budget.share(second) == budget.share(third) == 1.0

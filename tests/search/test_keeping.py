@@ -124,8 +124,8 @@ def config() -> StudyConfig:
 
 @pytest.fixture
 def every_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("search.trial.REPORT_SECONDS", 0.0)
-    monkeypatch.setattr("search.trial.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("search.trial_log.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("search.trial_log.CHECKPOINT_SECONDS", 0.0)
 
 
 def test_the_trial_finishes_with_its_lowest_loss_and_says_so(

@@ -13,6 +13,8 @@ import pytest
 from rich.console import Console
 
 import search.terminal
+from search.conductor import Conductor
+from search.config import ResourcesConfig
 from search.plan import plan_study
 from search.progress.answers import Trail, read_trails
 from search.progress.screen import Terminal, as_text
@@ -195,6 +197,30 @@ def test_each_budget_has_a_pace_of_its_own() -> None:
     assert left
     assert left.busy_seconds == pytest.approx(10.0 + 10.0), "a second a FLOP, and a quarter"
     assert left.seconds == pytest.approx(20 / 3), "three trials ran at a time"
+
+
+def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Path) -> None:
+    config = study(resources=ResourcesConfig(replicas=3))
+    search = conductor(config, tmp_path)
+    plans = plan_study(config, 256, MACHINE)
+    with Progress(config, plans, search.folder, Console(file=io.StringIO())) as progress:
+        search._listeners = (progress.trial,)
+        progress.follow(search)
+        sizes = set()
+        while specs := search.next_trials():
+            sizes.add(len(specs))
+            assert sum(progress._running.values()) == pytest.approx(1)
+            for spec in specs:
+                finish(search, spec.trial)
+            assert sum(progress._running.values()) == pytest.approx(0)
+    assert sizes == {1, 2}
+
+
+def finish(search: Conductor, trial: str) -> None:
+    """Carry a trial to its end at once."""
+    simulation = Simulation(search, running={trial: 0})
+    while simulation.running:
+        simulation.report(trial)
 
 
 @pytest.mark.parametrize(

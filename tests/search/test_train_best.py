@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from search import trial
+from search import trial_log
 from search.config import ConfigError
 from search.export.best import BestShape
 from search.train_best import train_best
@@ -46,7 +46,7 @@ def test_it_says_how_fast_it_is_and_what_it_came_to(best: BestShape, tmp_path: P
 def test_ctrl_c_loses_nothing_that_was_said(
     best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
     said: list[str] = []
 
     def interrupt(line: str) -> None:

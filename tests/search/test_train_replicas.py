@@ -4,22 +4,20 @@ import io
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from models.parametrization import Parametrization, Scheme
 from models.replica_optim import clip
 from models.shape import Positions, Shape
-from objectives.objective import Batch, Model
 from search.train import Measurement, Training, TrainPlan, train
 from search.train_replicas import Replica, ReplicaTraining, train_replicas
-from tests.search.toy import Successor
+from tests.search.toy import Successors
 
 CPU = torch.device("cpu")
 NOISE = 1e-5
@@ -47,26 +45,6 @@ REPLICAS = (
 
 def parametrization(scheme: Scheme = Scheme.COMPLETEP) -> Parametrization:
     return Parametrization(scheme=scheme, base_width=8, base_depth=1, base_head_dim=2, init_std=0.1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successors(Successor):
-    """The same task for several models at once."""
-
-    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
-        own = [self.batch(seed=seed, step=step, batch_size=batch_size) for seed in seeds]
-        return Batch(*(torch.cat(parts) for parts in zip(*own, strict=True)))
-
-    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        logits = model(batch.inputs).flatten(0, 1).float()
-        each = F.cross_entropy(logits, batch.targets.flatten(), reduction="none")
-        return each.view(replicas, -1).mean(1)
-
-    @torch.no_grad()
-    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        whole = self._from(torch.arange(self.vocab_size)[:, None].repeat(replicas, 1))
-        losses = self.losses(model, whole, replicas=replicas).tolist()
-        return [{"loss": self.fault(loss), "sequences": self.vocab_size} for loss in losses]
 
 
 def together(

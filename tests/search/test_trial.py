@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import search.trial
+import search.trial_log
 from models.shape import Count, Shape
 from objectives.objective import Batch, Model
 from search.budget import evaluation_steps, expand_budgets, rung_steps
@@ -191,7 +191,7 @@ def test_two_spikes_of_three_do_count(tmp_path: Path) -> None:
 def test_between_rungs_a_trial_reports_every_few_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search.trial, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(search.trial_log, "REPORT_SECONDS", 0.0)
     reports = list(trial(tmp_path).reports())
     assert len(reports) == len(EVALUATIONS)
 
@@ -199,11 +199,11 @@ def test_between_rungs_a_trial_reports_every_few_seconds(
 def test_between_rungs_a_trial_saves_every_few_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search.trial, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(search.trial_log, "REPORT_SECONDS", 0.0)
     reports = trial(tmp_path).reports()
     assert next(reports).rung is None
     assert not checkpoint(tmp_path).exists()
-    monkeypatch.setattr(search.trial, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(search.trial_log, "CHECKPOINT_SECONDS", 0.0)
     assert next(reports).rung is None
     assert checkpoint(tmp_path).exists()
 
@@ -266,13 +266,13 @@ def test_a_trial_saves_where_it_stands_when_the_search_is_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
 ) -> None:
     expected = list(trial(tmp_path / "calm").reports())
-    monkeypatch.setattr("search.trial.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("search.trial_log.LOOK_SECONDS", 0.0)
     running = trial(tmp_path / "left")
-    monkeypatch.setattr(running, "_is_to_leave", lambda: running._training.step == asked_at)
+    monkeypatch.setattr(running._due, "to_leave", lambda: running._training.step == asked_at)
     reports = list(itertools.takewhile(lambda report: True, running.reports()))
     assert truth(reports[-1]) == truth(expected[-1]), "nobody ended it, so it went on"
     left = trial(tmp_path / "ended")
-    monkeypatch.setattr(left, "_is_to_leave", lambda: left._training.step >= asked_at)
+    monkeypatch.setattr(left._due, "to_leave", lambda: left._training.step >= asked_at)
     last = next(r for r in left.reports() if left._training.step >= asked_at)
     assert last.outcome is None
     assert all(point.step <= asked_at for point in last.points)

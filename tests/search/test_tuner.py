@@ -305,7 +305,7 @@ def test_a_disk_that_takes_no_record_ends_the_search_as_what_it_is(
 class Lost:
     """A trial whose worker died, as Ray shows it to a scheduler."""
 
-    config: dict[str, Assignment]
+    config: dict[str, tuple[Assignment, ...]]
     pickled_error_file: str
 
 
@@ -322,12 +322,12 @@ class Adapters:
     def suggest(self) -> Assignment:
         suggested = self.searcher.suggest("1")
         assert suggested
-        assignment: Assignment = suggested["assignment"]
+        assignment: Assignment = suggested["assignments"][0]
         return assignment
 
     def lose(self, error: Exception) -> None:
         self.path.write_bytes(cloudpickle.dumps(error))
-        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
+        lost: Any = Lost({"assignments": (self.assignment,)}, str(self.path))
         self.scheduler.on_trial_error(None, lost)
 
 
