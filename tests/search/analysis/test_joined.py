@@ -97,6 +97,34 @@ def test_the_level_of_what_was_explored_hardly_counts(level: float) -> None:
     assert optimum([*sure, *moved]) == pytest.approx(optimum([*sure, *some]), rel=0.1)
 
 
+def test_an_explored_depth_is_in_doubt_by_what_rates_gain_that_were_not_tried_for_it() -> None:
+    gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
+    sure = confirmed(WORLD, noise=0.0005)
+    halved = [
+        replace(lowered(own, gains[own.spec.shape.depth]), spec=replace(own.spec, rate_scale=0.5))
+        for own in sure
+        if own.spec.seed == 1000
+    ]
+    one_rate, two_rates = (
+        joined_curve(records, gather(records))
+        for records in ([*sure, *explored(WORLD)], [*sure, *halved, *explored(WORLD)])
+    )
+    assert one_rate
+    assert two_rates
+    added = two_rates.points.errors[0] ** 2 - one_rate.points.errors[0] ** 2
+    assert added == pytest.approx(0.05**2 / 4, rel=0.1)
+    assert optimum([*sure, *halved, *explored(WORLD)]) > 7
+
+
+def test_what_was_explored_says_nothing_of_how_far_depths_are_off_the_curve() -> None:
+    sure = confirmed(WORLD, noise=0.003)
+    loud = np.random.default_rng(1)
+    some = explored(replace(WORLD, noise=0.03), generator=loud)
+    curve = joined_curve([*sure, *some], gather([*sure, *some]))
+    assert curve
+    assert curve.misfit.min() == 0.0
+
+
 def test_confirmed_trials_tell_what_was_still_to_come_where_explored_ones_could_not() -> None:
     """All but depth 1 fall steeply after their first rung; of the explored only that went on."""
     late = [
@@ -115,7 +143,7 @@ def test_the_confirmed_depths_have_the_last_word() -> None:
     assert found.vertex_interval
     assert found.interval
     assert found.optimal_depth
-    assert optimum(records) > found.vertex_interval[1]
+    assert optimum(records) < found.vertex_interval[0]
     assert found.interval[0] <= found.optimal_depth <= found.interval[1]
 
 
