@@ -29,7 +29,7 @@ from objectives.objective import Batch, Model, Objective
 from objectives.registry import OBJECTIVES
 from search.budget import expand_budgets
 from search.conductor import Conductor
-from search.config import parse
+from search.config import dump, parse
 from search.folder import RunFolder
 from search.records import Outcome, TrialRecord
 from search.space import feasible_shapes
@@ -54,17 +54,18 @@ resources: {{gpus_per_trial: 0}}
 
 SHORT = """
 study: short
-objective: {name: language, context: 64, eval_tokens: 8k}
+objective: {{name: language, context: 64, eval_tokens: 8k}}
 budgets: [60k, 70k, 80k, 90k]
 count: non_embedding
-tokens: 160k
-space: {depth: [1, 6], n_heads: 2}
+tokens: {tokens}
+space: {{depth: [1, 6], n_heads: 2}}
 trials: 42
-confirm: {depths: 3, seeds: 2, rates: [1]}
-train: {batch_size: 16, evaluations: 6, learning_rate: 4e-3}
-resources: {gpus_per_trial: 0, max_concurrent_trials: 2}
+confirm: {{depths: 3, seeds: 2, rates: [1]}}
+train: {{batch_size: 16, evaluations: 6, learning_rate: 4e-3}}
+resources: {{gpus_per_trial: 0, max_concurrent_trials: 2}}
 """
-"""About 200 trials of a second or two."""
+"""About 200 trials of a second or two, and twice as long."""
+SHORT_TOKENS = ("160k", "320k")
 REPORTS_A_SECOND = 100
 TRACKED_TRIALS = 50
 
@@ -156,12 +157,12 @@ def fathom_seconds(trials: int) -> float:
         return time.perf_counter() - began
 
 
-def training_share() -> str:
+def training_share(tokens: str) -> str:
     """How much of the time from the first trial's start to the last one's end is spent on what.
 
     A slot is held from end to end, whether a trial is in it or not.
     """
-    config = parse(SHORT)
+    config = parse(SHORT.format(tokens=tokens))
     objective = Timed(OBJECTIVES["language"].prepare(**config.objective.settings()))
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder(Path(path))
@@ -191,7 +192,10 @@ def tracking_share(seconds: float) -> str:
     calls = 0.0
     with tempfile.TemporaryDirectory() as path:
         tracker = Tracker(
-            uri=f"sqlite:///{path}/mlflow.db", study="tracked", folder=Path(path), config_text=""
+            uri=f"sqlite:///{path}/mlflow.db",
+            study="tracked",
+            folder=Path(path),
+            config_text=dump(parse(STUDY.format(trials=2))),
         )
         began, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
         reports = 0
@@ -267,7 +271,8 @@ def main() -> None:
     if stock:
         usual = [(stock_seconds(12) - stock_seconds(2)) / 10 for _ in range(min(pairs, 3))]
         print(f"stock Tune: {statistics.median(usual):.3f} s a trial, fresh actors")
-    print(training_share())
+    for tokens in SHORT_TOKENS:
+        print(training_share(tokens))
 
 
 if __name__ == "__main__":

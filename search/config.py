@@ -238,7 +238,7 @@ class TrainConfig(Group):
     The weights of the lowest one then count, and so they do at the horizon. Not with `stopping`.
     """
     diagnostics: bool = True
-    """Look into the layers at every evaluation: attention, rank, gradients."""
+    """Look into the layers from time to time: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
     compile: bool | Literal["auto"] = "auto"
     """Compile training steps with torch.compile, which needs a C compiler on every worker.

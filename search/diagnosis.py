@@ -3,6 +3,7 @@
 import itertools
 import math
 import statistics
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -20,9 +21,21 @@ SEED = 2**31
 SEQUENCES = 4
 WEIGHTS = 2**22
 """Attention weights looked at together; longer contexts are looked at in fewer sequences."""
+STEPS_BETWEEN_LOOKS = 50
+"""A look takes as long as a step or two, and in a trial of a second those of every evaluation took
+7 % of it (benchmarks/RESULTS.md)."""
 GREW = 3.0
 """A gradient that grew less in its layer than this is not said to have begun a divergence."""
 DIGITS = 4
+
+
+def looks(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
+    """The evaluations, ascending, at which the layers are looked into: not too many, and the end."""
+    chosen = [0]
+    for step in evaluation_steps:
+        if step - chosen[-1] >= STEPS_BETWEEN_LOOKS or step == evaluation_steps[-1]:
+            chosen.append(step)
+    return tuple(chosen[1:])
 
 
 def diagnose(model: Transformer, optimizer: ClippedAdamW, objective: Objective) -> Layers:

@@ -100,7 +100,7 @@ class TrialRecord:
     peak_memory_bytes: int | None
     """On the accelerator; None on CPU."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Of the last report: what was measured inside the model -> one number a layer."""
+    """At the last look: what was measured inside the model -> one number a layer."""
 
     @property
     def tokens(self) -> int:
@@ -138,5 +138,5 @@ def advanced(record: TrialRecord, report: Report) -> TrialRecord:
         rungs=record.rungs | dict([report.rung] if report.rung else []),
         setup_seconds=report.setup_seconds,
         peak_memory_bytes=report.peak_memory_bytes,
-        layers=report.layers,
+        layers=report.layers or record.layers,
     )

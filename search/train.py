@@ -21,7 +21,7 @@ from models.parametrization import Parametrization
 from models.shape import Residual, Shape
 from models.transformer import Transformer
 from objectives.objective import Batch, Model, Objective
-from search.diagnosis import Layers, diagnose, in_short, where_it_began
+from search.diagnosis import Layers, diagnose, in_short, looks, where_it_began
 from search.keeping import Kept, kept_after
 from search.ranks import ALONE, Ranks, weighted_parts
 from search.speed import speed
@@ -58,7 +58,7 @@ class TrainPlan:
     compiled: bool = False
     """Compile the loss of training steps; evaluations, of another batch size, stay as they are."""
     diagnostics: bool = False
-    """Look into the layers at every evaluation."""
+    """Look into the layers at the end and at evaluations that lie apart."""
     micro_batches: int = 1
     """Parts of a batch that go through the model one after another, where memory asks for it."""
     patience: int | None = None
@@ -233,7 +233,7 @@ def looked_into(
     ended = training.step == plan.steps or bool(training.ended)
     if ended:
         metrics |= objective.final_metrics(model)
-    if plan.diagnostics:
+    if plan.diagnostics and (ended or training.step in looks(plan.evaluation_steps)):
         layers = diagnose(model, training.optimizer, objective)
         metrics |= in_short(layers)
     if plan.diagnostics and ended:

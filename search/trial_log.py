@@ -54,7 +54,7 @@ class TrialLog:
             metrics=measurement.metrics,
         )
         self._points.append(point)
-        self._layers = measurement.layers
+        self._layers = measurement.layers or self._layers
 
     def report(
         self,

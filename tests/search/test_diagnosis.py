@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.transformer import Transformer
 from objectives.objective import Batch, Model
-from search.diagnosis import Layers, diagnose, in_short, where_it_began
+from search.diagnosis import Layers, diagnose, in_short, looks, where_it_began
 from search.speed import matrix_rate, speed
 from search.train import Measurement, Training, TrainPlan, train
 from tests.search.test_ranks import CPU, PARAMETRIZATION, PLAN, SHAPE
@@ -34,11 +34,18 @@ def test_looking_into_the_layers_changes_no_loss() -> None:
     assert [one.loss for one in looked] == [one.loss for one in blind]
     assert [one.train_loss for one in looked] == [one.train_loss for one in blind]
     assert all(not one.layers and set(one.metrics) == {"sequences"} for one in blind)
-    for one in looked:
-        assert {len(values) for values in one.layers.values()} == {DEEP.depth}
-        assert one.metrics.items() >= in_short(one.layers).items()
+    *before, last = looked
+    assert all(not one.layers for one in before)  # a training of less than fifty steps
+    assert {len(values) for values in last.layers.values()} == {DEEP.depth}
+    assert last.metrics.items() >= in_short(last.layers).items()
     assert {"flop_utilisation", "generation_seconds", "compile_seconds"} <= set(looked[-1].metrics)
     assert "flop_utilisation" not in looked[0].metrics
+
+
+def test_the_layers_are_looked_into_at_the_end_and_at_most_once_in_fifty_steps() -> None:
+    assert looks((2, 8, 9, 10, 26, 78)) == (78,)
+    assert looks((18, 51, 62, 73, 195, 271, 282, 293, 391)) == (51, 195, 271, 391)
+    assert looks((50, 100, 101)) == (50, 100, 101)
 
 
 def test_the_short_form_takes_the_last_layer_the_best_head_and_the_mean() -> None:
