@@ -9,7 +9,7 @@ seconds are the process's own, which neighbours on the machine do not lengthen.
 
 import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter, process_time
@@ -19,9 +19,9 @@ import torch
 from models.shape import Shape
 from objectives.objective import Objective
 from objectives.registry import prepare
-from search.budget import Budget, expand_budgets, format_count
+from search.budget import Budget, evaluation_steps, expand_budgets, format_count
 from search.config import StudyConfig, load
-from search.diagnosis import diagnose
+from search.diagnosis import diagnose, looks
 from search.plan import vocab_size_of
 from search.records import Stage, TrialSpec
 from search.space import feasible_shapes, nearest_shape
@@ -45,10 +45,10 @@ class Cost:
     end: float
     """Utilisation and generation, once."""
 
-    def shares(self, steps: int, evaluations: int) -> tuple[float, float, float]:
+    def shares(self, steps: int, evaluated: Sequence[int]) -> tuple[float, float, float]:
         """Of the whole trial without diagnostics: what steps, looks and the end add."""
-        whole = steps * self.step + evaluations * self.evaluation
-        added = steps * (self.step_looking - self.step), evaluations * self.look, self.end
+        whole = steps * self.step + len(evaluated) * self.evaluation
+        added = steps * (self.step_looking - self.step), len(looks(evaluated)) * self.look, self.end
         return added[0] / whole, added[1] / whole, added[2] / whole
 
 
@@ -132,7 +132,7 @@ def timed(part: Callable[[], object], device: torch.device) -> float:
 
 def row(config: StudyConfig, budget: Budget, shape: Shape, own: Cost) -> str:
     """A line of the table."""
-    shares = own.shares(budget.steps, config.train.evaluations)
+    shares = own.shares(budget.steps, evaluation_steps(config, budget))
     times = (own.step, own.evaluation, own.look)
     cells = (
         format_count(budget.params),

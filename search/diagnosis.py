@@ -30,7 +30,7 @@ DIGITS = 4
 
 
 def looks(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
-    """The evaluations, ascending, at which the layers are looked into: not too many, and the end."""
+    """The evaluations, ascending, at which the layers are looked into: some, and the end."""
     chosen = [0]
     for step in evaluation_steps:
         if step - chosen[-1] >= STEPS_BETWEEN_LOOKS or step == evaluation_steps[-1]:

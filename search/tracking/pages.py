@@ -16,6 +16,8 @@ NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
 RUN_NOTE_CHARACTERS = 8000
 """MLflow refuses longer tags of a run."""
+EXPERIMENT_NOTE_CHARACTERS = 20_000
+"""And of an experiment."""
 MODE = "?workflowType=machine_learning"
 """Ends every address; without it MLflow opens on traces of language-model calls."""
 UNDER_WAY = (
@@ -165,7 +167,8 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
         f"- {headline(o)}: [its trials]({view_address(experiment, view_name(o.budget))})"
         for o in optima
     )
-    return f"{answers or 'No answer yet'}: {links}\n\n{lines}"
+    beginning = f"{answers or 'No answer yet'}: {links}"
+    return fitted([beginning, lines], EXPERIMENT_NOTE_CHARACTERS) or links
 
 
 def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:

@@ -518,6 +518,23 @@ def test_a_description_keeps_whole_sections_only() -> None:
     assert note == "a" * 50 + "\n\n" + "c" * 40
 
 
+def many_optima(budgets: int) -> list[Optimum]:
+    return [optimum(budget=1_000_000 * (n + 1)) for n in range(budgets)]
+
+
+def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
+    tracker = place.tracker()
+    tracker.conclude(many_optima(150), [LAW], {}, TABLE, [])
+    assert tracker.close() == 0
+
+
+@pytest.mark.parametrize("budgets", [150, 900])
+def test_a_study_of_many_budgets_has_a_description_that_mlflow_takes(budgets: int) -> None:
+    note = pages.experiment_note(many_optima(budgets), "#/runs/one", "1")
+    assert len(note) <= pages.EXPERIMENT_NOTE_CHARACTERS
+    assert "[table, figures and YAML](#/runs/one" in note
+
+
 def test_a_server_that_stops_and_returns_misses_nothing_and_gets_nothing_twice(
     remote: Place, application: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
