@@ -54,11 +54,11 @@ INSTALL = {
 
 DIFFERENCES = {
     "transformers": "learned positions, biases",
-    "litgpt": "untied head, biases in its norms",
+    "litgpt": "rotary positions, untied head, biases in its norms",
     "x-transformers": "learned positions",
     "nanoGPT": "learned positions",
 }
-"""What a rival's model has that ours, with rotary positions and tied embeddings, has not."""
+"""What a rival's model has; ours has the positions that are asked for, a tied head, no biases."""
 
 
 class Missing(Exception):

@@ -205,7 +205,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="of a block, about")
     parser.add_argument("--clock", default="wall", choices=("wall", "thread"))
     parser.add_argument("--gated", action="store_true")
-    parser.add_argument("--positions", default="rotary", choices=[p.value for p in Positions])
+    parser.add_argument(
+        "--positions",
+        default="learned",
+        choices=[p.value for p in Positions],
+        help="of our model: learned like the fastest rivals', or rotary as in a search by default",
+    )
     parser.add_argument("--compile", default="off", choices=("off", "on", "both"))
     args = parser.parse_args()
     args.compiled = {"off": (False,), "on": (True,), "both": (False, True)}[args.compile]
