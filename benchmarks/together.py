@@ -25,7 +25,7 @@ from search.confirm import FRESH_SEEDS_FROM
 from search.group import RunningGroup
 from search.pipeline import prepare
 from search.records import Report
-from search.space import feasible_shapes
+from search.space import feasible_shapes, nearest_shape
 from search.trial import Assignment, RunningTrial, spec_alone
 
 
@@ -34,8 +34,7 @@ def shapes_of(config: StudyConfig, budget: Budget, vocab_size: int) -> Iterator[
     shapes = feasible_shapes(config, budget, vocab_size)
     depths = sorted({shape.depth for shape in shapes})
     for depth in (depths[0], depths[len(depths) // 2], depths[-1]):
-        own = (shape for shape in shapes if shape.depth == depth)
-        yield min(own, key=lambda shape: shape.off_ratio(4.0))
+        yield nearest_shape(shapes, depth=depth, ff_ratio=4.0)
 
 
 def both_ways(

@@ -65,6 +65,11 @@ class TrainPlan:
     """Evaluations without a lower held-out loss after which training ends; the weights of the
     lowest one then count, and so they do at the horizon."""
 
+    @property
+    def looking_steps(self) -> tuple[int, ...]:
+        """Evaluations with more than a loss: the end, and with diagnostics some before it."""
+        return looks(self.evaluation_steps) if self.diagnostics else self.evaluation_steps[-1:]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
@@ -217,10 +222,12 @@ def _evaluated(
     training: Training, objective: Objective, plan: TrainPlan
 ) -> tuple[dict[str, float], Layers]:
     """What is measured now."""
+    further, layers = dict[str, float](), Layers()
     training.model.eval()
     with autocast(training.device, plan):
         metrics = objective.evaluate(training.model)
-        further, layers = looked_into(training, objective, plan)
+        if training.ended or training.step in plan.looking_steps:
+            further, layers = looked_into(training, objective, plan)
     training.model.train()
     return metrics | further, layers
 
@@ -233,7 +240,7 @@ def looked_into(
     ended = training.step == plan.steps or bool(training.ended)
     if ended:
         metrics |= objective.final_metrics(model)
-    if plan.diagnostics and (ended or training.step in looks(plan.evaluation_steps)):
+    if plan.diagnostics:
         layers = diagnose(model, training.optimizer, objective)
         metrics |= in_short(layers)
     if plan.diagnostics and ended:

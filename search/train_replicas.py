@@ -18,6 +18,7 @@ from models.replica_optim import Pattern, ReplicaAdamW
 from models.replicas import Replicas
 from models.shape import Shape
 from objectives.objective import ReplicatedObjective
+from search.diagnosis import Layers
 from search.train import Measurement, Training, TrainPlan, autocast, divergence_of, looked_into
 
 
@@ -218,7 +219,9 @@ def _measurement(
 ) -> Measurement:
     loss = metrics.pop("loss")
     warm = training.step > training.plan.warmup_steps
-    further, layers = looked_into(training.single(replica), objective, training.plan)
+    further, layers = dict[str, float](), Layers()
+    if training.step in training.plan.looking_steps:
+        further, layers = looked_into(training.single(replica), objective, training.plan)
     return Measurement(
         step=training.step,
         loss=loss,

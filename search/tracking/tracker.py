@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from search.records import TrialRecord
-from search.tracking.address import TrackingError, check_form, sqlite_path
+from search.tracking.address import TrackingError, check_form, is_new_file, sqlite_path
 from search.tracking.messages import (
     CLOSE_SECONDS,
     Answer,
@@ -61,7 +61,7 @@ class Tracker(Mirror):
         super().__init__(folder)
         check_form(uri)
         path = sqlite_path(uri)
-        known = path is not None and (not path.exists() or is_stamped(path))
+        known = is_new_file(uri) or (path is not None and is_stamped(path))
         self._must_be_checked = not known
         self._opening = Opening(uri, study, folder, config_text, watch)
         self._lock = threading.Lock()
