@@ -16,9 +16,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from objectives.draws import held_out_draws, training_draws
-from objectives.objective import Batch, Model
-from objectives.token_loss import answers, masked_loss
+from fathom.objectives.contract import Batch, Model
+from fathom.objectives.random_numbers import held_out_draws, training_draws
+from fathom.objectives.token_loss import answers, masked_loss
 
 ZERO, ONE, EVEN, ODD = range(1, 5)
 """Token 0 is left to padding."""

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.blocks import PostNormBlock
-from models.transformer import Transformer
+from fathom.models.blocks import PostNormBlock
+from fathom.models.transformer import Transformer
 
 
 @torch.no_grad()

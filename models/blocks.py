@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import as_complex, attend, is_exact_on_cpu, smeared
-from models.fused_block import fused_block, is_plain
-from models.parametrization import ForwardScales
-from models.shape import Normalization, Residual, Shape
+from fathom.models.attention import as_complex, attend, is_exact_on_cpu, smeared
+from fathom.models.fused_block import fused_block, is_plain
+from fathom.models.parametrization import ForwardScales
+from fathom.models.shape import Normalization, Residual, Shape
 
 NORM_EPS = 1e-5
 

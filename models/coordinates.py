@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from models.admin import profile
-from models.optim import build_optimizer, set_learning_rate
-from models.parametrization import Parametrization
-from models.shape import Residual, Shape
-from models.transformer import Transformer
+from fathom.models.admin import profile
+from fathom.models.optim import build_optimizer, set_learning_rate
+from fathom.models.parametrization import Parametrization
+from fathom.models.shape import Residual, Shape
+from fathom.models.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

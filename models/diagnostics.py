@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.attention import pattern
-from models.blocks import Attention, Block
-from models.optim import ClippedAdamW
-from models.transformer import Transformer
+from fathom.models.attention import pattern
+from fathom.models.blocks import Attention, Block
+from fathom.models.optim import ClippedAdamW
+from fathom.models.transformer import Transformer
 
 BLOCK = 25
 """Tokens of the random block that is repeated (Olsson et al. 2022)."""

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from models.attention import turn_in_place
-from models.shape import Normalization, Shape
+from fathom.models.attention import turn_in_place
+from fathom.models.shape import Normalization, Shape
 
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default

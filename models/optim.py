@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.parametrization import rules
-from models.transformer import Transformer, role_of
+from fathom.models.parametrization import rules
+from fathom.models.transformer import Transformer, role_of
 
 
 class ClippedAdamW(torch.optim.AdamW):

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from models.shape import Residual, Shape
+from fathom.models.shape import Residual, Shape
 
 BASE_FF_RATIO = 4
 """`d_ff / d_model` of the base shape, the ratio of Vaswani et al. 2017."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from models.replicas import Replicas, fill_replica, replica_of
-from models.transformer import Transformer
+from fathom.models.replicas import Replicas, fill_replica, replica_of
+from fathom.models.transformer import Transformer
 
 SETTINGS = ("lr_scale", "weight_decay", "eps")
 """In what the groups of a model's optimizer differ."""
@@ -38,7 +38,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ParameterPart:
     """Neighbouring replicas of one rate in a stacked weight: what AdamW takes for a parameter."""
 
     field: str
@@ -67,11 +67,11 @@ class ReplicaAdamW:
             key: {field: torch.zeros_like(weight) for field, weight in stacked.items()}
             for key in MOMENTS
         }
-        self._parts: list[Part] = []
+        self._parts: list[ParameterPart] = []
         groups = []
         for settings, fields in _fields_by_settings(pattern, model).items():
             for rows in _runs(rates):
-                parts = [Part(field, rows, stacked[field][rows]) for field in fields]
+                parts = [ParameterPart(field, rows, stacked[field][rows]) for field in fields]
                 self._parts += parts
                 group = dict(zip(SETTINGS, settings, strict=True)) | {"rate": rates[rows.start]}
                 groups.append({"params": [part.weight for part in parts], **group})

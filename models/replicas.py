@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import attend
-from models.blocks import NORM_EPS
-from models.parametrization import Parametrization, forward_scales
-from models.shape import PLAIN, Normalization, Positions, Shape
-from models.transformer import Transformer, rotary_table
+from fathom.models.attention import attend
+from fathom.models.blocks import NORM_EPS
+from fathom.models.parametrization import Parametrization, forward_scales
+from fathom.models.shape import PLAIN, Normalization, Positions, Shape
+from fathom.models.transformer import Transformer, rotary_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import not_padding
-from models.blocks import Norm, build_block
-from models.parametrization import (
+from fathom.models.attention import not_padding
+from fathom.models.blocks import Norm, build_block
+from fathom.models.parametrization import (
     Parametrization,
     Role,
     deepnorm_gain,
@@ -17,7 +17,7 @@ from models.parametrization import (
     forward_scales,
     rules,
 )
-from models.shape import Positions, Residual, Shape
+from fathom.models.shape import Positions, Residual, Shape
 
 ROTARY_BASE = 10_000.0
 

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from objectives.encoding import Ids, id_type
-from objectives.objective import Batch
-from objectives.sizes import PAD
+from fathom.objectives.contract import Batch
+from fathom.objectives.synthetic.sizes import PAD
+from fathom.objectives.text.encode import Ids, id_type
 
 Rows = NDArray[np.int64]
 WIDTHS = 8

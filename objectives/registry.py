@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from objectives.blocks import Blocks
-from objectives.classification import Classification
-from objectives.connectivity import Connectivity
-from objectives.hop import Hop
-from objectives.induction import Induction
-from objectives.language import Language
-from objectives.objective import Objective
-from objectives.own import is_own, load_own
-from objectives.transduction import Transduction
+from fathom.objectives.contract import Objective
+from fathom.objectives.rows.classification.objective import Classification
+from fathom.objectives.rows.transduction.objective import Transduction
+from fathom.objectives.synthetic.alternating_blocks.objective import Blocks
+from fathom.objectives.synthetic.connectivity.objective import Connectivity
+from fathom.objectives.synthetic.induction.objective import Induction
+from fathom.objectives.synthetic.k_hop.objective import Hop
+from fathom.objectives.text.language import Language
+from fathom.objectives.user_objective import is_own, load_own
 
 OBJECTIVES: Mapping[str, Any] = {
     "language": Language,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from objectives.objective import IGNORED, Batch, Model
+from fathom.objectives.contract import IGNORED, Batch, Model
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:

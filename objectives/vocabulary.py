@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from objectives import sizes, tokenizer
-from objectives.corpus import read_whole
-from objectives.own import is_own, load_own
-from objectives.pairs import read_splits, words_of
-from objectives.text_tokens import read_with_vocabulary
-from objectives.words import WORDS_FROM, with_frequent
+from fathom.objectives.rows.classification.text_vocabulary import read_with_vocabulary
+from fathom.objectives.rows.transduction.pairs import read_splits, words_of
+from fathom.objectives.rows.word_ids import WORDS_FROM, with_frequent
+from fathom.objectives.synthetic import sizes
+from fathom.objectives.text import tokenizer
+from fathom.objectives.text.corpus import read_whole
+from fathom.objectives.user_objective import is_own, load_own
 
 Settings = Mapping[str, Any]
 

@@ -1,5 +1,6 @@
-"""`python -m search VERB …` is `fathom VERB …`."""
+"""`python -m search VERB …` is `fathom VERB …`, in a checkout."""
 
-from search.cli import main
+from fathom.search.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

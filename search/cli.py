@@ -8,11 +8,10 @@ import sys
 
 import typer
 
-from search.verbs.answers import export, predict, train
-from search.verbs.searching import ask, report, run, ui
-from search.verbs.study_file import check, doctor, init, plan, schema
+from fathom.search.commands.answers import export, predict, train
+from fathom.search.commands.searching import ask, report, run, ui
+from fathom.search.commands.study_file import check, doctor, init, plan, schema
 
-OUR_PACKAGES = {"models", "objectives", "search"}
 VERBS = (init, plan, check, doctor, run, report, export, train, ask, predict, schema, ui)
 """In the order of `fathom --help`."""
 
@@ -35,7 +34,7 @@ def main() -> None:
     try:
         app()
     except ValueError as error:
-        if type(error).__module__.split(".")[0] not in OUR_PACKAGES:
+        if type(error).__module__.split(".")[0] != "fathom":
             raise
         for problem in error.args:  # of a study file, each mistake
             _complain(str(problem))
@@ -55,7 +54,7 @@ def main() -> None:
 
 def _complain(text: str) -> None:
     """One line: no password, and nothing that a file put into it commands the terminal."""
-    from search.tracking.address import without_credentials
+    from fathom.search.study.store_uri import without_credentials
 
     line = without_credentials(" ".join(text.split()))
     safe = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)

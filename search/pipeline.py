@@ -9,23 +9,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from objectives import registry
-from objectives.objective import Objective
-from search.conclude import Conclusion, audit_budgets, conclude, publish
-from search.conductor import Conductor
-from search.config import ConfigError, StudyConfig, TrackingConfig, dump
-from search.ending import AtOnce, Ending
-from search.extend import extend, forget_checkpoints
-from search.folder import RunFolder, default_tracking_uri, write_atomically
-from search.plan import BudgetPlan, plan_study, this_machine
-from search.readiness import open_run, refuse_another_study
-from search.record_file import read_records
-from search.studies import FileStudies, Studies
-from search.terminal import Progress
-from search.tracking.address import to_keep
-from search.tracking.data import data_set
-from search.tracking.tracker import Tracker
-from search.tuner import run_trials
+from fathom.objectives import registry
+from fathom.objectives.contract import Objective
+from fathom.search.cluster.interrupt import AtOnce, Ending
+from fathom.search.cluster.tune import run_trials
+from fathom.search.conclusion import Conclusion, audit_budgets, conclude, publish
+from fathom.search.report.terminal.progress import Progress
+from fathom.search.run_folder import RunFolder, default_tracking_uri, read_records, write_atomically
+from fathom.search.scheduling.extend import extend, forget_checkpoints
+from fathom.search.scheduling.optuna_studies import FileStudies, Studies
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig, dump
+from fathom.search.study.plan import BudgetPlan, plan_study, this_machine
+from fathom.search.study.preflight import open_run, refuse_another_study
+from fathom.search.study.store_uri import to_keep
+from fathom.search.tracking.dataset import data_set
+from fathom.search.tracking.tracker import Tracker
 
 CLOUD_SECRETS = (
     "AWS_ACCESS_KEY_ID",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from models.shape import Count, Normalization, Positions, Residual, Shape
-from search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
-from search.sound import checked
+from fathom.models.shape import Count, Normalization, Positions, Residual, Shape
+from fathom.search.record_validation import checked
+from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """A trial's name, which is also its checkpoint's: no path out of the folder."""

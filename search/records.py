@@ -1,10 +1,11 @@
 """The values that travel from a trial to everything that judges it."""
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from models.shape import Count, Shape
+from fathom.models.shape import Count, Shape
 
 
 class Stage(StrEnum):
@@ -140,3 +141,12 @@ def advanced(record: TrialRecord, report: Report) -> TrialRecord:
         peak_memory_bytes=report.peak_memory_bytes,
         layers=report.layers or record.layers,
     )
+
+
+def derive_seed(seed: int, *purpose: object) -> int:
+    """A seed below 2**31 that depends on the study's seed and the purpose, and on nothing else.
+
+    The study has one seed; every other seed follows from it and from what it is for.
+    """
+    text = "/".join(map(str, (seed, *purpose)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 33

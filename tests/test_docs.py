@@ -16,11 +16,12 @@ from urllib.parse import unquote
 import pytest
 from typer.main import get_command
 
-from search.cli import app
-from search.config import StudyConfig, parse
-from search.config_words import groups_of
+from fathom.search.cli import app
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.errors import groups_of
 from tests.conftest import CHROMIUM
-from tests.markdown import PAGES, ROOT, anchors_of, blocks_of, links_of
+from tests.support.markdown import PAGES, anchors_of, blocks_of, links_of
+from tests.support.places import ROOT
 
 BROWSER = next(filter(None, map(shutil.which, CHROMIUM)), None)
 

@@ -15,18 +15,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from search.cli import main
-from search.conductor import Conductor
-from search.config import StoppingConfig, dump, load
-from search.config_source import MOST_PROBLEMS
-from search.folder import RunFolder
-from search.record_file import append_line, read_lines, read_records, repair
-from search.recover import read_past
-from search.sound import DamagedFileError
-from tests.mutations import damage_run, mutated_study
-from tests.search.dry_run import Simulation, conductor, study
+from fathom.search.cli import main
+from fathom.search.record_validation import DamagedFileError
+from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records, repair
+from fathom.search.scheduling.journal import read_past
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.config import StoppingConfig, dump, load
+from fathom.search.study.source import MOST_PROBLEMS
+from tests.support.dry_run import Simulation, conductor, study
+from tests.support.mutations import damage_run, mutated_study
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parents[1]
 STUDIES = 300
 MOST_LINES = {1: 1, 2: MOST_PROBLEMS + 1}
 """By exit status: what the machine refuses, and the mistakes of a study file."""
@@ -124,11 +123,13 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
         Simulation(conductor).run(events=5)
 
     objective = SimpleNamespace(vocab_size=256)
-    monkeypatch.setattr("search.pipeline.run_trials", simulate)
-    monkeypatch.setattr("search.verbs.searching._prepare", lambda *_: objective)
-    monkeypatch.setattr("search.verbs.searching._prepare_and_start_ray", lambda *_: objective)
-    monkeypatch.setattr("search.pipeline.Tracker", Nowhere)
-    monkeypatch.setattr("search.report.writer.make_charts", lambda *_: ())
+    monkeypatch.setattr("fathom.search.pipeline.run_trials", simulate)
+    monkeypatch.setattr("fathom.search.commands.searching._prepare", lambda *_: objective)
+    monkeypatch.setattr(
+        "fathom.search.commands.searching._prepare_and_start_ray", lambda *_: objective
+    )
+    monkeypatch.setattr("fathom.search.pipeline.Tracker", Nowhere)
+    monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
 
 
 class Nowhere:

@@ -7,7 +7,6 @@ import sys
 import tomllib
 from functools import cache
 from importlib.metadata import distributions, packages_distributions
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
+from tests.support.places import ROOT
+
 PACKAGES = ("models", "objectives", "search")
 
 

@@ -31,7 +31,16 @@ def read(_app: Sphinx, page: str, source: list[str]) -> None:
 
 def all_verbs() -> str:
     """Every verb with its help, by typer's own writer of such pages."""
-    asked = [sys.executable, "-m", "typer", "search.cli", "utils", "docs", "--name", "fathom"]
+    asked = [
+        sys.executable,
+        "-m",
+        "typer",
+        "fathom.search.cli",
+        "utils",
+        "docs",
+        "--name",
+        "fathom",
+    ]
     answer = subprocess.run(asked, capture_output=True, text=True, check=True)
     # The title is the page's own, and so is the list of verbs, which stands at its side.
     verbs = answer.stdout[answer.stdout.index("\n## ") :]

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from sphinx.pycode import ModuleAnalyzer
 
-from search.config import StudyConfig
-from search.config_words import groups_of
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import groups_of
 
 HEADS = "| key | value | default | |\n|---|---|---|---|\n"
 PLAIN = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text"}
@@ -103,7 +103,7 @@ def _words_of_values(name: str, field: FieldInfo) -> Iterator[str]:
 def _docstring(owner: type, name: str) -> str:
     """The docstring behind a field, in one line; also where a class before it has the field."""
     for each in owner.__mro__:
-        if each.__module__.split(".")[0] in ("models", "search"):
+        if each.__module__.split(".")[0] == "fathom":
             found = ModuleAnalyzer.for_module(each.__module__).find_attr_docs()
             if lines := found.get((each.__name__, name)):
                 return " ".join(" ".join(lines).split())

@@ -13,10 +13,10 @@ from math import log, sqrt
 
 import numpy as np
 
-from search.analysis.curve import Fit, fit, points_of
-from search.analysis.evidence import Array, ShapeLoss, seed_noise, weigh
-from search.budget import LOOK_BACK
-from search.records import Outcome, Stage, TrialRecord
+from fathom.search.analysis.curve_fit import Fit, fit, points_of
+from fathom.search.analysis.depth_estimates import Array, ShapeLoss, seed_noise, weigh
+from fathom.search.analysis.rung_value import LOOK_BACK
+from fathom.search.records import Outcome, Stage, TrialRecord
 
 SHORTEST_LOOK_BACK = 1.5
 """A curve that begins less than this factor earlier has no slope to speak of."""

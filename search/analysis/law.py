@@ -15,7 +15,7 @@ from math import exp, isfinite, log, sqrt
 
 import numpy as np
 
-from search.analysis.law_line import (
+from fathom.search.analysis.law_fit import (
     LOGARITHMIC,
     POWER,
     SizedDepths,
@@ -23,8 +23,8 @@ from search.analysis.law_line import (
     least_squares,
     scatter_variance,
 )
-from search.analysis.optimum import Optimum
-from search.analysis.verdict import Verdict
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
 
 FEWEST_BUDGETS = 3
 """Two parameters pass through any two budgets; the third is the first that can disagree."""

@@ -11,13 +11,13 @@ from itertools import groupby
 import numpy as np
 from scipy.special import stdtrit
 
-from models.shape import Count, Shape
-from search.analysis.curve import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
-from search.analysis.evidence import KNOWN_NOISE, DepthEvidence, Evidence, gather
-from search.analysis.families import Parabola, Points, PowerCurve
-from search.analysis.joined import joined_curve
-from search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
-from search.records import Outcome, TrialRecord
+from fathom.models.shape import Count, Shape
+from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
+from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEvidence, Evidence, gather
+from fathom.search.analysis.joint_curve import joined_curve
+from fathom.search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
+from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
 """A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
@@ -151,7 +151,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     )
 
 
-def decide(points: Points, vertex: float | None, certain: float) -> int | None:
+def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | None:
     """The whole depth at the lowest point, unless the losses contradict it; None without any.
 
     It may not lie at or beyond a tested depth that is worse than the best tested one by so many
@@ -178,7 +178,7 @@ def _quantiles(drawn: Draws) -> tuple[float, float]:
     return low, high
 
 
-def _possible(points: Points, errors: float) -> tuple[int, int]:
+def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
     """Shallowest and deepest depth that can be the best, when the curve has one hump.
 
     Both lie short of the tested depths that are worse than the best tested one by that many
@@ -192,7 +192,7 @@ def _possible(points: Points, errors: float) -> tuple[int, int]:
 
 
 def _locate(
-    points: Points,
+    points: DepthPoints,
     vertex: float,
     depth: int,
     drawn: Draws,
@@ -220,7 +220,7 @@ def _locate(
     )
 
 
-def _plateau(points: Points, drawn: Draws | None, depth: int) -> tuple[int, ...]:
+def _plateau(points: DepthPoints, drawn: Draws | None, depth: int) -> tuple[int, ...]:
     """Depths within `PLATEAU_WIDTH` of the lowest point in enough of the draws.
 
     By the curves, of which each draw has its own, so that depths between the tested ones count too.
@@ -240,11 +240,11 @@ def _plateau(points: Points, drawn: Draws | None, depth: int) -> tuple[int, ...]
     return tuple(range(first, last + 1))
 
 
-def _lowered(points: Points) -> Points:
+def _lowered(points: DepthPoints) -> DepthPoints:
     """The same with every depth but the best brought closer to it by the width of a plateau."""
     near = points.losses - PLATEAU_WIDTH
     near[points.best] += PLATEAU_WIDTH
-    return Points(depths=points.depths, losses=near, covariance=points.covariance)
+    return DepthPoints(depths=points.depths, losses=near, covariance=points.covariance)
 
 
 def _factor(one: float, other: float) -> float:

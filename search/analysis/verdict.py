@@ -9,9 +9,9 @@ from math import ceil, log2
 import numpy as np
 from scipy.special import fdtrc, stdtrit
 
-from search.analysis.curve import points_of
-from search.analysis.evidence import KNOWN_NOISE, Evidence
-from search.records import Outcome, TrialRecord
+from fathom.search.analysis.curve_fit import points_of
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, Evidence
+from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
 """Nats; losses closer than this are the same for practical ends."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from models.shape import Normalization, Positions, Residual, Shape
-from search.config import ConfigError
+from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.search.study.config import ConfigError
 
 COMMON: dict[str, tuple[Any, ...]] = {
     "residual": (Residual.PRE,),
@@ -65,7 +65,7 @@ class Architecture:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class ArchitectureMatch:
     """A shape as a framework builds it."""
 
     architecture: Architecture
@@ -78,7 +78,7 @@ class Fit:
 
 def fit(
     name: str, architectures: Sequence[Architecture], shape: Shape, *, nearest: bool, weights: bool
-) -> Fit:
+) -> ArchitectureMatch:
     """The first architecture that is the shape; `name` is the format's.
 
     Where only bias-free layer norm stands in the way, RMSNorm takes its place: exactly with weights
@@ -88,13 +88,13 @@ def fit(
         ConfigError: when there is none, with what stands in the way.
     """
     if exact := _first(architectures, shape):
-        return Fit(exact, shape)
+        return ArchitectureMatch(exact, shape)
     rms = replace(shape, norm=Normalization.RMS)
     other = None if shape.norm_biases else _first(architectures, rms)
     if other is None:
         raise ConfigError(_refusal(name, architectures, shape))
     if weights and not shape.tied:
-        return Fit(other, rms, centred=True)
+        return ArchitectureMatch(other, rms, centred=True)
     if weights:
         raise ConfigError(
             f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
@@ -106,7 +106,7 @@ def fit(
             f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
             "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
         )
-    return Fit(other, rms)
+    return ArchitectureMatch(other, rms)
 
 
 def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture | None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import yaml
 
-from models.shape import Shape
-from search.analysis.optimum import Optimum
-from search.budget import count_of, format_count
-from search.config import ConfigError, StudyConfig, study_of
-from search.folder import RunFolder
-from search.plain_yaml import YamlError, parse_yaml, read_text
-from search.readiness import refuse_foreign
-from search.record_json import shape_from_json, shape_to_json
-from search.sound import DAMAGE, problem_of
+from fathom.models.shape import Shape
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.record_json import shape_from_json, shape_to_json
+from fathom.search.record_validation import DAMAGE, problem_of
+from fathom.search.run_folder import RunFolder
+from fathom.search.study.budget import count_of, format_count
+from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.preflight import refuse_foreign
+from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from models.parametrization import ForwardScales, Parametrization, forward_scales
-from models.shape import Positions, Shape
+from fathom.models.parametrization import ForwardScales, Parametrization, forward_scales
+from fathom.models.shape import Positions, Shape
 
 WRITERS = ("embedding", "positions")
 """Rows of these, and columns of `*_out` and `down`, are added to the stream."""

@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from models.shape import Normalization, Shape
-from search.config import ConfigError
-from search.export import hugging_face, litgpt, nanogpt, torchtitan
-from search.export.architectures import Architecture, fit
-from search.export.best import BestShape
-from search.export.model import Files, Model
-from search.export.tokens import ids_in_words
-from search.folder import UNFINISHED
-from search.training_folder import read_note
+from fathom.models.shape import Normalization, Shape
+from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
+from fathom.search.export.architectures import Architecture, fit
+from fathom.search.export.best import BestShape
+from fathom.search.export.model import Files, Model
+from fathom.search.export.tokens import ids_in_words
+from fathom.search.run_folder import UNFINISHED
+from fathom.search.study.config import ConfigError
+from fathom.search.training.weights_folder import read_note
 
 
 class Format(Protocol):

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from models.shape import Normalization, Positions
-from search.export.architectures import Architecture
-from search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
-from search.export.tokens import token_files
+from fathom.models.shape import Normalization, Positions
+from fathom.search.export.architectures import Architecture
+from fathom.search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from fathom.search.export.tokens import token_files
 
 OUTER = {
     "embedding": "model.embed_tokens",

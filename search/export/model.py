@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from models.shape import Shape
-from search.budget import Budget, expand_budgets
-from search.config import StudyConfig
-from search.export.architectures import Architecture
-from search.export.best import BestShape
+from fathom.models.shape import Shape
+from fathom.search.export.architectures import Architecture
+from fathom.search.export.best import BestShape
+from fathom.search.study.budget import Budget, expand_budgets
+from fathom.search.study.config import StudyConfig
 
 NORM_EPS = 1e-5
 ROTARY_BASE = 10_000.0

@@ -3,10 +3,10 @@
 import pickle
 from pathlib import Path
 
-from models.shape import Normalization, Positions
-from search.export.architectures import Architecture
-from search.export.hugging_face import GPT2, GPT2_LAYERS
-from search.export.model import Files, Model
+from fathom.models.shape import Normalization, Positions
+from fathom.search.export.architectures import Architecture
+from fathom.search.export.hugging_face import GPT2, GPT2_LAYERS
+from fathom.search.export.model import Files, Model
 
 ARCHITECTURES = (
     Architecture(

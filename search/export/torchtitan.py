@@ -1,10 +1,10 @@
 """A module for torchtitan: its Llama 3 at the size that was found."""
 
-from models.shape import Normalization, Positions
-from search.export.architectures import Architecture
-from search.export.hugging_face import GATED, LLAMA_LAYERS
-from search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
-from search.export.tokens import token_files
+from fathom.models.shape import Normalization, Positions
+from fathom.search.export.architectures import Architecture
+from fathom.search.export.hugging_face import GATED, LLAMA_LAYERS
+from fathom.search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from fathom.search.export.tokens import token_files
 
 MODULE = "fathom_llama3"
 ARCHITECTURES = (

@@ -7,14 +7,14 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.transformer import Transformer
-from search import checkpoint
-from search.config import ConfigError
-from search.export.architectures import Architecture
-from search.export.fold import folded
-from search.export.model import Model
-from search.export.nanogpt import sizes
-from search.training_folder import WEIGHTS
+from fathom.models.transformer import Transformer
+from fathom.search.export.architectures import Architecture
+from fathom.search.export.fold import folded
+from fathom.search.export.model import Model
+from fathom.search.export.nanogpt import sizes
+from fathom.search.study.config import ConfigError
+from fathom.search.training import checkpoint
+from fathom.search.training.weights_folder import WEIGHTS
 
 Weights = dict[str, Tensor]
 

@@ -1,8 +1,8 @@
 """How far the best depth of a budget is to be believed, as heads and facts."""
 
-from search.analysis.optimum import Optimum
-from search.analysis.verdict import PLATEAU_WIDTH, Verdict
-from search.report.words import plateau
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.report.text import plateau
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from models.shape import Shape
-from search.analysis.audit import RungAudit
-from search.analysis.further import Further
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.records import TrialRecord
-from search.report.chart_cost import train_flops
-from search.report.further_tables import further_tables
+from fathom.models.shape import Shape
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.papers.findings import Further
+from fathom.search.records import TrialRecord
+from fathom.search.report.charts.cost import train_flops
+from fathom.search.report.papers_tables import further_tables
+from fathom.search.scheduling.audit import RungAudit
 
 Row = dict[str, Any]
 TRIAL = (

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from search.report.words import sentence
+from fathom.search.report.text import sentence
 
 MISSING = "\N{EN DASH}"
 

@@ -8,21 +8,19 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from search.analysis.audit import RungAudit
-from search.analysis.further import Further
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.budget import format_count
-from search.records import TrialRecord
-from search.report.certainty import certainty
-from search.report.chart import Chart
-from search.report.figures_page import interactive, palette, plotly_script
-from search.report.further_part import further_links, further_part
-from search.report.law_part import law_part
-from search.report.limits import unsupported
-from search.report.markup import MISSING, facts_list, html_table, prose
-from search.report.provenance import facts_of
-from search.report.words import (
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.papers.findings import Further
+from fathom.search.records import TrialRecord
+from fathom.search.report.caveats import unsupported
+from fathom.search.report.certainty import certainty
+from fathom.search.report.charts.chart import Chart
+from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
+from fathom.search.report.law_section import law_part
+from fathom.search.report.markup import MISSING, facts_list, html_table, prose
+from fathom.search.report.papers_section import further_links, further_part
+from fathom.search.report.provenance import facts_of
+from fathom.search.report.text import (
     answer,
     counted,
     finding,
@@ -32,13 +30,15 @@ from search.report.words import (
     trials,
     width_words,
 )
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.budget import format_count
 
 TEMPLATE = Path(__file__).with_name("template.html")
 WIDE = ' class="wide"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class PageContent:
     """Everything that a report is made of."""
 
     study: str
@@ -60,7 +60,7 @@ class Report:
         return [record for record in self.records if record.spec.budget == optimum.budget]
 
 
-def page(report: Report, charts: Sequence[Chart]) -> str:
+def page(report: PageContent, charts: Sequence[Chart]) -> str:
     """The whole page, with everything in it that it needs to be read without a network."""
     across = [chart for chart in charts if chart.budget is None]
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
@@ -85,13 +85,13 @@ def _script_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _extent(report: Report) -> str:
+def _extent(report: PageContent) -> str:
     sizes = counted(len(report.optima), "budget")
     trials = counted(len(report.records), "trial")
     return f"{sizes}, {trials}; losses are {report.loss_unit}"
 
 
-def _navigation(report: Report) -> str:
+def _navigation(report: PageContent) -> str:
     links = [("table", "Table"), ("law", "Across budgets")]
     links += further_links(report.further)
     links += [(f"budget-{own.budget}", format_count(own.budget)) for own in report.optima]
@@ -160,7 +160,7 @@ def _figures(charts: Sequence[Chart]) -> str:
     )
 
 
-def _budget(report: Report, optimum: Optimum, charts: Sequence[Chart]) -> str:
+def _budget(report: PageContent, optimum: Optimum, charts: Sequence[Chart]) -> str:
     own = [chart for chart in charts if chart.budget == optimum.budget]
     shown = _figures(own) or "<p>No trial of this budget has a loss to show.</p>"
     sure = facts_list(certainty(optimum))
@@ -210,13 +210,13 @@ def _audit_row(rung: RungAudit) -> list[str]:
     ]
 
 
-def _unsupported(report: Report) -> str:
+def _unsupported(report: PageContent) -> str:
     limits = unsupported(report.records, report.optima, report.laws, report.audits)
     items = "".join(f"<li>{escape(limit)}</li>" for limit in limits)
     return f"<p>These data do not show</p><ul>{items}</ul>"
 
 
-def _provenance(report: Report) -> str:
+def _provenance(report: PageContent) -> str:
     facts = facts_of(report.records, report.optima, report.versions)
     settings = escape(report.settings) or "not recorded"
     return f"{facts_list(facts)}<details><summary>Settings</summary><pre>{settings}</pre></details>"

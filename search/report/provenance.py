@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from search.analysis.optimum import Optimum
-from search.budget import format_count
-from search.records import Stage, TrialRecord
-from search.report.words import counted
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Stage, TrialRecord
+from fathom.search.report.text import counted
+from fathom.search.study.budget import format_count
 
 COUNT_MEANING = {
     "total": "every trained parameter",

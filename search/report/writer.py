@@ -7,20 +7,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from search.analysis.audit import RungAudit
-from search.analysis.further import Further
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.records import Outcome, TrialRecord
-from search.report.chart import Chart
-from search.report.chart_cost import loss_against_flops, loss_against_step_time
-from search.report.chart_depth import loss_against_depth
-from search.report.chart_law import depth_against_budget
-from search.report.chart_sizes import loss_against_size
-from search.report.chart_trials import learning_curves
-from search.report.csv_tables import save_tables, shape_values, tables
-from search.report.figures_paper import save_static
-from search.report.page import Report, page
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.papers.findings import Further
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.charts.chart import Chart
+from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
+from fathom.search.report.charts.depth import loss_against_depth
+from fathom.search.report.charts.law import depth_against_budget
+from fathom.search.report.charts.paper_figures import save_static
+from fathom.search.report.charts.sizes import loss_against_size
+from fathom.search.report.charts.trials import learning_curves
+from fathom.search.report.csv_tables import save_tables, shape_values, tables
+from fathom.search.report.page import PageContent, page
+from fathom.search.scheduling.audit import RungAudit
 
 FIGURES = (".png", ".svg")
 TABLES = (".csv",)
@@ -44,7 +44,7 @@ def write_report(
     The same arguments give the same bytes. Everything is written aside first and then moved, the
     page last, so that an interruption leaves an earlier report whole.
     """
-    report = Report(
+    report = PageContent(
         study=study,
         records=records,
         optima=optima,

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from search.analysis.audit import RungAudit
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.folder import RunFolder
-from search.progress.answers import Trail
-from search.records import TrialRecord
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import TrialRecord
+from fathom.search.report.answer_log import Trail
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.audit import RungAudit
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class StudyAnswers:
     """What a study has found so far."""
 
     optima: tuple[Optimum, ...]
@@ -39,7 +39,7 @@ class DataSet:
     """JSON: how much there is."""
 
 
-Item = TrialRecord | Trail | Conclusion | DataSet | str
+Item = TrialRecord | Trail | StudyAnswers | DataSet | str
 """A trial's latest snapshot, a budget's answers so far, the conclusion, the data, or the text of
 the study file."""
 CLOSE_SECONDS = 20.0
@@ -86,7 +86,7 @@ class Mirror(ABC):
         """Take what the study has found so far, audits by budget, and the files to keep with it."""
         # The study file is there already, and without credentials.
         files = tuple(path for path in artifacts if path != RunFolder(self.folder).config)
-        found = Conclusion(tuple(optima), tuple(laws), audits, table_markdown, files)
+        found = StudyAnswers(tuple(optima), tuple(laws), audits, table_markdown, files)
         self.put(CONCLUSION, found)
 
 

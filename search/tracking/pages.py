@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from search.analysis.audit import RungAudit
-from search.analysis.law import Law
-from search.analysis.optimum import Optimum
-from search.budget import format_count
-from search.records import Outcome, Stage, TrialRecord, TrialSpec
-from search.report.certainty import certainty
-from search.report.words import interval, plateau
-from search.tracking.views import ALL_TRIALS, view_address, view_name
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.report.certainty import certainty
+from fathom.search.report.text import interval, plateau
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.budget import format_count
+from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""

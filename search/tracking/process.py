@@ -11,8 +11,8 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from search.tracking.address import TrackingError
-from search.tracking.messages import (
+from fathom.search.study.store_uri import TrackingError
+from fathom.search.tracking.messages import (
     CLOSE_SECONDS,
     Answer,
     Checked,
@@ -22,7 +22,7 @@ from search.tracking.messages import (
     Opening,
     Said,
 )
-from search.tracking.writer import Writer
+from fathom.search.tracking.writer import Writer
 
 NICENESS = 5
 """Trials come first where they share a machine."""
@@ -83,7 +83,7 @@ def main() -> None:
     """End when the search does, however it ends: what is not written then, the next run writes."""
     os.nice(NICENESS)
     link = Link(Connection(int(sys.argv[1])))
-    logger = logging.getLogger("search.tracking")
+    logger = logging.getLogger("fathom.search.tracking")
     logger.addHandler(link)
     logger.propagate = False
     try:

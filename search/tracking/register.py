@@ -1,6 +1,10 @@
 """A trained shape in MLflow's registry, from where it loads without Fathom and its run folder."""
 
+import shutil
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,12 +14,12 @@ import torch
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
-import models
-from models.transformer import Transformer
-from search.config import StudyConfig
-from search.export.best import BestShape
-from search.tracking import store
-from search.tracking.numbers import LONGEST_PARAM
+from fathom import models
+from fathom.models.transformer import Transformer
+from fathom.search.export.best import BestShape
+from fathom.search.study.config import StudyConfig
+from fathom.search.tracking import store
+from fathom.search.tracking.metrics import LONGEST_PARAM
 
 
 def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str:
@@ -35,7 +39,11 @@ def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str
     model = _model(chosen, weights)
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment(study)
-    with warnings.catch_warnings(), mlflow.start_run(run_name=f"{name}, trained"):
+    with (
+        warnings.catch_warnings(),
+        _code_of_the_model() as code,
+        mlflow.start_run(run_name=f"{name}, trained"),
+    ):
         warnings.simplefilter("ignore")  # MLflow's flavour warns of type hints of its own
         mlflow.log_params(_params(chosen))
         logged = mlflow.pytorch.log_model(
@@ -44,10 +52,21 @@ def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str
             registered_model_name=name,
             serialization_format="pickle",
             signature=_signature(chosen),
-            code_paths=[str(Path(models.__file__).parent)],
+            code_paths=[str(code)],
             pip_requirements=[f"torch=={version('torch')}", f"numpy=={version('numpy')}"],
         )
     return f"models:/{name}/{logged.registered_model_version}"
+
+
+@contextmanager
+def _code_of_the_model() -> Iterator[Path]:
+    """A folder `fathom` with `fathom.models` alone, to be logged beside the pickled model."""
+    with tempfile.TemporaryDirectory() as home:
+        package = Path(home, "fathom")
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(models.__file__).parent, package / "models", ignore=ignored)
+        (package / "__init__.py").write_text('"""The part of Fathom that a model needs."""\n')
+        yield package
 
 
 def _model(chosen: BestShape, weights: Path) -> Transformer:

@@ -13,16 +13,17 @@ from typing import TypeVar
 
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
-from mlflow.entities import Run as MlflowRun
+from mlflow.entities import TrackedRun as MlflowRun
 
-from search.analysis.audit import RungAudit
-from search.analysis.optimum import Optimum
-from search.analysis.so_far import SoFar
-from search.budget import format_count
-from search.progress.answers import Trail
-from search.records import CurvePoint, TrialRecord
-from search.tracking import numbers, pages, views
-from search.tracking.messages import Conclusion, DataSet
+from fathom.search.analysis.interim import SoFar
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import CurvePoint, TrialRecord
+from fathom.search.report.answer_log import Trail
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.budget import format_count
+from fathom.search.tracking import metrics as numbers
+from fathom.search.tracking import pages, views
+from fathom.search.tracking.messages import DataSet, StudyAnswers
 
 STUDY_TAG = "fathom.study"
 """On every run: which start of which study. On the experiment: that Fathom made it."""
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Run:
+class TrackedRun:
     """What is known of a run on the server."""
 
     run_id: str
@@ -130,7 +131,7 @@ class StudyRuns:
             batch, ahead = ahead[:BATCH_ANSWERS], ahead[BATCH_ANSWERS:]
             self._write_answers(run, batch)
 
-    def write_conclusion(self, conclusion: Conclusion) -> None:
+    def write_conclusion(self, conclusion: StudyAnswers) -> None:
         """The answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
             self._write_optimum(optimum, conclusion.audits.get(optimum.budget, ()))
@@ -182,7 +183,7 @@ class StudyRuns:
             self._client.update_run(run.run_id, name=name)
             run.name = name
 
-    def _write_steps(self, run: Run, metrics: Iterable[tuple[str, float, int]]) -> None:
+    def _write_steps(self, run: TrackedRun, metrics: Iterable[tuple[str, float, int]]) -> None:
         """Metrics whose steps are budgets, but for those that say the same already."""
         known: dict[str, dict[int, float]] = {}
         now, news = _milliseconds(time.time()), []
@@ -196,7 +197,7 @@ class StudyRuns:
         if news:
             self._client.log_batch(run.run_id, metrics=news)
 
-    def _write_answers(self, run: Run, answers: Sequence[SoFar]) -> None:
+    def _write_answers(self, run: TrackedRun, answers: Sequence[SoFar]) -> None:
         """In one request with the tag that says so."""
         tags = {WRITTEN_TAG: str(answers[-1].tokens)}
         self._client.log_batch(
@@ -210,7 +211,7 @@ class StudyRuns:
         )
         run.tags |= tags
 
-    def _write_curve(self, run: Run, curve: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
+    def _write_curve(self, run: TrackedRun, curve: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
         """Write the points past the last one written, so that a resumed trial repeats none.
 
         The last of them are returned, to go with the rest of the trial in one request: each takes
@@ -227,7 +228,7 @@ class StudyRuns:
 
     def _update(
         self,
-        run: Run,
+        run: TrackedRun,
         *,
         points: Sequence[CurvePoint] = (),
         metrics: Mapping[str, float] | None = None,
@@ -261,7 +262,7 @@ class StudyRuns:
         run.params |= new_params
         run.tags |= new_tags
 
-    def _study_run(self) -> Run:
+    def _study_run(self) -> TrackedRun:
         run = self._known.get(STUDY_NODE)
         if run is None:
             tags = {pages.NOTE: pages.UNDER_WAY}
@@ -269,13 +270,15 @@ class StudyRuns:
         self._reopen(run)
         return run
 
-    def _find_or_create(self, node: str, *, name: str, parent: Run, started: float) -> Run:
+    def _find_or_create(
+        self, node: str, *, name: str, parent: TrackedRun, started: float
+    ) -> TrackedRun:
         if node in self._known:
             return self._known[node]
         tags = {"mlflow.parentRunId": parent.run_id}
         return self._create(node, name=name, tags=tags, started=started)
 
-    def _create(self, node: str, *, name: str, tags: dict[str, str], started: float) -> Run:
+    def _create(self, node: str, *, name: str, tags: dict[str, str], started: float) -> TrackedRun:
         tags |= {
             STUDY_TAG: self._key,
             NODE_TAG: node,
@@ -289,17 +292,17 @@ class StudyRuns:
         self._known[node] = _known(created)
         return self._known[node]
 
-    def _reopen(self, run: Run) -> None:
+    def _reopen(self, run: TrackedRun) -> None:
         if run.status != "RUNNING":
             self._client.update_run(run.run_id, status="RUNNING")
             run.status = "RUNNING"
 
-    def _end(self, run: Run, status: str, ended: float | None) -> None:
+    def _end(self, run: TrackedRun, status: str, ended: float | None) -> None:
         stamp = _milliseconds(ended or time.time())
         self._client.set_terminated(run.run_id, status=status, end_time=stamp)
         run.status = status
 
-    def _existing(self) -> Iterator[Run]:
+    def _existing(self) -> Iterator[TrackedRun]:
         query, token = f"tags.`{STUDY_TAG}` = '{self._key}'", None
         while True:
             found = self._client.search_runs(
@@ -330,8 +333,8 @@ class StudyRuns:
         return path.relative_to(self._folder).as_posix() if inside else path.name
 
 
-def _known(run: MlflowRun) -> Run:
-    return Run(
+def _known(run: MlflowRun) -> TrackedRun:
+    return TrackedRun(
         run.info.run_id,
         run.info.status,
         run.info.run_name or "",
@@ -341,7 +344,7 @@ def _known(run: MlflowRun) -> Run:
     )
 
 
-def _is_complete(run: Run, record: TrialRecord) -> bool:
+def _is_complete(run: TrackedRun, record: TrialRecord) -> bool:
     return (
         record.outcome is not None
         and run.status == pages.STATUS[record.outcome]

@@ -11,8 +11,8 @@ from mlflow.telemetry import set_telemetry_client
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from search.tracking.address import check_form, first_line, is_new_file, sqlite_path, unusable
-from search.tracking.stamp import is_stamped, stamp
+from fathom.search.study.store_uri import check_form, first_line, is_new_file, sqlite_path, unusable
+from fathom.search.tracking.schema_stamp import is_stamped, stamp
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
 

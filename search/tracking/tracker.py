@@ -16,9 +16,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from search.records import TrialRecord
-from search.tracking.address import TrackingError, check_form, is_new_file, sqlite_path
-from search.tracking.messages import (
+from fathom.search.records import TrialRecord
+from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
+from fathom.search.tracking.messages import (
     CLOSE_SECONDS,
     Answer,
     Checked,
@@ -31,7 +31,7 @@ from search.tracking.messages import (
     Opening,
     Said,
 )
-from search.tracking.stamp import is_stamped
+from fathom.search.tracking.schema_stamp import is_stamped
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
     """
     with link:
         return subprocess.Popen(
-            [sys.executable, "-m", "search.tracking.process", str(link.fileno())],
+            [sys.executable, "-m", "fathom.search.tracking.process", str(link.fileno())],
             pass_fds=(link.fileno(),),
             env=environment,
             stdin=subprocess.DEVNULL,

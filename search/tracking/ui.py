@@ -14,9 +14,10 @@ from typing import IO
 
 from mlflow.exceptions import MlflowException
 
-from search.tracking import address, store
-from search.tracking.pages import MODE
-from search.tracking.runs import STUDY_TAG
+from fathom.search.study import store_uri as address
+from fathom.search.tracking import store
+from fathom.search.tracking.pages import MODE
+from fathom.search.tracking.runs import STUDY_TAG
 
 STOP_SECONDS = 10.0
 """What the server gets to end by itself."""

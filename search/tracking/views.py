@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from search.analysis.optimum import Optimum
-from search.budget import format_count
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.study.budget import format_count
 
 TAG = "mlflow.sharedViewState."
 SECTION = "loss-against-depth"

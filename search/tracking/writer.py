@@ -14,12 +14,20 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-from search.folder import RunFolder, write_atomically
-from search.progress.answers import Trail
-from search.records import TrialRecord
-from search.tracking import address, store
-from search.tracking.messages import CLOSE_SECONDS, CONFIG, Conclusion, DataSet, Item, Mirror
-from search.tracking.runs import StudyRuns
+from fathom.search.records import TrialRecord
+from fathom.search.report.answer_log import Trail
+from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.study import store_uri as address
+from fathom.search.tracking import store
+from fathom.search.tracking.messages import (
+    CLOSE_SECONDS,
+    CONFIG,
+    DataSet,
+    Item,
+    Mirror,
+    StudyAnswers,
+)
+from fathom.search.tracking.runs import StudyRuns
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +90,7 @@ class Writer(Mirror):
     def put(self, name: str, item: Item) -> None:
         """Take the latest state of something; what was not written of an earlier one is dropped."""
         with self._lock:
-            self._concluded |= isinstance(item, Conclusion)
+            self._concluded |= isinstance(item, StudyAnswers)
             self._waiting[name] = item
             self._refused.discard(name)
 
@@ -186,7 +194,7 @@ def _send(runs: StudyRuns, item: Item) -> None:
             runs.write_data(item)
         case Trail():
             runs.write_trail(item)
-        case Conclusion():
+        case StudyAnswers():
             runs.write_conclusion(item)
         case str():
             runs.write_study(item)

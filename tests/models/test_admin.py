@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.admin import profile
-from models.parametrization import (
+from fathom.models.admin import profile
+from fathom.models.parametrization import (
     Parametrization,
     Scheme,
     first_skip,
 )
-from models.shape import Positions, Residual, Shape
-from models.transformer import Transformer
+from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(
     scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.attention import attend, turned
-from models.shape import Positions, Shape
-from models.transformer import rotary_table
+from fathom.models.attention import attend, turned
+from fathom.models.shape import Positions, Shape
+from fathom.models.transformer import rotary_table
 
 
 def inputs(T: int, H: int, K: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.attention import attend, pattern
-from models.diagnostics import (
+from fathom.models.attention import attend, pattern
+from fathom.models.diagnostics import (
     block_norms,
     gradient_layers,
     layers_on_repeats,
@@ -17,10 +17,10 @@ from models.diagnostics import (
     rank_ratio,
     repeated_tokens,
 )
-from models.optim import build_optimizer
-from models.parametrization import Parametrization, Scheme
-from models.shape import Positions, Residual, Shape
-from models.transformer import Transformer, rotary_table
+from fathom.models.optim import build_optimizer
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.transformer import Transformer, rotary_table
 
 SHAPE = Shape(depth=3, d_model=32, d_ff=64, n_heads=2, head_dim=16, vocab_size=64, context=100)
 SAN = Shape(

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.fused_block import fused_block
-from models.parametrization import Parametrization, Scheme
-from models.shape import Normalization, Positions, Residual, Shape
-from models.transformer import Transformer
+from fathom.models.fused_block import fused_block
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
@@ -66,7 +66,7 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         calls.append(given)
         return fused_block(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("models.blocks.fused_block", noted)
+    monkeypatch.setattr("fathom.models.blocks.fused_block", noted)
     return calls
 
 

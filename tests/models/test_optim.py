@@ -9,10 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.optim import ClippedAdamW, build_optimizer, rate_at, set_learning_rate
-from models.parametrization import Parametrization, Role, Scheme, rules
-from models.shape import Positions, Residual, Shape
-from models.transformer import Transformer, role_of
+from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at, set_learning_rate
+from fathom.models.parametrization import Parametrization, Role, Scheme, rules
+from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.transformer import Transformer, role_of
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1

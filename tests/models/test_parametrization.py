@@ -13,10 +13,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from models.coordinates import AdamW, Coordinates, coordinates, slope
-from models.parametrization import Parametrization, Role, Rule, Scheme, forward_scales, rules
-from models.shape import Residual, Shape
-from models.transformer import Transformer, role_of
+from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
+from fathom.models.parametrization import Parametrization, Role, Rule, Scheme, forward_scales, rules
+from fathom.models.shape import Residual, Shape
+from fathom.models.transformer import Transformer, role_of
 
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.parametrization import Parametrization, Scheme
-from models.replicas import Replicas
-from models.shape import Normalization, Positions, Residual, Shape
-from models.transformer import Transformer
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.replicas import Replicas
+from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.transformer import Transformer
 
 CPU = torch.device("cpu")
 SHAPE = Shape(depth=2, d_model=16, d_ff=24, n_heads=2, head_dim=4, vocab_size=11, context=6)

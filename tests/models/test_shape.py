@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.parametrization import Parametrization, Scheme
-from models.shape import LEAST_RATIO, Count, Normalization, Positions, Residual, Shape
-from models.transformer import Transformer
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import LEAST_RATIO, Count, Normalization, Positions, Residual, Shape
+from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02

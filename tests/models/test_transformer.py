@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.attention import turned
-from models.parametrization import Parametrization, Role, Scheme, rules
-from models.shape import Positions, Shape
-from models.transformer import Transformer, role_of, rotary_table
+from fathom.models.attention import turned
+from fathom.models.parametrization import Parametrization, Role, Scheme, rules
+from fathom.models.shape import Positions, Shape
+from fathom.models.transformer import Transformer, role_of, rotary_table
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=16, base_depth=1, base_head_dim=4, init_std=0.2

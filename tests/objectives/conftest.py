@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from objectives.download import CACHE_VARIABLE, MIRROR_VARIABLE
+from fathom.objectives.download import CACHE_VARIABLE, MIRROR_VARIABLE
+from tests.support.places import SHARED_DATA
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +15,7 @@ def _own_cache_and_no_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def mirror(monkeypatch: pytest.MonkeyPatch) -> Path:
     """Real published files, beside the project where there are any."""
-    folder = Path(__file__).parents[3] / "shared" / "data"
+    folder = SHARED_DATA
     if not folder.is_dir():
         pytest.skip(f"no mirror of the published files in {folder}")
     monkeypatch.setenv(MIRROR_VARIABLE, str(folder))

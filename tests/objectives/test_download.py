@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from objectives.download import Download, DownloadError, cache_folder, mirror_folder, read_download
+from fathom.objectives.download import (
+    Download,
+    DownloadError,
+    cache_folder,
+    mirror_folder,
+    read_download,
+)
 
 CONTENT = b"".join(b"line %d of a text worth resuming\n" % line for line in range(4000))
 

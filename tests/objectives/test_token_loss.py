@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from objectives.objective import IGNORED, Batch
-from objectives.token_loss import answers, masked_loss
+from fathom.objectives.contract import IGNORED, Batch
+from fathom.objectives.token_loss import answers, masked_loss
 
 DRAWS = torch.Generator().manual_seed(0)
 INPUTS = torch.randint(9, (4, 7), generator=DRAWS)

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from search.config import StoppingConfig, dump
-from search.folder import MARKER
-from search.record_file import read_records
-from search.records import Outcome
-from tests.markdown import blocks_of
-from tests.search.dry_run import Simulation, conductor, slow_deep, study
+from fathom.search.records import Outcome
+from fathom.search.run_folder import MARKER, read_records
+from fathom.search.study.config import StoppingConfig, dump
+from tests.support.dry_run import Simulation, conductor, slow_deep, study
+from tests.support.markdown import blocks_of
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 TINY = ROOT / "configs" / "tiny.yaml"
 STOPPING = StoppingConfig(first_rung=0.25, eta=2, always_finish=0.25)
 GOOD = """
@@ -156,7 +155,7 @@ def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
 def test_quick_verbs_import_no_framework(arguments: tuple[str, ...], needed: list[str]) -> None:
     code = (
         "import sys\n"
-        "from search.cli import app\n"
+        "from fathom.search.cli import app\n"
         "try: app(sys.argv[1:])\n"
         "except SystemExit: pass\n"
         "slow = {'torch', 'ray', 'mlflow', 'optuna', 'numpy', 'scipy'}\n"

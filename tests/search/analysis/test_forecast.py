@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.planted import World, flat, symmetric
-from search.analysis.forecast import foresee, outlook, standings
-from search.records import Outcome, TrialRecord
-from tests.search.simulated import cut
+from benchmarks.worlds.planted import World, flat, symmetric
+from fathom.search.analysis.forecast import foresee, outlook, standings
+from fathom.search.records import Outcome, TrialRecord
+from tests.support.simulated import cut
 
 HORIZON = 1600
 WORLD = World(curve=symmetric(6), noise=0.0, ratio_effect=0.0, params_slope=0.0)

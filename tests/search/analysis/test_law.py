@@ -8,12 +8,12 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from models.shape import Count
-from search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
-from search.analysis.optimum import Optimum, find_optima
-from search.analysis.published import levine2020
-from search.analysis.verdict import Verdict
-from tests.search.simulated import planted_depth, simulated_study
+from fathom.models.shape import Count
+from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.published import levine2020
+from fathom.search.analysis.verdict import Verdict
+from tests.support.simulated import planted_depth, simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
 

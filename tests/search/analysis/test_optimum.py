@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 
-from benchmarks.planted import (
+from benchmarks.worlds.planted import (
     Curve,
     World,
     asymmetric,
@@ -14,11 +14,11 @@ from benchmarks.planted import (
     shallower_is_better,
     symmetric,
 )
-from search.analysis.evidence import NOISE_FLOOR
-from search.analysis.optimum import Optimum, find_optima, find_optimum
-from search.analysis.verdict import Verdict
-from search.records import Outcome
-from tests.search.simulated import confirm, cut, planted_depth, simulated_study
+from fathom.search.analysis.depth_estimates import NOISE_FLOOR
+from fathom.search.analysis.optimum import Optimum, find_optima, find_optimum
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.records import Outcome
+from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
 

@@ -4,7 +4,7 @@ from math import exp
 
 import pytest
 
-from search.analysis.published import (
+from fathom.search.analysis.published import (
     ASPECT_RATIO,
     COMPLETEP_WIDTHS,
     GPT3,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from models.shape import Normalization, Residual
-from search.analysis.optimum import Optimum, find_optima
-from search.config import ConfigError, StudyConfig, TrackingConfig
-from search.export.best import best_yaml, read_best, select
-from search.record_json import shape_from_json, shape_to_json
-from tests.search.dry_run import Simulation, conductor, study
+from fathom.models.shape import Normalization, Residual
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.export.best import best_yaml, read_best, select
+from fathom.search.record_json import shape_from_json, shape_to_json
+from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig
+from tests.support.dry_run import Simulation, conductor, study
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,14 @@ import pytest
 import torch
 import yaml
 
-from benchmarks.exports import trained
-from models.shape import Normalization, Positions, Residual
-from search.config import ConfigError
-from search.export.best import BestShape
-from search.export.formats import FORMATS, model_of, taking_weights, write_folder
-from search.export.weights import write_weights
-from search.training_folder import NOTE, WEIGHTS
-from tests.search.export.trained import LANGUAGE, best_of
+from benchmarks.answers.exports import trained
+from fathom.models.shape import Normalization, Positions, Residual
+from fathom.search.export.best import BestShape
+from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
+from fathom.search.export.weights import write_weights
+from fathom.search.study.config import ConfigError
+from fathom.search.training.weights_folder import NOTE, WEIGHTS
+from tests.support.trained import LANGUAGE, best_of
 
 RMS, LEARNED = Normalization.RMS, Positions.LEARNED
 FITTING: dict[str, dict[str, Any]] = {

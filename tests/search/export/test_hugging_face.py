@@ -13,22 +13,22 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.exports import trained
-from models.blocks import NORM_EPS
-from models.parametrization import Scheme
-from models.shape import Normalization, Positions, Shape
-from models.transformer import ROTARY_BASE
-from objectives.corpus import read_corpus
-from objectives.encoding import encode
-from objectives.tokenizer import vocab_size as ids_of
-from objectives.tokenizer_file import tokenizer_file
-from search.config import study_of
-from search.export import model as exported
-from search.export.best import BestShape
-from search.export.formats import model_of, write_folder
-from search.export.hugging_face import ARCHITECTURES, config_of
-from search.export.weights import write_weights
-from tests.search.export.trained import LANGUAGE, best_of, some_tokens
+from benchmarks.answers.exports import trained
+from fathom.models.blocks import NORM_EPS
+from fathom.models.parametrization import Scheme
+from fathom.models.shape import Normalization, Positions, Shape
+from fathom.models.transformer import ROTARY_BASE
+from fathom.objectives.text.corpus import read_corpus
+from fathom.objectives.text.encode import encode
+from fathom.objectives.text.tokenizer import vocab_size as ids_of
+from fathom.objectives.text.tokenizer_file import tokenizer_file
+from fathom.search.export import model as exported
+from fathom.search.export.best import BestShape
+from fathom.search.export.formats import model_of, write_folder
+from fathom.search.export.hugging_face import ARCHITECTURES, config_of
+from fathom.search.export.weights import write_weights
+from fathom.search.study.config import study_of
+from tests.support.trained import LANGUAGE, best_of, some_tokens
 
 RMS, NONE, LEARNED = Normalization.RMS, Positions.NONE, Positions.LEARNED
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -1,0 +1,1 @@
+"""How often the answer is right, and what it costs in tokens."""

@@ -1,0 +1,99 @@
+"""Does a search agree with the exhaustive ladder of the same study?
+
+fathom run configs/quickstart.yaml
+fathom run benchmarks/quickstart_ladder.yaml
+python -m benchmarks.answers.agreement runs/quickstart runs/quickstart-ladder
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.records import TrialRecord
+from fathom.search.run_folder import RunFolder, read_lines, read_records
+from fathom.search.study.budget import format_count
+from fathom.search.study.config import load
+
+
+def main() -> None:
+    """Print both answers side by side, budget by budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("search", type=Path, help="run folder of the search")
+    parser.add_argument(
+        "ladder", type=Path, help="the ladder's run folder, or a file of its losses"
+    )
+    parser.add_argument("--keep", type=Path, help="write the ladder's losses to this file")
+    arguments = parser.parse_args()
+    folder = RunFolder(arguments.search)
+    records = read_records(folder.records)
+    ladder = read_ladder(arguments.ladder)
+    if arguments.keep:
+        lines = (json.dumps(row) for row in ladder)
+        arguments.keep.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    optima = find_optima(records, seed=load(folder.config).seed)
+    print("| budget | ladder: loss by depth | best | search: depth [95 %] | verdict | agrees |")
+    print("|---|---|---|---|---|---|")
+    for optimum in optima:
+        print(row_of(optimum, [row for row in ladder if row["budget"] == optimum.budget]))
+    spent, full = tokens(records), sum(row["tokens"] for row in ladder)
+    print(
+        f"\nThe search trained on {format_count(spent)} tokens, the ladder on {format_count(full)}."
+    )
+
+
+def read_ladder(path: Path) -> list[dict[str, float]]:
+    """Budget, depth, seed, tokens and loss of every finished trial of a ladder."""
+    if path.is_file():
+        return list(read_lines(path))
+    return [
+        {
+            "budget": record.spec.budget,
+            "depth": record.spec.shape.depth,
+            "d_model": record.spec.shape.d_model,
+            "d_ff": record.spec.shape.d_ff,
+            "seed": record.spec.seed,
+            "tokens": record.tokens,
+            "loss": round(record.loss, 5),
+        }
+        for record in read_records(RunFolder(path).records)
+        if record.loss is not None
+    ]
+
+
+def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
+    """One line of the table."""
+    losses: dict[int, list[float]] = defaultdict(list)
+    for row in ladder:
+        losses[int(row["depth"])].append(row["loss"])
+    means = {depth: statistics.fmean(values) for depth, values in sorted(losses.items())}
+    best = min(means, key=lambda depth: means[depth])
+    cells = ", ".join(f"{depth}: {mean:.4f}" for depth, mean in means.items())
+    error = standard_error(losses)
+    low, high = optimum.interval or (math.inf, -math.inf)
+    return (
+        f"| {format_count(optimum.budget)} | {cells} (standard error {error:.4f}) | {best} | "
+        f"{optimum.optimal_depth} [{low}-{high}] | {optimum.verdict.value} | "
+        f"{'yes' if low <= best <= high else 'no'} |"
+    )
+
+
+def standard_error(losses: dict[int, list[float]]) -> float:
+    """Of a depth's mean, pooled over depths."""
+    repeated = [values for values in losses.values() if len(values) > 1]
+    if not repeated:
+        return math.nan
+    pooled = statistics.fmean(statistics.variance(values) for values in repeated)
+    return math.sqrt(pooled / statistics.fmean(len(values) for values in repeated))
+
+
+def tokens(records: list[TrialRecord]) -> int:
+    """Training tokens of all trials."""
+    return sum(record.tokens for record in records)
+
+
+if __name__ == "__main__":
+    main()

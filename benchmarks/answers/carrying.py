@@ -1,0 +1,99 @@
+"""Does the best rate carry over depth and width: the three schemes side by side.
+
+python -m benchmarks.answers.carrying configs/quickstart.yaml
+python -m benchmarks.answers.carrying configs/quickstart.yaml --deep 32 --scheme mup
+python -m benchmarks.answers.carrying configs/quickstart.yaml --warmup 0.02 --scheme completep
+python -m benchmarks.answers.carrying configs/quickstart.yaml --moves
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fathom.models.parametrization import Scheme
+from fathom.search.commands.check.check import CheckResult, SizeAxis, check_study, first_moves
+from fathom.search.commands.check.probe import PROBE, Probe
+from fathom.search.study.config import StudyConfig, load
+
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "as it is": {},
+    "rate x1/100": {"train": {"learning_rate": 0.01}},
+    "rate x1/10": {"train": {"learning_rate": 0.1}},
+    "rate x5": {"train": {"learning_rate": 5.0}},
+    "heads of 16": {"space": {"n_heads": None, "head_dim": 16}},
+    "4 heads": {"space": {"n_heads": 4}},
+    "untied": {"model": {"tied": False}},
+    "gated": {"model": {"gated": True}},
+    "learned positions": {"model": {"positions": "learned"}},
+}
+"""Changes of a study by group; rates are multiples of its own."""
+
+
+def varied(config: StudyConfig, scheme: Scheme, variant: str) -> StudyConfig:
+    """The study with another scheme and one change."""
+    raw = config.model_dump(mode="json")
+    raw["model"]["parametrization"]["scheme"] = scheme.value
+    for group, changes in VARIANTS[variant].items():
+        if "learning_rate" in changes:
+            changes = {"learning_rate": changes["learning_rate"] * config.train.learning_rate}
+        raw[group] |= changes
+    return StudyConfig.model_validate(raw)
+
+
+def transfer_rows(result: CheckResult) -> list[str]:
+    """Both axes of a scheme."""
+    return [
+        f"| {result.scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
+        f"x{2**axis.base.best_octave:.2f} to x{2**axis.far.best_octave:.2f} | "
+        f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f} | "
+        f"{axis.octaves_per_doubling:+.2f} ± {axis.error:.2f} | {axis.moves.largest[1]:+.2f} | "
+        f"{'carries over' if axis.carries_over else 'does not'} |"
+        for axis in result.axes
+    ]
+
+
+def largest_moves(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:
+    """The largest exponent over each axis."""
+    study = varied(config, scheme, variant)
+    return [f"{first_moves(study, axis).largest[1]:+.2f}" for axis in SizeAxis]
+
+
+def print_moves(config: StudyConfig, schemes: list[Scheme]) -> None:
+    """The coordinate check over kinds of models."""
+    print("| largest exponent, depth / width |" + "".join(f" {one.value} |" for one in schemes))
+    print("|---|" + "---|" * len(schemes))
+    for variant in VARIANTS:
+        cells = [" / ".join(largest_moves(config, scheme, variant)) for scheme in schemes]
+        print(f"| {variant} | {' | '.join(cells)} |", flush=True)
+
+
+def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> None:
+    """The whole check."""
+    headings = ("scheme", "axis", "best rate", "loss there", "octaves a doubling")
+    print(f"| {' | '.join(headings)} | largest exponent | verdict |")
+    print("|---" * 7 + "|")
+    for scheme in schemes:
+        result = check_study(varied(config, scheme, "as it is"), lambda *_: None, probe)
+        print("\n".join(transfer_rows(result)), flush=True)
+
+
+def main() -> None:
+    """Print one of the two tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", type=Path, help="study file")
+    parser.add_argument("--moves", action="store_true", help="first moves over kinds of models")
+    parser.add_argument("--scheme", type=Scheme, action="append", help="which; all by default")
+    parser.add_argument("--deep", type=int, default=PROBE.depths[1], help="the deep shape's depth")
+    parser.add_argument("--warmup", type=float, default=PROBE.warmup, help="share of the steps")
+    asked = parser.parse_args()
+    config, schemes = load(asked.study), asked.scheme or list(Scheme)
+    if asked.moves:
+        print_moves(config, schemes)
+    else:
+        depths = (PROBE.depths[0], asked.deep)
+        print_transfer(config, schemes, replace(PROBE, depths=depths, warmup=asked.warmup))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Is the answer right as often as it says? Whole searches in worlds whose best depth is known.
+
+python -m benchmarks.answers.coverage
+python -m benchmarks.answers.coverage --studies 10     # a quicker look
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+from numpy.random import Generator
+
+from benchmarks.simulate.study import search
+from benchmarks.worlds.planted import (
+    Curve,
+    World,
+    asymmetric,
+    deeper_is_better,
+    flat,
+    shallower_is_better,
+    symmetric,
+)
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.study.config import StudyConfig, parse
+
+STUDY = """
+study: planted
+objective: {name: language, context: 64}
+budgets: [1M]
+space: {depth: [1, 32]}
+train: {evaluations: 8}
+"""
+STARVED = "trials: 3\nconfirm: {depths: 2, seeds: 1, rates: [1]}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted:
+    """A world and where its curve is lowest; None where it has no lowest point inside."""
+
+    world: World
+    depth: float | None
+    curve: Curve
+
+
+def one_hump(
+    kind: Callable[[float, float], Curve],
+    *,
+    best: tuple[float, float] = (3, 12),
+    curvature: tuple[float, float] = (0.03, 0.15),
+) -> Callable[[Generator], Planted]:
+    """Worlds with one best depth between two, of shallow and steep curves, quiet and noisy."""
+
+    def plant(generator: Generator) -> Planted:
+        depth = exp(generator.uniform(log(best[0]), log(best[1])))
+        curve = kind(depth, exp(generator.uniform(log(curvature[0]), log(curvature[1]))))
+        return Planted(world=world(curve, generator), depth=depth, curve=curve)
+
+    return plant
+
+
+def without_optimum(make: Callable[[Generator], Curve]) -> Callable[[Generator], Planted]:
+    """Worlds without a best depth inside the range."""
+
+    def plant(generator: Generator) -> Planted:
+        curve = make(generator)
+        return Planted(world=world(curve, generator), depth=None, curve=curve)
+
+    return plant
+
+
+def world(curve: Curve, generator: Generator) -> World:
+    """Everything but the curve: noise of 2 to 8 thousandths, crossings, spikes, divergence."""
+    drift = generator.uniform(-0.1, 0.1)
+    return World(
+        curve=curve,
+        noise=exp(generator.uniform(log(0.002), log(0.008))),
+        ratio_effect=generator.uniform(0.0, 0.03),
+        rate_effect=generator.uniform(0.01, 0.05),
+        best_rate=lambda depth: 1.2 * depth**drift,
+        slow_start=generator.uniform(0.0, 0.04),
+        spikes=0.03,
+        divergence=0.2,
+    )
+
+
+CASES: dict[str, tuple[Callable[[Generator], Planted], Verdict, str]] = {
+    "symmetric": (one_hump(symmetric), Verdict.IDENTIFIED, ""),
+    "steep when shallow": (
+        one_hump(lambda depth, k: asymmetric(depth, 2.0, 0.6, 2 * k)), Verdict.IDENTIFIED, "",
+    ),
+    "steep when deep": (
+        one_hump(lambda depth, k: asymmetric(depth, 0.6, 2.0, 2 * k)), Verdict.IDENTIFIED, "",
+    ),
+    "a wall when shallow": (
+        one_hump(lambda depth, k: asymmetric(depth, 4.0, 1.0, 2 * k)), Verdict.IDENTIFIED, "",
+    ),
+    "flat": (without_optimum(lambda _: flat), Verdict.PLATEAU, ""),
+    "deeper is better": (
+        without_optimum(lambda g: deeper_is_better(g.uniform(0.02, 0.1))), Verdict.EDGE, "",
+    ),
+    "shallower is better": (
+        without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Verdict.EDGE, "",
+    ),
+    "starved": (one_hump(symmetric), Verdict.INSUFFICIENT, STARVED),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=100, help="studies of each kind")
+    parser.add_argument("--only", choices=CASES, help="one kind")
+    arguments = parser.parse_args()
+    print(
+        "| planted | expected | as expected | best depth in [interval] | lowest point in it |",
+        end="",
+    )
+    print(" within a plateau of the best | verdicts |")
+    print("|---|---|---|---|---|---|---|")
+    for name in [arguments.only] if arguments.only else CASES:
+        print(row(name, studies(name, arguments.studies)), flush=True)
+
+
+def studies(name: str, number: int) -> list[tuple[Planted, Optimum]]:
+    """So many studies of one kind, each in a world of its own; the same every time."""
+    plant, _, changes = CASES[name]
+    found = []
+    for index in range(number):
+        planted = plant(np.random.default_rng([index, len(name)]))
+        config: StudyConfig = parse(f"{STUDY}{changes}seed: {index}\n")
+        found.append((planted, search(config, planted.world)))
+    return found
+
+
+def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
+    """One line of the table."""
+    expected = CASES[name][1]
+    verdicts = Counter(optimum.verdict for _, optimum in found)
+    identified = [(p, o) for p, o in found if p.depth and o.verdict is Verdict.IDENTIFIED]
+    shares = ("-", "-", "-")
+    if identified:
+        whole, exact, good = (
+            float(np.mean([test(p, o) for p, o in identified]))
+            for test in (covers, covers_exactly, nearly_best)
+        )
+        shares = (f"{whole:.3f}", f"{exact:.3f}", f"{good:.3f}")
+    words = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    right = verdicts[expected] / len(found)
+    return f"| {name} | {expected} | {right:.3f} | {' | '.join(shares)} | {words} |"
+
+
+def covers(planted: Planted, optimum: Optimum) -> bool:
+    """Whether the best whole depth lies in the interval of whole depths."""
+    assert optimum.interval is not None, "what is identified has an interval"
+    low, high = optimum.interval
+    return low <= min(range(1, 33), key=planted.curve) <= high
+
+
+def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
+    """Whether the lowest point lies in the interval before it is rounded to whole depths."""
+    assert planted.depth is not None, "only one-humped worlds are asked"
+    assert optimum.vertex_interval is not None, "what is identified has an interval"
+    low, high = optimum.vertex_interval
+    return low <= planted.depth <= high
+
+
+def nearly_best(planted: Planted, optimum: Optimum) -> bool:
+    """Whether the depth that is named costs less than 0.005 nats against the best one."""
+    assert optimum.optimal_depth is not None, "what is identified has a depth"
+    best = min(planted.curve(depth) for depth in range(1, 33))
+    return planted.curve(optimum.optimal_depth) - best < 0.005
+
+
+if __name__ == "__main__":
+    main()

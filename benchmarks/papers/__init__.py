@@ -1,0 +1,1 @@
+"""Published studies of depth, beside ours."""

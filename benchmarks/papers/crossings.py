@@ -1,0 +1,70 @@
+"""Losses of depths over sizes, where they cross, and the law through that (Levine et al. 2020)."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import exp
+
+from fathom.search.analysis.depth_estimates import gather
+from fathom.search.analysis.papers.crossings import Crossing, find_crossings
+from fathom.search.analysis.published import LEVINE_A, LEVINE_B
+from fathom.search.records import Stage, TrialRecord
+from fathom.search.report.papers_text import crossing_law_words, rounded
+from fathom.search.study.budget import format_count
+from fathom.search.study.config import StudyConfig
+
+
+def crossing_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """Losses by depth and size, and what follows from them: at one rate, and at the best of each.
+
+    All seeds count, other than in a run's report: every depth was trained to the end at every one,
+    so that none was picked for how it explored.
+    """
+    equal = [
+        replace(record, spec=replace(record.spec, stage=Stage.CONFIRM))
+        for record in records
+        if record.loss is not None
+    ]
+    at_one = [record for record in equal if record.spec.rate_scale == 1]
+    yield "At one rate:"
+    yield from _tables(at_one, seed=config.seed)
+    if len(at_one) < len(equal):
+        yield "\nEach shape at the best of its rates:"
+        yield from _tables(equal, seed=config.seed)
+
+
+def _tables(records: Sequence[TrialRecord], *, seed: int) -> Iterator[str]:
+    """The loss of each depth at each size, the crossings of neighbours, and the law."""
+    yield ""
+    yield from _loss_table(records)
+    yield ""
+    found = find_crossings(records, seed=seed)
+    if found is None:
+        yield "No two sizes have two depths in common."
+        return
+    yield "| depths | finding | parameters [95 %] | published law |"
+    yield "|---|---|---|---|"
+    yield from (_row(pair) for pair in found.pairs if pair.neighbours)
+    yield f"\nLaw: {crossing_law_words(found.law)}."
+
+
+def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:
+    """Each depth's loss and its standard error: what crossings are found from."""
+    budgets = sorted({record.spec.budget for record in records})
+    cells: defaultdict[int, dict[int, str]] = defaultdict(dict)
+    for budget in budgets:
+        for own in gather([r for r in records if r.spec.budget == budget]).depths:
+            cells[own.depth][budget] = f"{own.loss:.3f} ± {own.standard_error:.3f}"
+    yield f"| layers | {' | '.join(map(format_count, budgets))} |"
+    yield f"|---{'|---' * len(budgets)}|"
+    for depth, losses in sorted(cells.items()):
+        yield f"| {depth} | {' | '.join(losses.get(budget, 'none') for budget in budgets)} |"
+
+
+def _row(pair: Crossing) -> str:
+    size = "none"
+    if pair.params and pair.interval:
+        low, high = map(rounded, pair.interval)
+        size = f"{rounded(pair.params)} [{low} to {high}]"
+    published = 12 * pair.depth * exp(2 * (LEVINE_A + LEVINE_B * pair.depth))
+    return f"| {pair.shallow}, {pair.deep} | {pair.kind} | {size} | {rounded(published)} |"

@@ -1,0 +1,153 @@
+"""What deeper shapes gain over the shallowest, seed by seed (Petty et al. 2024, Brown et al. 2022).
+
+Neither paper has a mark that a depth must reach: their claims are of differences at one size.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from scipy.stats import t as student
+
+from fathom.models.shape import Shape
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.study.config import StudyConfig
+
+GENERALISED = "exact_match/gen/all"
+AS_TRAINED = "exact_match/test/all"
+ACCURACY = "accuracy/dev"
+LATENCY = "generation_seconds"
+LOSS = "loss"
+
+Trials = Mapping[int, Mapping[int, TrialRecord]]
+"""Depth -> seed -> a trial that finished."""
+
+
+def petty_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """The loss of text by depth; or exact match of rows, by category where they generalise."""
+    trials = trials_of(records)
+    if config.objective.name == "language":
+        yield from _loss_table(trials)
+    else:
+        yield from _generalisation_tables(trials)
+
+
+def _loss_table(trials: Trials) -> Iterator[str]:
+    best = min(trials, key=lambda depth: statistics.fmean(_values(trials[depth], LOSS)))
+    yield f"| layers | d_ff | d_model / d_ff | loss, each | more than {best} [95 %] |"
+    yield "|---|---|---|---|---|"
+    for depth, own in trials.items():
+        shape = _shape(own)
+        gains = gains_of(trials[best], own, LOSS)
+        cells = (
+            str(depth),
+            str(shape.d_ff),
+            f"{1 / shape.ff_ratio:.2g}",
+            _each(_values(own, LOSS)),
+            "-" if depth == best else interval_words(gains, -math.inf),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _generalisation_tables(trials: Trials) -> Iterator[str]:
+    yield from _gain_table(trials, GENERALISED)
+    yield ""
+    yield f"| layers | `{AS_TRAINED}` [95 %] | each |"
+    yield "|---|---|---|"
+    for depth, own in trials.items():
+        values = _values(own, AS_TRAINED)
+        yield f"| {depth} | {interval_words(values, 0)} | {_each(values)} |"
+    categories = _categories(trials)
+    if categories:
+        yield ""
+        yield f"| category | {' | '.join(f'depth {depth}' for depth in trials)} |"
+        yield f"|---|{'---|' * len(trials)}"
+    for name in categories:
+        means = (statistics.fmean(_values(own, name)) for own in trials.values())
+        yield f"| {name.rpartition('/')[2]} | {' | '.join(f'{mean:.3f}' for mean in means)} |"
+
+
+def accuracy_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
+    """Accuracy by depth, and how long a text takes."""
+    trials = trials_of(records)
+    yield from _gain_table(trials, ACCURACY)
+    yield ""
+    yield "| layers | parameters | milliseconds a text, median |"
+    yield "|---|---|---|"
+    for depth, own in trials.items():
+        size = _shape(own).params_non_embedding
+        yield f"| {depth} | {size:,} | {1000 * statistics.median(_values(own, LATENCY)):.2f} |"
+
+
+def trials_of(records: Sequence[TrialRecord]) -> Trials:
+    """The finished ones, both depths and seeds ascending."""
+    found: defaultdict[int, dict[int, TrialRecord]] = defaultdict(dict)
+    for record in sorted(records, key=lambda one: (one.spec.shape.depth, one.spec.seed)):
+        if record.outcome is Outcome.FINISHED:
+            found[record.spec.shape.depth][record.spec.seed] = record
+    return found
+
+
+def _gain_table(trials: Trials, measure: str) -> Iterator[str]:
+    first, *_ = trials
+    yield f"| layers | d_ff | loss, each | `{measure}` [95 %] | each | more than {first} [95 %] |"
+    yield "|---|---|---|---|---|---|"
+    for depth, own in trials.items():
+        values = _values(own, measure)
+        gains = gains_of(trials[first], own, measure)
+        cells = (
+            str(depth),
+            str(_shape(own).d_ff),
+            ", ".join(f"{record.curve[-1].loss:.3g}" for record in own.values()),
+            interval_words(values, 0),
+            _each(values),
+            "-" if depth == first else interval_words(gains, -1),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def gains_of(
+    shallow: Mapping[int, TrialRecord], deep: Mapping[int, TrialRecord], measure: str
+) -> list[float]:
+    """By how much the deep one has more, for each seed that both have."""
+    return [
+        _value(deep[seed], measure) - _value(shallow[seed], measure)
+        for seed in sorted(shallow.keys() & deep.keys())
+    ]
+
+
+def interval_words(values: Sequence[float], lowest: float) -> str:
+    """Mean and its 95 % interval by Student's t, cut to `lowest` and 1, of two values or more."""
+    if not values:
+        return "-"
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return f"{mean:.3f}"
+    half = float(student.ppf(0.975, len(values) - 1)) * statistics.stdev(values)
+    half /= math.sqrt(len(values))
+    return f"{mean:.3f} [{max(lowest, mean - half):.3f}, {min(1.0, mean + half):.3f}]"
+
+
+def _values(own: Mapping[int, TrialRecord], measure: str) -> list[float]:
+    return [_value(record, measure) for record in own.values()]
+
+
+def _value(record: TrialRecord, measure: str) -> float:
+    last = record.curve[-1]
+    return last.loss if measure == LOSS else last.metrics[measure]
+
+
+def _each(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.3f}" for value in values)
+
+
+def _shape(own: Mapping[int, TrialRecord]) -> Shape:
+    return next(iter(own.values())).spec.shape
+
+
+def _categories(trials: Trials) -> list[str]:
+    """Exact match for each category of the generalisation split, where its rows have any."""
+    record = next(record for own in trials.values() for record in own.values())
+    names = (name for name in record.curve[-1].metrics if name.startswith("exact_match/gen/"))
+    return sorted(name for name in names if name != GENERALISED)

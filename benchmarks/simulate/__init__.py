@@ -1,0 +1,1 @@
+"""Simulated searches: the real decisions on known learning curves, without training."""

@@ -1,0 +1,118 @@
+"""A real search of a known budget: conductor, sampler, stopping, confirming and statistics."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.simulate.clock import Start
+from benchmarks.worlds.known import Known
+from fathom.models.shape import Count
+from fathom.search.analysis.interim import DRAWS, ENOUGH_DEPTHS
+from fathom.search.analysis.joint_curve import best_of, confirmed_depths
+from fathom.search.analysis.optimum import find_optimum
+from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
+from fathom.search.study.config import StudyConfig, parse
+
+STEPS = 1024
+"""Optimizer steps of a trial: fine enough for any rung."""
+
+
+class FathomSearch:
+    """`fathom run` on the simulated cluster."""
+
+    def __init__(self, known: Known, settings: str, seed: int, home: Path) -> None:
+        """What it writes down goes into the folder `home`."""
+        self.known, self.config = known, study(known, settings, seed)
+        self.budget = Budget(
+            params=known.params,
+            count=Count.TOTAL,
+            tolerance=self.config.tolerance,
+            batch_size=1,
+            steps=STEPS,
+            tokens_per_step=max(1, round(known.horizon / STEPS)),
+        )
+        first = known.tokens[0] / known.horizon
+        steps = evaluation_steps(self.config, self.budget)
+        self._steps = [step for step in steps if step / STEPS >= first]
+        self.shares = [step / STEPS for step in self._steps]
+        self._rungs = set(rung_steps(self.config, self.budget))
+        folder = RunFolder(home)
+        folder.create()
+        self.conductor = Conductor(self.config, {self.budget: known.shapes}, folder)
+        self._points: dict[str, list[CurvePoint]] = {}
+        self._answer: int | None = None
+
+    def start(self) -> Start | None:
+        """What the conductor wants next."""
+        spec = self.conductor.next_trial()
+        if spec is None:
+            return None
+        self._points.setdefault(spec.trial, [])
+        # Exploring trials have the first seeds, confirming ones those after them.
+        fresh = spec.stage is Stage.CONFIRM
+        seed = spec.seed - FRESH_SEEDS_FROM + 1 if fresh else spec.seed
+        return Start(spec.trial, spec.shape, seed)
+
+    def report(self, trial: str, index: int, loss: float) -> bool:
+        """What a real trial would report, when it would."""
+        step = self._steps[index]
+        points = self._points[trial]
+        points.append(
+            CurvePoint(
+                step=step,
+                tokens=step * self.budget.tokens_per_step,
+                loss=loss,
+                train_loss=loss,
+                train_seconds=float(step),
+                time=float(step),
+            )
+        )
+        rung, outcome = None, Outcome.FINISHED if step == STEPS else None
+        if not math.isfinite(loss):
+            outcome = Outcome.DIVERGED
+        elif step in self._rungs:
+            recent = points[-self.config.stopping.median_of :]
+            rung = points[-1].tokens, statistics.median(point.loss for point in recent)
+        report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
+        goes_on = self.conductor.report(trial, report)
+        confirms = self.conductor.live[trial].spec.stage is Stage.CONFIRM
+        if not goes_on:
+            self.conductor.end(trial, outcome or Outcome.STOPPED, "")
+        if outcome or not confirms:  # a confirming trial tells nothing before its end
+            self._answer = None
+        return goes_on
+
+    def answer(self) -> int | None:
+        """What a user sees, as the best depth that the table has."""
+        if self._answer is None:
+            records = [*self.conductor.records, *self.conductor.live.values()]
+            self._answer = best_of(records, self._possible(records))
+        return self._answer
+
+    def _possible(self, records: Sequence[TrialRecord]) -> Sequence[int]:
+        """Depths of the table in the interval, once enough are confirmed for one."""
+        if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
+            return self.known.depths
+        found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
+        low, high = found.interval or (self.known.depths[0], self.known.depths[-1])
+        tested = {own.depth for own in found.depths}
+        if found.optimal_depth in tested:
+            return [found.optimal_depth]
+        return [d for d in self.known.depths if low <= d <= high] or self.known.depths
+
+
+def study(known: Known, settings: str, seed: int) -> StudyConfig:
+    """The study that a user would write, with as many seeds as the table has."""
+    return parse(f"""
+study: replay
+objective: {{name: language}}
+budgets: [{known.params}]
+confirm: {{rates: [1], seeds: {min(4, known.seeds)}}}
+seed: {seed}
+{settings}
+""")

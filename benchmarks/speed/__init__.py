@@ -1,0 +1,1 @@
+"""How fast training and searching are, beside other programs."""

@@ -1,0 +1,147 @@
+"""What looking into the layers costs a trial: share of its time, by the time of its parts.
+
+python -m benchmarks.speed.diagnostics configs/quickstart.yaml
+
+Steps with and without it take turns, and so do evaluations and looks; each figure is a median,
+and the shares are those of a whole trial with the evaluations that its study asks for. On a core
+seconds are the process's own, which neighbours on the machine do not lengthen.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter, process_time
+
+import torch
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import Objective
+from fathom.objectives.registry import prepare
+from fathom.search.records import Stage, TrialSpec
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, format_count
+from fathom.search.study.config import StudyConfig, load
+from fathom.search.study.plan import vocab_size_of
+from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.training.layer_metrics import diagnose, looks
+from fathom.search.training.loop import Training, advance
+from fathom.search.training.speed import matrix_rate, speed
+from fathom.search.training.trial import train_plan
+
+STEPS = 20
+"""A turn of training."""
+ROUNDS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosticsCost:
+    """Seconds of the parts of a trial."""
+
+    step: float
+    step_looking: float
+    evaluation: float
+    look: float
+    end: float
+    """Utilisation and generation, once."""
+
+    def shares(self, steps: int, evaluated: Sequence[int]) -> tuple[float, float, float]:
+        """Of the whole trial without diagnostics: what steps, looks and the end add."""
+        whole = steps * self.step + len(evaluated) * self.evaluation
+        added = steps * (self.step_looking - self.step), len(looks(evaluated)) * self.look, self.end
+        return added[0] / whole, added[1] / whole, added[2] / whole
+
+
+def main() -> None:
+    """Print a row for the shallowest, a middle and the deepest shape of every budget."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", type=Path, help="study file")
+    config = load(parser.parse_args().study)
+    torch.set_num_threads(1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    objective = prepare(config.objective.name, config.objective.settings()).to(device)
+    matrix_rate(device, False)  # once a process, and a process trains many trials
+    vocab_size = vocab_size_of(config)
+    print(
+        "| budget | depth x d_model | step | evaluation | look | steps | looks | end | together |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for budget in expand_budgets(config):
+        for shape in three(feasible_shapes(config, budget, vocab_size)):
+            print(row(config, budget, shape, cost(config, budget, shape, objective, device)))
+
+
+def three(shapes: tuple[Shape, ...]) -> list[Shape]:
+    """The shallowest, the one midway by ratio, and the deepest, with d_ff near 4 d_model."""
+    low, high = shapes[0].depth, shapes[-1].depth
+    depths = (low, (low * high) ** 0.5, high)
+    return [nearest_shape(shapes, depth=depth, ff_ratio=4.0) for depth in depths]
+
+
+def cost(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
+) -> DiagnosticsCost:
+    """The medians of a shape's parts, which take turns."""
+    spec = TrialSpec(
+        trial="cost", study=config.study, stage=Stage.EXPLORE, budget=budget.params,
+        count=budget.count, horizon_tokens=budget.tokens, shape=shape, seed=0,
+        learning_rate=config.train.learning_rate, rate_scale=1.0, may_stop=False,
+    )  # fmt: skip
+    plan = replace(train_plan(config, budget, spec, device.type), steps=10**9, compiled=False)
+    looking, not_looking = replace(plan, diagnostics=True), replace(plan, diagnostics=False)
+    training = Training(shape, config.model.parametrization.build(), plan, seed=0, device=device)
+    model = training.model
+
+    def look() -> None:
+        diagnose(model, training.optimizer, objective)
+
+    def evaluate() -> None:
+        objective.evaluate(model)
+
+    parts: list[Callable[[], object]] = [
+        lambda: advance(training, objective, looking, goal=training.step + STEPS, seed=0),
+        lambda: advance(training, objective, not_looking, goal=training.step + STEPS, seed=0),
+        evaluate,
+        look,
+        lambda: speed(model, tokens_per_second=1.0, bfloat16=False),
+    ]
+    seconds: list[list[float]] = [[] for _ in parts]
+    for _ in range(ROUNDS + 1):
+        for own, part in zip(seconds, parts, strict=True):
+            own.append(timed(part, device))
+    medians = [statistics.median(own[1:]) for own in seconds]  # the first round warms up
+    with_look, without, *rest = medians
+    return DiagnosticsCost(
+        step_looking=with_look / STEPS,
+        step=without / STEPS,
+        evaluation=rest[0],
+        look=rest[1],
+        end=rest[2],
+    )
+
+
+def timed(part: Callable[[], object], device: torch.device) -> float:
+    """Seconds of one turn."""
+    clock = process_time if device.type == "cpu" else perf_counter
+    began = clock()
+    part()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return clock() - began
+
+
+def row(config: StudyConfig, budget: Budget, shape: Shape, own: DiagnosticsCost) -> str:
+    """A line of the table."""
+    shares = own.shares(budget.steps, evaluation_steps(config, budget))
+    times = (own.step, own.evaluation, own.look)
+    cells = (
+        format_count(budget.params),
+        f"{shape.depth} x {shape.d_model}",
+        *(f"{1e3 * seconds:.2f} ms" for seconds in times),
+        *(f"{share:+.2%}" for share in (*shares, sum(shares))),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""What a trial costs the driver as a study grows: the whole search but for the training.
+
+A simulated cluster trains on planted losses; sampler, stopping, confirming, records, journal and
+MLflow are those of a real run. Each size runs in a process of its own.
+
+python -m benchmarks.speed.growth
+"""
+
+import argparse
+import heapq
+import json
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+
+from benchmarks.worlds.planted import World, asymmetric
+from fathom.search.pipeline import report_study
+from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
+from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.scheduling.scheduler import Conductor, Listener
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.config import StudyConfig, dump, parse
+from fathom.search.study.shapes import feasible_shapes
+from fathom.search.tracking.tracker import Tracker
+
+VOCAB_SIZE = 256
+SMALLEST, LARGEST = 1e6, 1e8
+"""Parameters of the first and of the last budget."""
+STUDY = """
+study: growth
+objective: {{name: language, context: 256}}
+budgets: {budgets}
+space: {{depth: [1, 48], head_dim: 32}}
+trials: {exploring}
+confirm: {{depths: 5, seeds: 3}}
+"""
+EXPLORING = 94
+"""Trials a budget; with what confirming adds, 100 or a few more."""
+MLFLOW_SECONDS = 3600.0
+"""How long the last writes to MLflow may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """One search to simulate."""
+
+    budgets: int
+    exploring: int = EXPLORING
+    workers: int = 1000
+    tracking: bool = True
+    report: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverCost:
+    """What it cost."""
+
+    trials: int
+    loop: float
+    """CPU seconds of the thread that decides, from an empty folder to the last end."""
+    threads: float
+    """CPU seconds of the threads that pass on to MLflow's process what has changed."""
+    mlflow: float
+    """CPU seconds of that process, its start and its database included."""
+    before: int
+    after: int
+    """Bytes resident in memory."""
+    resume: float
+    """CPU seconds of a new conductor on the folder."""
+    report: float
+    """Seconds of `fathom report`, wall time; 0 when not asked for."""
+    disk: int
+    """Bytes of records and journal."""
+
+
+def main() -> None:
+    """Run every size and print the table."""
+    arguments = _arguments()
+    if arguments.one:
+        print(json.dumps(asdict(_measure(Size(**json.loads(arguments.one))))))
+        return
+    sizes = [
+        Size(budgets=2, workers=20),
+        Size(budgets=10, workers=100),
+        Size(budgets=arguments.budgets, workers=arguments.workers, report=True),
+        Size(budgets=1, exploring=200, workers=20),
+        Size(budgets=1, exploring=2000, workers=20, report=True),
+    ]
+    print("CPU milliseconds a trial: of the driver, of MLflow's process, and to resume; memory")
+    print(
+        "| budgets | workers | trials | driver | of it MLflow | MLflow's own | resuming | bytes |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    costs = []
+    for size in sizes:
+        costs.append(_apart(size))
+        print(_row(size, costs[-1]), flush=True)
+    _sum_up(sizes, costs)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--budgets", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=1000)
+    parser.add_argument("--one", help="one size as JSON, in this process")
+    return parser.parse_args()
+
+
+def _apart(size: Size) -> DriverCost:
+    """In a new process, whose memory is its own."""
+    command = [sys.executable, "-m", "benchmarks.speed.growth", "--one", json.dumps(asdict(size))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return DriverCost(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _row(size: Size, cost: DriverCost) -> str:
+    driver, threads, mlflow, resume = (
+        f"{1000 * part / cost.trials:.2f}"
+        for part in (cost.loop + cost.threads, cost.threads, cost.mlflow, cost.resume)
+    )
+    memory = (cost.after - cost.before) / cost.trials
+    return (
+        f"| {size.budgets} | {size.workers} | {cost.trials} | {driver} | {threads} | {mlflow} "
+        f"| {resume} | {memory:,.0f} |"
+    )
+
+
+def _sum_up(sizes: list[Size], costs: list[DriverCost]) -> None:
+    small, middle, large = costs[:3]
+    small_each, large_each = ((own.loop + own.threads) / own.trials for own in (small, large))
+    print(
+        f"\ndriver CPU a trial, {large.trials} trials against {small.trials}: "
+        f"{large_each / small_each:.2f} times"
+    )
+    slopes = [
+        (many.after - few.after) / (many.trials - few.trials)
+        for few, many in ((small, middle), (middle, large))
+    ]
+    print(f"bytes a trial: {slopes[0]:,.0f} up to {middle.trials} trials, {slopes[1]:,.0f} beyond")
+    print(f"bytes a trial on disk: {large.disk / large.trials:,.0f}")
+    for size, cost in zip(sizes, costs, strict=True):
+        if size.report:
+            print(f"`fathom report` on {cost.trials} trials: {cost.report:.1f} s")
+
+
+def _measure(size: Size) -> DriverCost:
+    with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder(Path(path) / "growth")
+        folder.create()
+        config = _study(size)
+        write_atomically(folder.config, dump(config))
+        before = _resident()
+        tracker = _tracker(config, folder) if size.tracking else None
+        began, process = time.thread_time(), time.process_time()
+        conductor = _conductor(config, folder, [tracker.trial] if tracker else [])
+        SimulatedWorkers(conductor, size.workers).run()
+        loop = time.thread_time() - began
+        if tracker:
+            tracker.close(MLFLOW_SECONDS)
+        others = time.process_time() - process - (time.thread_time() - began)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        after = _resident()
+        resume = _cpu(lambda: _conductor(config, folder))
+        return DriverCost(
+            trials=len(conductor.records),
+            loop=loop,
+            threads=others if tracker else 0.0,
+            mlflow=children.ru_utime + children.ru_stime,
+            before=before,
+            after=after,
+            resume=resume,
+            report=_wall(lambda: report_study(folder.path)) if size.report else 0.0,
+            disk=folder.records.stat().st_size + folder.journal.stat().st_size,
+        )
+
+
+def _study(size: Size) -> StudyConfig:
+    sizes = np.geomspace(SMALLEST, LARGEST, size.budgets) if size.budgets > 1 else [10 * SMALLEST]
+    budgets = [int(float(f"{params:.3g}")) for params in sizes]
+    return parse(STUDY.format(budgets=budgets, exploring=size.exploring))
+
+
+def _conductor(
+    config: StudyConfig, folder: RunFolder, listeners: Sequence[Listener] = ()
+) -> Conductor:
+    spaces = {b: feasible_shapes(config, b, VOCAB_SIZE) for b in expand_budgets(config)}
+    return Conductor(config, spaces, folder, listeners)
+
+
+def _tracker(config: StudyConfig, folder: RunFolder) -> Tracker:
+    uri = f"sqlite:///{folder.path.parent / 'mlflow.db'}"
+    return Tracker(uri=uri, study=config.study, folder=folder.path, config_text=dump(config))
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def _wall(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _resident() -> int:
+    fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(fields[1]) * resource.getpagesize()
+
+
+@dataclass(slots=True)
+class SimulatedWorkers:
+    """So many workers on a clock of their own."""
+
+    conductor: Conductor
+    workers: int
+    events: list[tuple[float, int, str, Iterator[Report]]] = field(default_factory=list)
+    """When, a number to tell equal times apart, the trial, and what it still reports."""
+    paused: dict[str, Iterator[Report]] = field(default_factory=dict)
+    """What trials that paused at a rung would report next: their checkpoints."""
+    begun: int = 0
+
+    def run(self) -> None:
+        """Until nothing is left to do; a free worker asks after every event, as Ray does."""
+        self._fill(0.0)
+        while self.events:
+            now, number, trial, reports = heapq.heappop(self.events)
+            report = next(reports)
+            if self.conductor.report(trial, report):
+                heapq.heappush(self.events, (now + self._pause(number), number, trial, reports))
+            else:
+                if report.outcome is None:
+                    self.paused[trial] = reports
+                self.conductor.end(trial, report.outcome or Outcome.STOPPED, "planted")
+            self._fill(now)
+
+    def _fill(self, now: float) -> None:
+        while len(self.events) < self.workers and (spec := self.conductor.next_trial()):
+            self.begun += 1
+            reports = self.paused.pop(spec.trial, None) or self._reports(spec)
+            event = (now + self._pause(self.begun), self.begun, spec.trial, reports)
+            heapq.heappush(self.events, event)
+
+    def _pause(self, number: int) -> float:
+        """Between two reports; some trials take up to twice as long as others."""
+        return 1 + number * 0.618 % 1
+
+    def _reports(self, spec: TrialSpec) -> Iterator[Report]:
+        config = self.conductor.config
+        budget = self.conductor.budgets[spec.budget].budget
+        generator = np.random.default_rng(derive_seed(config.seed, "planted", spec.trial))
+        return _simulate(config, budget, spec, generator)
+
+
+def _simulate(
+    config: StudyConfig, budget: Budget, spec: TrialSpec, generator: Generator
+) -> Iterator[Report]:
+    """A report at every evaluation: more often than a real trial, which waits for five seconds."""
+    steps, rungs = evaluation_steps(config, budget), set(rung_steps(config, budget))
+    best = 4.5 * (budget.params / 1e6) ** 0.3
+    world = World(curve=asymmetric(best), budget=budget.params, horizon=budget.tokens)
+    shares = [step / budget.steps for step in steps]
+    points: list[CurvePoint] = []
+    for step, loss in zip(
+        steps, world.losses(spec.shape, shares, generator, spec.rate_scale), strict=True
+    ):
+        points.append(_point(step, loss, budget))
+        recent = [point.loss for point in points[-config.stopping.median_of :]]
+        yield Report(
+            points=tuple(points),
+            rung=(points[-1].tokens, float(np.median(recent))) if step in rungs else None,
+            outcome=Outcome.FINISHED if step == budget.steps else None,
+        )
+
+
+def _point(step: int, loss: float, budget: Budget) -> CurvePoint:
+    assert math.isfinite(loss)
+    return CurvePoint(
+        step=step,
+        tokens=step * budget.tokens_per_step,
+        loss=loss,
+        train_loss=loss,
+        train_seconds=0.01 * step,
+        time=time.time(),
+        metrics={"bits_per_byte": loss / math.log(2)},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Many small trials on one device: one after another, several processes, or one batched model.
+
+python -m benchmarks.speed.packing                  # a GPU where there is one, else one core
+python -m benchmarks.speed.packing --depth 2 --d-model 64 --batch 8 --replicas 4 8
+"""
+
+import argparse
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+
+import torch
+
+from benchmarks.speed.packing_workers import Case, Workers
+from fathom.models.shape import Shape
+from fathom.objectives.text.language import Language
+from fathom.search.study.budget import format_count
+
+CPU_SIZES = ((2, 32), (2, 64), (5, 128))
+"""Depth and width: about 25k, 100k and 1M parameters beside the embedding."""
+GPU_SIZES = ((5, 128),)
+# As search/cluster/ray_session.py gives them to workers; glibc reads them when a process starts.
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+
+
+def measure(
+    workers: Workers, case: Case, counts: Sequence[int], *, rounds: int, seconds: float
+) -> dict[tuple[int, int], float]:
+    """Median tokens a second by (processes, replicas in each); a round times every way once."""
+    ways = [(1, 1), *((count, 1) for count in counts), *((1, count) for count in counts)]
+    speeds: dict[tuple[int, int], list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for processes, replicas in ways:
+            speed = workers.speed(case, processes=processes, replicas=replicas, seconds=seconds)
+            speeds[processes, replicas].append(speed)
+    return {way: statistics.median(several) for way, several in speeds.items()}
+
+
+def show(workers: Workers, case: Case, speeds: dict[tuple[int, int], float]) -> None:
+    """Print the table of one shape."""
+    shape, alone = case.shape, speeds[1, 1]
+    print(f"\n{format_count(shape.params_non_embedding)} non-embedding parameters, ", end="")
+    print(f"depth {shape.depth}, d_model {shape.d_model}, batch {case.batch_size} x ", end="")
+    print(f"{shape.context}; one after another {alone:,.0f} tokens/s\n")
+    print("| trials | processes: tokens/s | ratio | batched: tokens/s | ratio | losses differ by |")
+    print("|---|---|---|---|---|---|")
+    for count in (processes for processes, _ in speeds if processes > 1):
+        (gap,) = workers.ask(1, "difference", case, count)
+        packed, batched = speeds[count, 1], speeds[1, count]
+        print(f"| {count} | {packed:,.0f} | {packed / alone:.2f} ", end="")
+        print(f"| {batched:,.0f} | {batched / alone:.2f} | {gap:.1e} |")
+
+
+def cases(options: argparse.Namespace, device: str) -> list[Case]:
+    """The shape asked for, else those that suit the device."""
+    gpu = device == "cuda"
+    sizes = CPU_SIZES if not gpu else GPU_SIZES
+    if options.depth and options.d_model:
+        sizes = ((options.depth, options.d_model),)
+    batches = options.batch or ([32] if gpu else [8, 1])
+    return [
+        Case(
+            shape=Shape(
+                depth=depth,
+                d_model=width,
+                d_ff=4 * width,
+                n_heads=max(1, width // 32),
+                head_dim=min(32, width),
+                vocab_size=256,
+                context=options.context or (256 if gpu else 128),
+            ),
+            batch_size=batch,
+            device=device,
+        )
+        for batch in batches
+        for depth, width in sizes
+    ]
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--depth", type=int)
+    parser.add_argument("--d-model", type=int)
+    parser.add_argument("--batch", type=int, nargs="+", help="sequences a step")
+    parser.add_argument("--context", type=int)
+    parser.add_argument("--replicas", type=int, nargs="+", default=[2, 4, 8, 16])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one timing, at least")
+    parser.add_argument("--corpus", default="stdlib")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print one table a shape and batch."""
+    options = parse()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    os.environ.update(ENVIRONMENT)
+    if device == "cpu" and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # the device is one core
+    several = cases(options, device)
+    context = several[0].shape.context
+    objective = Language.prepare(
+        corpus=options.corpus, tokenizer="bytes", context=context, eval_tokens=32 * context
+    )
+    name = f"one core, {platform.machine()}, by its own time"
+    if device == "cuda":
+        name = torch.cuda.get_device_name()
+    print(f"{name}; python {platform.python_version()}, torch {torch.__version__}; ", end="")
+    print(f"{'bfloat16' if device == 'cuda' else 'float32'}, medians of {options.rounds} rounds")
+    workers = Workers(max(options.replicas), objective)
+    for case in several:
+        counts, rounds = sorted({*options.replicas} - {1}), options.rounds
+        speeds = measure(workers, case, counts, rounds=rounds, seconds=options.seconds)
+        show(workers, case, speeds)
+    workers.dismiss()
+
+
+if __name__ == "__main__":
+    main()

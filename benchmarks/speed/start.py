@@ -1,0 +1,117 @@
+"""How long a verb takes to answer, as a whole process, Python's own start included; and how long
+`fathom run` takes to the first step of training, beside Ray's own start.
+
+python -m benchmarks.speed.start
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.study.config import load
+
+COMMANDS = (
+    ("--help",),
+    ("plan", "configs/quickstart.yaml"),
+    ("predict", "--params", "1B"),
+    ("export", "runs/quickstart", "--budget", "40k"),
+)
+STUDY = Path("configs/quickstart.yaml")
+BARE = "import ray; ray.init(address='local', include_dashboard=False, log_to_driver=False)"
+LONGEST_SECONDS = 120.0
+
+
+def main() -> None:
+    """Print the median wall time of each command, and of Python doing nothing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=9, help="of each verb")
+    parser.add_argument("--searches", type=int, default=5, help="started and interrupted")
+    arguments = parser.parse_args()
+    print("| command | seconds (median) | fastest | slowest |")
+    print("|---|---|---|---|")
+    print(row_of("python -c pass", [sys.executable, "-c", "pass"], arguments.runs))
+    for command in COMMANDS:
+        words = [sys.executable, "-m", "search", *command]
+        if "runs/quickstart" not in command or Path("runs/quickstart").exists():
+            print(row_of(f"fathom {' '.join(command)}", words, arguments.runs))
+    pairs = [
+        (_time([sys.executable, "-c", BARE]), *_first_steps()) for _ in range(arguments.searches)
+    ]
+    for name, seconds in zip(
+        (
+            "`import ray; ray.init()`, to its end",
+            "`fathom run`, to the first step of training",
+            "the same where MLflow's store exists",
+        ),
+        zip(*pairs, strict=True),
+        strict=True,
+    ):
+        print(_row(name, seconds))
+
+
+def row_of(name: str, command: list[str], runs: int) -> str:
+    """One line of the table; the first run, which fills the disk cache, does not count."""
+    return _row(f"`{name}`", [_time(command) for _ in range(runs + 1)][1:])
+
+
+def _row(name: str, seconds: "list[float] | tuple[float, ...]") -> str:
+    return (
+        f"| {name} | {statistics.median(seconds):.2f} | {min(seconds):.2f} | {max(seconds):.2f} |"
+    )
+
+
+def _time(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+def _first_steps() -> tuple[float, float]:
+    """Two searches in folders of their own; the second finds MLflow's store made."""
+    with tempfile.TemporaryDirectory() as path:
+        first = _first_step(Path(path) / "first", f"sqlite:///{path}/mlflow.db")
+        return first, _first_step(Path(path) / "second", f"sqlite:///{path}/mlflow.db")
+
+
+def _first_step(runs: Path, uri: str) -> float:
+    """Seconds from the command to the first trial's first step."""
+    folder = RunFolder(runs / load(STUDY).study)
+    began = time.time()
+    search = subprocess.Popen(
+        [sys.executable, "-m", "search", "run", str(STUDY), "--runs", str(runs)],
+        env=os.environ | {"MLFLOW_TRACKING_URI": uri},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return _first_training(folder, search) - began
+    finally:
+        search.send_signal(signal.SIGINT)
+        search.wait()
+
+
+def _first_training(folder: RunFolder, search: "subprocess.Popen[bytes]") -> float:
+    """When training began, by the first report of a trial.
+
+    It says when its first evaluation was over and how long the steps before took, so the duration
+    of that evaluation is counted as if it came before.
+    """
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while time.monotonic() < deadline and search.poll() is None:
+        for line in read_lines(folder.journal):
+            if line["event"] == "report" and line["curve"]:
+                point = line["curve"][0]
+                return float(point["time"] - point["train_seconds"])
+        time.sleep(0.2)
+    raise SystemExit(f"no trial reported within {LONGEST_SECONDS:g} s (exit {search.poll()})")
+
+
+if __name__ == "__main__":
+    main()

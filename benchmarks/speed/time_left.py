@@ -1,0 +1,121 @@
+"""How good the time left is that a search shows: replays what a run wrote down.
+
+    python -m benchmarks.speed.time_left runs/quickstart
+
+For each quarter of the time that the run took: the time left as it would have been shown, and as it
+was.
+"""
+
+import argparse
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fathom.search.record_json import from_json, report_from_json
+from fathom.search.records import TrialRecord, advanced, news
+from fathom.search.report.terminal.remaining_work import (
+    Left,
+    SearchPace,
+    Wave,
+    confirmed_share,
+    flops_done,
+    flops_left,
+)
+from fathom.search.run_folder import RunFolder, read_lines
+from fathom.search.study.config import load
+from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shown:
+    """What a person would have seen."""
+
+    at: float
+    """Seconds since the search began."""
+    left: Left | None
+
+
+class Replay:
+    """A run's journal as events in the order in which they came."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        config = load(folder.config)
+        plans = plan_study(config, vocab_size_of(config), this_machine(config))
+        self._plans = {plan.budget.params: plan for plan in plans}
+        self._folder, self._now = folder, 0.0
+        self._share = confirmed_share(config)
+        self._waves = dict.fromkeys(self._plans, Wave(share=self._share))
+        self._trials: dict[str, TrialRecord] = {}
+
+    def shown(self) -> Iterator[Shown]:
+        """One for each event."""
+        lines = [*read_lines(self._folder.journal)]
+        self._now = began = next(line["started"] for line in lines if line["event"] == "started")
+        pace = SearchPace(lambda: self._now)
+        for line in self._with_ends(lines):
+            running = Counter(r.spec.budget for r in self._trials.values() if r.outcome is None)
+            self._take(line)
+            pace.passed(running)
+            yield Shown(self._now - began, pace.left(self._done(), self._left()))
+
+    def _with_ends(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The ends of trials are in another file, each with its time."""
+        now, timed = 0.0, []
+        for order, line in enumerate(lines):
+            times = [point["time"] for point in line.get("curve", ())]
+            now = max([now, *times, line["started"] if line["event"] == "started" else now])
+            timed.append((now, order, line))
+        timed += [
+            (line["ended"], len(lines), {"event": "ended", **line})
+            for line in read_lines(self._folder.records)
+        ]
+        return [line | {"at": at} for at, _, line in sorted(timed, key=lambda one: one[:2])]
+
+    def _take(self, line: dict[str, Any]) -> None:
+        self._now = max(self._now, line["at"])
+        match line["event"]:
+            case "started" | "revived" | "ended":
+                record = from_json(line)
+                self._trials[record.spec.trial] = record
+            case "report":
+                record = self._trials[line["trial"]]
+                report = news(record, report_from_json(line))
+                self._trials[line["trial"]] = advanced(record, report)
+            case "wave":
+                settled = not line["choices"]
+                self._waves[line["budget"]] = Wave(settled=settled, share=self._share)
+
+    def _of(self, budget: int) -> list[TrialRecord]:
+        return [record for record in self._trials.values() if record.spec.budget == budget]
+
+    def _done(self) -> dict[int, float]:
+        return {budget: flops_done(self._of(budget)) for budget in self._plans}
+
+    def _left(self) -> dict[int, float]:
+        return {
+            budget: flops_left(plan, self._of(budget), self._waves[budget])
+            for budget, plan in self._plans.items()
+        }
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path, help="run folder")
+    shown = [*Replay(RunFolder(parser.parse_args().run)).shown()]
+    length = shown[-1].at
+    print(
+        f"{length:.0f} s in all\n\n| share of the time | left, as shown | left |\n|---:|---:|---:|"
+    )
+    for share in SHARES:
+        last = [one for one in shown if one.at <= share * length][-1]
+        words = f"{last.left.seconds:.0f} s" if last.left else "-"
+        print(f"| {share:.0%} | {words} | {length - last.at:.0f} s |")
+
+
+if __name__ == "__main__":
+    main()

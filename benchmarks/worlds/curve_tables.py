@@ -1,0 +1,239 @@
+"""Tables of learning curves: one row an evaluation, one run a (shape, seed).
+
+Columns: d_model, depth, params_total, params_non_embedding, tokens, seconds_per_step, loss; and,
+where the table has them, seed and d_ff. A run folder of a study that stopped nothing will do too.
+"""
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.run_folder import RunFolder, read_records
+
+Array = NDArray[np.float64]
+
+COLUMNS = (
+    *("d_model", "depth", "params_total", "params_non_embedding"),
+    *("tokens", "seconds_per_step", "loss"),
+)
+FEWEST_SHAPES = 3
+"""A class of two has no order to get wrong but one."""
+FINAL_EVALUATIONS = 3
+"""The final loss is the median of so many: a spike in the last one is not the end of a run."""
+SHORT = 0.5
+"""A run that ends before this share of the longest one's tokens has broken off."""
+ENOUGH_SHAPES = 8
+"""Below this many, a line in size and a parabola in depth would fit anything."""
+MANY_SIZES = 0.7
+"""In ln parameters: over a factor of two and more the gain from size visibly flattens."""
+SAME_SIZE = 0.01
+"""Shapes this close in size need no correction: it would be less than 0.004 nats."""
+
+
+class TableError(ValueError):
+    """A table that can't be read: one line with the rule, the value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One learning curve."""
+
+    d_model: int
+    depth: int
+    d_ff: int | None
+    seed: int
+    params_total: int
+    params_non_embedding: int
+    seconds_per_step: float
+    tokens: Array
+    losses: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int | None]:
+        """What the seeds of a shape have in common."""
+        return self.d_model, self.depth, self.d_ff
+
+    @property
+    def label(self) -> str:
+        """Width x depth, with d_ff where the table has it."""
+        return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
+
+    def params(self, count: str) -> int:
+        """Size under a counting rule."""
+        return self.params_total if count == "total" else self.params_non_embedding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeClass:
+    """Runs of about one size, on common tokens."""
+
+    runs: tuple[Run, ...]
+    tokens: Array
+    """Evaluations, ascending; the last is the horizon."""
+    losses: Array
+    """A row for each run."""
+
+    @property
+    def horizon(self) -> float:
+        """Tokens of a run that goes to the end."""
+        return float(self.tokens[-1])
+
+    @property
+    def final(self) -> Array:
+        """For each run the mean final loss over the seeds of its shape."""
+        ends = np.median(self.losses[:, -FINAL_EVALUATIONS:], axis=1)
+        shapes = [run.shape for run in self.runs]
+        return np.array([_mean_of(shape, shapes, ends) for shape in shapes])
+
+    @property
+    def best(self) -> Run:
+        """A run of the shape with the lowest mean final loss."""
+        return self.runs[int(self.final.argmin())]
+
+
+def read_runs(path: Path) -> tuple[Run, ...]:
+    """The runs of a table, or the finished trials of a run folder at the study's own rate.
+
+    Raises:
+        TableError: when a table lacks a column, or a value is no number.
+    """
+    if path.is_dir():
+        records = read_records(RunFolder(path).records)
+        return tuple(_run_of(record) for record in records if _counts(record))
+    return _read_table(path)
+
+
+def _read_table(path: Path) -> tuple[Run, ...]:
+    rows: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise TableError(f"{path} must have the columns {', '.join(COLUMNS)}; add {missing}")
+        for row in reader:
+            rows[tuple(row.get(key) or "" for key in ("d_model", "depth", "d_ff", "seed"))] += [row]
+    try:
+        runs = [_run(some) for some in rows.values()]
+    except ValueError as error:
+        raise TableError(f"{path} must hold numbers in every column: {error}") from error
+    return tuple(run for run in runs if len(run.tokens) > 1)
+
+
+def size_classes(runs: Sequence[Run], count: str, width: float) -> list[tuple[Run, ...]]:
+    """Disjoint classes whose sizes lie within `width` of their middle, fullest first."""
+    classes = []
+    left = list(runs)
+    while left:
+        fullest = max((_around(run, left, count, width) for run in left), key=_shapes)
+        if _shapes(fullest) < FEWEST_SHAPES:
+            break
+        classes.append(fullest)
+        left = [run for run in left if run not in fullest]
+    return sorted(classes, key=lambda some: some[0].params(count))
+
+
+def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
+    """The runs within `width` of a size."""
+    return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
+
+
+def size_class(runs: Sequence[Run], horizon: float | None = None) -> SizeClass:
+    """Runs on the evaluations of the sparsest of them; those that broke off are left out."""
+    longest = max(run.tokens[-1] for run in runs)
+    whole = tuple(run for run in runs if run.tokens[-1] >= SHORT * longest)
+    end = min(horizon or math.inf, *(run.tokens[-1] for run in whole))
+    start = max(run.tokens[0] for run in whole)
+    grids = [run.tokens[(run.tokens >= start) & (run.tokens <= end)] for run in whole]
+    grid = min(grids, key=len)
+    losses = [np.interp(np.log(grid), np.log(run.tokens), run.losses) for run in whole]
+    return SizeClass(runs=whole, tokens=grid, losses=np.array(losses))
+
+
+def size_slope(runs: Sequence[Run], some: SizeClass, count: str) -> float:
+    """Nats per unit of ln parameters at a class's size and horizon, from the whole table.
+
+    One fit over all sizes: parabolas in ln parameters and in ln depth. Within a class size and
+    depth are too entangled to tell apart. 0 where the class has one size or the table few shapes.
+    """
+    sizes = np.log([run.params(count) for run in some.runs])
+    there = [run for run in runs if run.tokens[-1] >= SHORT * some.horizon]
+    if np.ptp(sizes) < SAME_SIZE or _shapes(there) < ENOUGH_SHAPES:
+        return 0.0
+    middle = float(np.median(sizes))
+    size = np.log([run.params(count) for run in there]) - middle
+    depth = np.log([run.depth for run in there])
+    ends = [np.interp(some.horizon, run.tokens, run.losses) for run in there]
+    columns = [np.ones_like(size), size, depth, depth**2]
+    if np.ptp(size) > MANY_SIZES:
+        columns.append(size**2)
+    return float(np.linalg.lstsq(np.stack(columns, axis=1), np.array(ends), rcond=None)[0][1])
+
+
+def corrected(some: SizeClass, count: str, slope: float) -> SizeClass:
+    """The class as if all its shapes had the median size."""
+    sizes = np.log([run.params(count) for run in some.runs])
+    shift = slope * (sizes - np.median(sizes))
+    return replace(some, losses=some.losses - shift[:, None])
+
+
+def _run(rows: list[dict[str, str]]) -> Run:
+    # Tokens that come twice are those of a run that was restarted: the later row is its own.
+    losses = {float(row["tokens"]): float(row["loss"]) for row in rows}
+    points = [point for point in sorted(losses.items()) if math.isfinite(point[1])]
+    first = rows[0]
+    return Run(
+        d_model=_whole(first["d_model"]),
+        depth=_whole(first["depth"]),
+        d_ff=_whole(first["d_ff"]) if first.get("d_ff") else None,
+        seed=_whole(first["seed"]) if first.get("seed") else 0,
+        params_total=_whole(first["params_total"]),
+        params_non_embedding=_whole(first["params_non_embedding"]),
+        seconds_per_step=float(first["seconds_per_step"]),
+        tokens=np.array([tokens for tokens, _ in points]),
+        losses=np.array([loss for _, loss in points]),
+    )
+
+
+def _counts(record: TrialRecord) -> bool:
+    return record.outcome is Outcome.FINISHED and record.spec.rate_scale == 1
+
+
+def _run_of(record: TrialRecord) -> Run:
+    shape = record.spec.shape
+    return Run(
+        d_model=shape.d_model,
+        depth=shape.depth,
+        d_ff=shape.d_ff,
+        seed=record.spec.seed,
+        params_total=shape.params_total,
+        params_non_embedding=shape.params_non_embedding,
+        seconds_per_step=record.step_seconds or 0.0,
+        tokens=np.array([float(point.tokens) for point in record.curve]),
+        losses=np.array([point.loss for point in record.curve]),
+    )
+
+
+def _whole(text: str) -> int:
+    return int(float(text))
+
+
+def _around(run: Run, runs: Sequence[Run], count: str, width: float) -> tuple[Run, ...]:
+    """The runs from this one's size upwards that fit in one class."""
+    low = run.params(count)
+    high = low * (1 + width) / (1 - width)
+    return tuple(other for other in runs if low <= other.params(count) <= high)
+
+
+def _shapes(runs: Sequence[Run]) -> int:
+    return len({run.shape for run in runs})
+
+
+def _mean_of(shape: object, shapes: Sequence[object], ends: Array) -> float:
+    return float(np.mean([end for one, end in zip(shapes, ends, strict=True) if one == shape]))

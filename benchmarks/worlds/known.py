@@ -1,0 +1,190 @@
+"""A budget whose every learning curve is known, so that a search of it costs nothing.
+
+From a table of real curves, one budget for each class of sizes, or planted. Losses of a table are
+those that its shapes would have at exactly one size, and what is searched are its shapes alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.random import Generator
+
+from benchmarks.papers.gemstones import NOISE
+from benchmarks.worlds.curve_tables import (
+    Array,
+    Run,
+    corrected,
+    size_class,
+    size_classes,
+    size_slope,
+)
+from benchmarks.worlds.planted import World
+from fathom.models.shape import Count, Shape
+from fathom.search.analysis.verdict import PLATEAU_WIDTH
+from fathom.search.study.budget import format_count
+
+WIDTH = 0.1
+"""Sizes of a class lie within this of their middle."""
+RATIO = 4
+"""d_ff / d_model of shapes whose table does not say it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedShape(Shape):
+    """A shape of a table, which counts exactly as many parameters as its class."""
+
+    counted: int
+
+    @property
+    def params_total(self) -> int:
+        """Of the class."""
+        return self.counted
+
+    @property
+    def params_non_embedding(self) -> int:
+        """Of the class."""
+        return self.counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """Every shape of one budget with the learning curves of its seeds."""
+
+    title: str
+    params: int
+    tokens: Array
+    """Evaluations, ascending; the last is the horizon."""
+    curves: Mapping[Shape, Array]
+    """(seeds, evaluations) losses of each shape, by depth."""
+    seconds_per_token: Mapping[Shape, float]
+    truth: Mapping[int, float]
+    """Depth -> loss of its best shape at the horizon."""
+    blur: float
+    """Nats by which two depths of the truth may seem to differ without differing."""
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """By depth and width."""
+        return tuple(sorted(self.curves, key=lambda shape: (shape.depth, shape.d_model)))
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Ascending."""
+        return tuple(sorted(self.truth))
+
+    @property
+    def seeds(self) -> int:
+        """The fewest that a shape has."""
+        return min(len(own) for own in self.curves.values())
+
+    @property
+    def horizon(self) -> float:
+        """Tokens of a trial that goes to the end."""
+        return float(self.tokens[-1])
+
+    @property
+    def ladder_tokens(self) -> float:
+        """Every shape with every seed, to the end."""
+        return self.horizon * sum(len(own) for own in self.curves.values())
+
+    @property
+    def plateau(self) -> tuple[int, ...]:
+        """Depths as good as the best, as far as the table can tell, and those between them."""
+        close = [d for d in self.depths if self.regret(d) <= max(PLATEAU_WIDTH, self.blur)]
+        return tuple(d for d in self.depths if close[0] <= d <= close[-1])
+
+    def regret(self, depth: int) -> float:
+        """Nats by which a depth's best shape ends above the best of all."""
+        return self.truth[depth] - min(self.truth.values())
+
+    def loss(self, shape: Shape, seed: int, tokens: float) -> float:
+        """Held-out loss of a trial there; a seed that the table lacks is one that it has."""
+        own = self.curves[shape]
+        return float(np.interp(np.log(tokens), np.log(self.tokens), own[seed % len(own)]))
+
+
+def known_budgets(runs: Sequence[Run], count: Count, width: float = WIDTH) -> list[Known]:
+    """One for each class of sizes, at the size of its median."""
+    return [_from_class(runs, some, count) for some in size_classes(runs, count, width)]
+
+
+def _from_class(runs: Sequence[Run], own: Sequence[Run], count: Count) -> Known:
+    some = size_class(own)
+    some = corrected(some, count, size_slope(runs, some, count))
+    size = int(np.median([run.params(count) for run in some.runs]))
+    seeds: dict[Shape, list[Array]] = defaultdict(list)
+    pace: dict[Shape, float] = {}
+    for run, losses in zip(some.runs, some.losses, strict=True):
+        shape = sized_shape(run, size)
+        seeds[shape].append(losses)
+        pace[shape] = run.seconds_per_step
+    curves = {shape: np.array(found) for shape, found in seeds.items()}
+    truth, blur = _truth(curves)
+    return Known(
+        title=f"{format_count(size)}, {len(curves)} shapes",
+        params=size,
+        tokens=some.tokens,
+        curves=curves,
+        seconds_per_token=pace,
+        truth=truth,
+        blur=blur,
+    )
+
+
+def sized_shape(run: Run, size: int) -> SizedShape:
+    """The shape of a run, at exactly the size of its class."""
+    return SizedShape(
+        depth=run.depth,
+        d_model=run.d_model,
+        d_ff=run.d_ff or RATIO * run.d_model,
+        n_heads=1,
+        head_dim=2,
+        vocab_size=256,
+        context=128,
+        counted=size,
+    )
+
+
+def _truth(curves: Mapping[Shape, Array]) -> tuple[dict[int, float], float]:
+    """Loss of each depth's best shape, and the standard error of the difference of two shapes."""
+    ends = {shape: own[:, -1] for shape, own in curves.items()}
+    by_depth: dict[int, list[float]] = defaultdict(list)
+    for shape, own in ends.items():
+        by_depth[shape.depth].append(float(own.mean()))
+    repeated = [own for own in ends.values() if len(own) > 1]
+    variance = (
+        float(np.mean([own.var(ddof=1) / len(own) for own in repeated])) if repeated else NOISE**2
+    )
+    return {depth: min(own) for depth, own in by_depth.items()}, sqrt(2 * variance)
+
+
+def planted_budget(
+    world: World, generator: Generator, *, depths: Sequence[int], ratios: Sequence[float],
+    seeds: int, evaluations: int = 64,
+) -> Known:  # fmt: skip
+    """A world as a table: these shapes, and so many seeds of each."""
+    shares = np.arange(1, evaluations + 1) / evaluations
+    curves: dict[Shape, Array] = {}
+    for depth in depths:
+        for ratio in ratios:
+            shape = world.shape(depth, ratio)
+            curves[shape] = np.array(
+                [world.losses(shape, shares.tolist(), generator) for _ in range(seeds)]
+            )
+    truth: dict[int, float] = {}
+    for shape in curves:
+        expected = world.expected_loss(shape)
+        truth[shape.depth] = min(expected, truth.get(shape.depth, expected))
+    return Known(
+        title="planted",
+        params=world.budget,
+        tokens=shares * world.horizon,
+        curves=curves,
+        seconds_per_token={shape: 1e-6 * shape.depth for shape in curves},
+        truth=truth,
+        blur=0.0,
+    )

@@ -1,0 +1,192 @@
+"""Worlds with a known answer: what a shape's loss would be, without training anything.
+
+A curve over depth with one lowest point (or none), what ratio, size and rate do to it, noise
+between seeds, deep models that start slowly so that learning curves cross, spikes and divergence.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp, log, sqrt
+
+from numpy.random import Generator
+
+from fathom.models.shape import Count, Shape
+from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+
+Curve = Callable[[float], float]
+"""Depth to loss above the best loss, nats per token."""
+
+BEST_RATIO = 4.0
+EVALUATIONS = 16
+
+
+def symmetric(optimum: float, curvature: float = 0.05) -> Curve:
+    """A parabola in ln depth."""
+    return lambda depth: curvature * log(depth / optimum) ** 2
+
+
+def asymmetric(optimum: float, p: float = 2.0, q: float = 0.6, scale: float = 0.1) -> Curve:
+    """Steeper on the shallow side when `p > q`: `a L^-p + b L^q + c`, lowest at `optimum`."""
+
+    def excess(depth: float) -> float:
+        x = depth / optimum
+        lowest = 1 / p + 1 / q
+        return scale * (exp(-p * log(x)) / p + exp(q * log(x)) / q - lowest) / (p + q)
+
+    return excess
+
+
+def flat(_: float) -> float:
+    """Depth does not matter."""
+    return 0.0
+
+
+def deeper_is_better(slope: float = 0.05) -> Curve:
+    """No optimum inside any range."""
+    return lambda depth: -slope * log(depth)
+
+
+def shallower_is_better(slope: float = 0.05) -> Curve:
+    """Depth 1 wins."""
+    return lambda depth: slope * log(depth)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is true of one budget."""
+
+    curve: Curve
+    budget: int = 1_000_000
+    count: Count = Count.TOTAL
+    noise: float = 0.004
+    """Standard deviation between seeds, nats."""
+    ratio_effect: float = 0.01
+    """Nats for each squared unit of ln(ff_ratio / 4)."""
+    params_slope: float = -0.2
+    """Nats for each unit of ln(parameters)."""
+    rate_effect: float = 0.03
+    """Nats for each squared unit of ln rate away from the shape's best rate."""
+    best_rate: Callable[[int], float] = lambda depth: 1.0
+    """Multiple of the study's rate that suits a depth best."""
+    slow_start: float = 0.02
+    """How much longer deep models lag behind, for each unit of ln depth: curves cross."""
+    fall: float = 0.5
+    """Losses fall like tokens to this power, with a minus."""
+    horizon: int = 20_000_000
+    spikes: float = 0.0
+    """Chance of an evaluation before the end to come out 0.1 nats too high."""
+    divergence: float = 0.0
+    """Chance of a trial of the deepest quarter (in ln depth, to 64) to diverge."""
+
+    @property
+    def floor(self) -> float:
+        """Loss of the best shape of the budget."""
+        return 1.6 - 0.2 * log(self.budget / 1_000_000)
+
+    def shape(self, depth: int, ff_ratio: float = BEST_RATIO) -> Shape:
+        """The shape of this depth and nearly this ratio that meets the budget."""
+        per_layer = 4 + 2 * ff_ratio
+        d_model = max(8, round(sqrt(self.budget / depth / per_layer) / 8) * 8)
+        empty = self._with_d_ff(depth, d_model, 0).size(self.count) + depth * d_model
+        d_ff = max(8, round((self.budget - empty) / (2 * depth * d_model)))
+        return self._with_d_ff(depth, d_model, d_ff)
+
+    def _with_d_ff(self, depth: int, d_model: int, d_ff: int) -> Shape:
+        return Shape(
+            depth=depth,
+            d_model=d_model,
+            d_ff=d_ff,
+            n_heads=d_model // 8,
+            head_dim=8,
+            vocab_size=64,
+            context=64,
+        )
+
+    def expected_loss(self, shape: Shape, rate_scale: float = 1.0) -> float:
+        """At the horizon, before the noise of a seed."""
+        off_rate = log(rate_scale / self.best_rate(shape.depth))
+        return (
+            self.floor
+            + self.curve(shape.depth)
+            + self.ratio_effect * log(shape.ff_ratio / BEST_RATIO) ** 2
+            + self.params_slope * log(shape.size(self.count) / self.budget)
+            + self.rate_effect * off_rate**2
+        )
+
+    def lag(self, depth: int) -> float:
+        """How far a curve is above its end, in units of (tokens / horizon)^-fall - 1."""
+        return 0.3 + self.slow_start * log(depth)
+
+    def losses(
+        self, shape: Shape, shares: list[float], generator: Generator, rate_scale: float = 1.0
+    ) -> list[float]:
+        """A trial's losses at these shares of the horizon; NaN from where it diverges."""
+        final = self.expected_loss(shape, rate_scale) + self.noise * generator.normal()
+        lag = self.lag(shape.depth)
+        found = [final + lag * (share**-self.fall - 1) for share in shares]
+        for index, share in enumerate(shares):
+            if share < 1 and generator.random() < self.spikes:
+                found[index] += 0.1
+        if shape.depth > 64**0.75 and generator.random() < self.divergence:
+            return [*found[: len(found) // 2], *[math.nan] * (len(found) - len(found) // 2)]
+        return found
+
+    def spec(
+        self, shape: Shape, *, seed: int, stage: Stage = Stage.EXPLORE, rate_scale: float = 1.0
+    ) -> TrialSpec:
+        """A trial of this budget."""
+        size = f"d{shape.depth}-w{shape.d_model}-f{shape.d_ff}"
+        return TrialSpec(
+            trial=f"{self.budget}-{stage}-{size}-s{seed}-r{rate_scale:g}",
+            study="simulated",
+            stage=stage,
+            budget=self.budget,
+            count=self.count,
+            horizon_tokens=self.horizon,
+            shape=shape,
+            seed=seed,
+            learning_rate=4e-3,
+            rate_scale=rate_scale,
+            may_stop=stage is Stage.EXPLORE,
+        )
+
+    @property
+    def rung_tokens(self) -> tuple[int, int]:
+        """Where trials are judged."""
+        return self.horizon // 4, self.horizon // 2
+
+    def record(self, spec: TrialSpec, generator: Generator) -> TrialRecord:
+        """The trial, run to its end."""
+        final = self.expected_loss(spec.shape, spec.rate_scale) + self.noise * generator.normal()
+        return finished(spec, final, lag=self.lag(spec.shape.depth))
+
+
+def finished(spec: TrialSpec, final: float, *, lag: float = 0.3) -> TrialRecord:
+    """A finished trial that ends at `final`; its curve starts `lag` and falls like tokens**-0.5."""
+    tokens = [spec.horizon_tokens * i // EVALUATIONS for i in range(1, EVALUATIONS + 1)]
+    losses = [final + lag * ((t / spec.horizon_tokens) ** -0.5 - 1) for t in tokens]
+    # Twice the depth takes twice as long: the cost of depth that a report shows beside its loss.
+    speed = 2e-7 * spec.shape.depth
+    return TrialRecord(
+        spec=spec,
+        outcome=Outcome.FINISHED,
+        reason="reached the horizon",
+        curve=tuple(
+            CurvePoint(
+                step=t // 1000,
+                tokens=t,
+                loss=loss,
+                train_loss=loss - 0.01,
+                train_seconds=t * speed,
+                time=1_700_000_000 + t * speed,
+                metrics={"bits_per_byte": loss / log(2)},
+            )
+            for t, loss in zip(tokens, losses, strict=True)
+        ),
+        rungs={tokens[i]: losses[i] for i in (EVALUATIONS // 4 - 1, EVALUATIONS // 2 - 1)},
+        started=1_700_000_000,
+        ended=1_700_000_000 + spec.horizon_tokens * speed,
+        setup_seconds=0.5,
+        peak_memory_bytes=None,
+    )

@@ -1,0 +1,22 @@
+"""Fathom finds how deep a transformer should be, for a fixed number of parameters.
+
+`from fathom import Study, load, run` gives the Python interface. Its modules take seconds to
+import, so they are loaded when one of these names is first used.
+
+In a checkout, `search`, `models` and `objectives` in this folder are links to the folders beside
+it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fathom.search.api import Study, load, run
+
+__all__ = ["Study", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("fathom.search.api"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

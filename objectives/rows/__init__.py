@@ -1,0 +1,1 @@
+"""Objectives whose data are rows: pairs of texts, or texts with labels."""

@@ -1,0 +1,216 @@
+"""Texts with a label each, in splits: generated, published, from a TSV or from folders.
+
+Needs neither torch nor numpy. A TSV has a header that names the columns, or two columns without
+one. A folder has a folder of .txt or .txt.gz files for each class, or `train/` and, where there
+are any, `dev/` and `test/` of such (as the IMDb reviews).
+"""
+
+import difflib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.objectives.rows.classification import listops
+from fathom.objectives.rows.published import LISTOPS
+from fathom.objectives.rows.tsv import (
+    Place,
+    RowError,
+    TsvLine,
+    name_of,
+    read_lines,
+    read_text,
+    split_off,
+)
+
+GENERATED = "listops"
+LABEL_NAMES = frozenset({"label", "class", "target", "category", "sentiment"})
+TEXT_NAMES = frozenset({"text", "sentence", "source", "review", "input", "expression"})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, its label and where it stands."""
+
+    text: str
+    label: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSplits:
+    """All texts of a study."""
+
+    train: list[Text]
+    dev: list[Text]
+    further: dict[str, list[Text]]
+    """For the final measurement, by name."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Labels of the training texts, sorted."""
+        return tuple(sorted({text.label for text in self.train}))
+
+    @property
+    def all(self) -> dict[str, list[Text]]:
+        """Every split by name."""
+        return {"train": self.train, "dev": self.dev, **self.further}
+
+
+def read_texts(
+    *, data: str, label: str | None, dev: str | None, test: Mapping[str, str],
+    rules: Mapping[str, Any], context: int, validation_fraction: float,
+) -> TextSplits:  # fmt: skip
+    """Read or draw every text once; `rules` are those of generated expressions.
+
+    Raises:
+        ValueError: when a file is missing or malformed or a label unknown, in one line.
+    """
+    for name in {"train", "dev"} & test.keys():
+        raise RowError(
+            f"a further split must not be called {name!r}, which is another split; rename it"
+        )
+    found = _generate(rules, context) if data == GENERATED else _read_splits(data, label)
+    train = found.pop("train")
+    found |= {name: _read(place, label) for name, place in test.items()}
+    own_dev = found.pop("dev", None)
+    if dev is not None:
+        own_dev = _read(dev, label)
+    if own_dev is None:
+        train, own_dev = split_off(
+            train, lambda one: one.text, validation_fraction, data=data, noun="texts"
+        )
+    splits = TextSplits(train=train, dev=own_dev, further=found)
+    _check_labels(splits, data)
+    return splits
+
+
+def _generate(rules: Mapping[str, Any], context: int) -> dict[str, list[Text]]:
+    drawn = listops.expressions(
+        rules["examples"],
+        max_depth=rules["max_depth"],
+        max_args=rules["max_args"],
+        lengths=(rules["min_length"], context),
+    )
+    return {"train": [Text(text, str(value), "a generated text") for text, value in drawn]}
+
+
+def _read_splits(data: str, label: str | None) -> dict[str, list[Text]]:
+    """The splits that a place has: several where it is a folder that names them."""
+    folder = Path(data).expanduser()
+    if data in LISTOPS or not (folder / "train").is_dir():
+        return {"train": _read(data, label)}
+    names = [name for name in ("train", "dev", "test") if (folder / name).is_dir()]
+    found = {name: _read_folder(folder / name) for name in names}
+    return _without_unasked(found)
+
+
+def _without_unasked(found: dict[str, list[Text]]) -> dict[str, list[Text]]:
+    """Without the classes that `test/` never asks: IMDb's `unsup` holds unlabelled reviews."""
+    if "test" not in found:
+        return found
+    asked = {text.label for text in found["test"]}
+    unasked = sorted({text.label for text in found["train"]} - asked)
+    if unasked:
+        logger.warning("left out %s of train/, which test/ does not have", ", ".join(unasked))
+    return {name: [text for text in own if text.label in asked] for name, own in found.items()}
+
+
+def _read(place: str, label: str | None) -> list[Text]:
+    """The texts of one place: a published set, a folder of classes or a TSV."""
+    if place in LISTOPS:
+        return [
+            Text(listops.without_parentheses(text.text), text.label, text.origin)
+            for text in _read_table(LISTOPS[place], "first")
+        ]
+    path = Path(place).expanduser()
+    if path.is_dir():
+        return _read_folder(path)
+    if not path.exists():
+        known = [GENERATED, *LISTOPS]
+        near = difflib.get_close_matches(place, known, n=1)
+        raise RowError(
+            f"`data` must be one of {', '.join(known)}, or the path of a folder or TSV, got "
+            f"{place!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
+        )
+    return _read_table(place, label)
+
+
+def _read_folder(folder: Path) -> list[Text]:
+    """The files of each class, sorted; hidden folders and files that are no text are not."""
+    texts = [
+        Text(read_text(str(file)), own.name, str(file))
+        for own in sorted(folder.iterdir())
+        if own.is_dir() and not own.name.startswith(".")
+        for file in sorted(own.iterdir())
+        if file.name.endswith((".txt", ".txt.gz"))
+    ]
+    if not texts:
+        raise RowError(
+            f"{folder} must have a folder of .txt or .txt.gz files for each class, got none; "
+            "check the path"
+        )
+    return texts
+
+
+def _read_table(place: Place, label: str | None) -> list[Text]:
+    texts = list(_rows(place, label))
+    if not texts:
+        raise RowError(f"{name_of(place)} must have at least one row, got none; check the path")
+    return texts
+
+
+def _rows(place: Place, label: str | None) -> Iterator[Text]:
+    columns: tuple[int, int, int] | None = None
+    for line in read_lines(place):
+        if columns is None:
+            columns = _header(line)
+            if columns is not None:
+                continue
+            columns = _columns(line, label)
+        label_at, text_at, count = columns
+        if len(line.cells) != count:
+            raise RowError(
+                f"{line} must have {count} columns with a tab between, got {len(line.cells)}; "
+                "correct that line"
+            )
+        text, own = line.cells[text_at].strip(), line.cells[label_at].strip()
+        if not (text and own):
+            raise RowError(f"{line} must have both a label and a text; fill in or drop it")
+        yield Text(text, own, str(line))
+
+
+def _header(line: TsvLine) -> tuple[int, int, int] | None:
+    """The columns of label and text, and how many there are, where a header names them."""
+    names = [cell.strip().lower() for cell in line.cells]
+    labels = [at for at, name in enumerate(names) if name in LABEL_NAMES]
+    texts = [at for at, name in enumerate(names) if name in TEXT_NAMES]
+    return (labels[0], texts[0], len(names)) if labels and texts else None
+
+
+def _columns(line: TsvLine, label: str | None) -> tuple[int, int, int]:
+    if label is None:
+        raise RowError(
+            f"{line} names no columns, so the study must say where the label is: "
+            "`label: first` or `label: last`"
+        )
+    return (0, 1, 2) if label == "first" else (1, 0, 2)
+
+
+def _check_labels(splits: TextSplits, data: str) -> None:
+    classes = splits.classes
+    if len(classes) < 2 or 2 * len(classes) > max(4, len(splits.train)):
+        raise RowError(
+            f"{data} must have at least two classes and two texts of each, got {len(classes)} "
+            f"labels in {len(splits.train)} texts; check `label`, the column of the label"
+        )
+    known = set(classes)
+    for text in (text for own in splits.all.values() for text in own):
+        if text.label not in known:
+            raise RowError(
+                f"{text.origin} must have a label that the training texts have, got "
+                f"{text.label!r}; correct it, or add training texts of that class"
+            )

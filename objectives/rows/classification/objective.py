@@ -1,0 +1,165 @@
+"""A class for each text, read from all of its tokens or from the last one.
+
+Classes are token ids after all others, and the answer is a choice between them alone: chance is
+the logarithm of their number. The logits of the tokens are pooled, which equals pooling what the
+last layer says, for the unembedding is linear.
+
+Shapes: B batch, T time, V vocabulary, C classes.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
+from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows.classification.labelled_texts import Text
+from fathom.objectives.rows.classification.text_vocabulary import (
+    TextVocabulary,
+    read_with_vocabulary,
+)
+from fathom.objectives.synthetic.sizes import PAD
+from fathom.objectives.text.encode import Ids
+
+EVAL_CHUNK_TOKENS = 8192
+"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSplit:
+    """Texts and the ids of their classes."""
+
+    rows: Sequences
+    classes: Ids | Tensor
+
+    @classmethod
+    def of(cls, texts: list[Text], vocabulary: TextVocabulary, context: int) -> Self:
+        """Words to ids; what exceeds the context was allowed to be cut."""
+        first, classes = vocabulary.first_class, vocabulary.classes
+        ids_of = {label: first + at for at, label in enumerate(classes)}
+        return cls(
+            Sequences.of((vocabulary.ids(text.text)[:context] for text in texts), vocabulary.size),
+            np.array([ids_of[text.label] for text in texts], np.int64),
+        )
+
+    def to(self, device: torch.device) -> Self:
+        """The same on the device."""
+        return dataclasses.replace(
+            self, rows=self.rows.to(device), classes=placed(self.classes, device)
+        )
+
+    def batch(self, rows: Rows, width: int) -> Batch:
+        """The texts with their class asked at their last token."""
+        inputs_BT = self.rows.padded(rows, width)
+        at_B = torch.from_numpy(rows).to(inputs_BT.device)
+        last_B1 = (inputs_BT != PAD).sum(1, keepdim=True) - 1
+        targets_BT = torch.full_like(inputs_BT, IGNORED)
+        return Batch(
+            inputs_BT, targets_BT.scatter(1, last_B1, tokens_of(self.classes)[at_B][:, None])
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Classification:
+    """Texts in arrays as prepared, in tensors once placed with `to`."""
+
+    train: TextSplit
+    dev: TextSplit
+    further: Mapping[str, TextSplit]
+    classes: tuple[str, ...]
+    first_class: int
+    """Its token id; the others follow."""
+    pooling: str
+    """`mean` or `last`."""
+    context: int
+    eval_examples: int
+
+    @classmethod
+    def prepare(cls, *, pooling: str, context: int, eval_examples: int, **texts: Any) -> Self:
+        """Read and encode every text once; raises ValueError in one line when they don't suit."""
+        splits, vocabulary = read_with_vocabulary(context=context, **texts)
+        return cls(
+            train=TextSplit.of(splits.train, vocabulary, context),
+            dev=TextSplit.of(splits.dev, vocabulary, context),
+            further={
+                name: TextSplit.of(own, vocabulary, context) for name, own in splits.further.items()
+            },
+            classes=vocabulary.classes,
+            first_class=vocabulary.first_class,
+            pooling=pooling,
+            context=context,
+            eval_examples=eval_examples,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens, then classes."""
+        return self.first_class + len(self.classes)
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of the uniform guess between the classes."""
+        return math.log(len(self.classes))
+
+    def to(self, device: torch.device) -> Self:
+        """The same with every split on the device."""
+        return dataclasses.replace(
+            self,
+            train=self.train.to(device),
+            dev=self.dev.to(device),
+            further={name: split.to(device) for name, split in self.further.items()},
+        )
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Training texts, each drawn from all; drawn on the host, which must know their lengths."""
+        rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
+        longest = int(self.train.rows.lengths[rows].max())
+        return self.train.batch(rows, batch_width(longest, self.context))
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats for each text."""
+        logits_BC, classes_B = self._pooled(model, batch)
+        return F.cross_entropy(logits_BC, classes_B)
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Loss and accuracy over the same texts of `dev` every time."""
+        rows = spread(len(self.dev.rows), self.eval_examples)
+        loss, accuracy = self._scores(model, self.dev, rows)
+        return {"loss": loss, "accuracy/dev": accuracy}
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Accuracy on the whole of every split."""
+        return {
+            f"accuracy/{name}": self._scores(model, split, np.arange(len(split.rows)))[1]
+            for name, split in {"dev": self.dev, **self.further}.items()
+        }
+
+    @torch.no_grad()
+    def _scores(self, model: Model, split: TextSplit, rows: Rows) -> tuple[float, float]:
+        """Mean nats for each text; share of the texts that are classified right."""
+        sums = []
+        for chunk in chunks(rows, split.rows.lengths[rows], EVAL_CHUNK_TOKENS):
+            batch = split.batch(chunk, int(split.rows.lengths[chunk].max()))
+            logits_BC, classes_B = self._pooled(model, batch)
+            nats = F.cross_entropy(logits_BC, classes_B, reduction="sum")
+            sums.append(torch.stack((nats, (logits_BC.argmax(1) == classes_B).sum())))
+        # The one synchronisation with the device; summed in double precision.
+        nats_sum, right = torch.stack(sums).double().sum(0).tolist()
+        return nats_sum / len(rows), right / len(rows)
+
+    def _pooled(self, model: Model, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Logits of the classes (B, C), in float32, and the class of each text from 0."""
+        logits_BTC = model(batch.inputs)[:, :, self.first_class :].float()
+        asked_BT = batch.targets != IGNORED
+        pooled_BT = asked_BT if self.pooling == "last" else batch.inputs != PAD
+        weights_BT = pooled_BT / pooled_BT.sum(1, keepdim=True)
+        logits_BC = (weights_BT[:, :, None] * logits_BTC).sum(1)
+        return logits_BC, (batch.targets * asked_BT).sum(1) - self.first_class

@@ -1,0 +1,22 @@
+"""Greedy decoding: what a model writes when it always takes the most likely token."""
+
+from collections.abc import Sequence
+
+import torch
+
+from fathom.objectives.contract import Model
+
+
+@torch.no_grad()
+def greedy(
+    model: Model, prompt: Sequence[int], *, end: int, context: int, device: torch.device
+) -> list[int]:
+    """The tokens after the prompt, without the end; fewer than asked where the context is full."""
+    tokens = list(prompt)
+    while len(tokens) <= context:
+        logits_1TV = model(torch.tensor([tokens], device=device))
+        following = int(logits_1TV[0, -1].argmax())
+        if following == end:
+            break
+        tokens.append(following)
+    return tokens[len(prompt) :]

@@ -1,0 +1,223 @@
+"""Sequence to sequence with one decoder: it reads the source, then writes the target.
+
+A row is `start source separator target end`; only the target and its end are asked. Exact match is
+that of greedy decoding, measured in one pass: the decoder writes the target and stops if and only
+if, given each true beginning of it, the most likely next token is the true one. (At the first
+place where that fails the decoder, having written the true tokens before it, writes another.)
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, spread
+from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows.transduction.decoding import greedy
+from fathom.objectives.rows.transduction.pairs import ALL, Pair, read_splits, words_of
+from fathom.objectives.rows.transduction.pretraining import Pretraining
+from fathom.objectives.rows.word_ids import (
+    END,
+    SEPARATOR,
+    START,
+    UNKNOWN,
+    WORDS_FROM,
+    with_frequent,
+    word_ids,
+)
+from fathom.objectives.synthetic.sizes import PAD
+from fathom.objectives.text.corpus import read_whole
+from fathom.objectives.token_loss import answers, masked_loss
+
+EVAL_CHUNK_TOKENS = 8192
+"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSplit:
+    """Rows with the lengths of their prompts (start, source, separator) and their categories."""
+
+    rows: Sequences
+    prompts: Rows
+    categories: tuple[str, ...]
+
+    @classmethod
+    def of(cls, pairs: list[Pair], ids: Mapping[str, int], vocab_size: int) -> Self:
+        """Words to ids; a word that training never saw is `UNKNOWN`."""
+        return cls(
+            Sequences.of((_row(pair, ids) for pair in pairs), vocab_size),
+            np.array([len(pair.source.split()) + 2 for pair in pairs], np.int64),
+            tuple(pair.category for pair in pairs),
+        )
+
+    def to(self, device: torch.device) -> Self:
+        """The same on the device."""
+        return dataclasses.replace(self, rows=self.rows.to(device))
+
+    def batch(self, rows: Rows, width: int) -> Batch:
+        """The rows with only their targets asked, `width` inputs each."""
+        tokens = self.rows.padded(rows, width + 1)
+        inputs, targets = tokens[:, :-1], tokens[:, 1:]
+        prompts_R1 = torch.from_numpy(self.prompts[rows]).to(tokens.device)[:, None]
+        written_RT = torch.arange(1, width + 1, device=tokens.device) >= prompts_R1
+        return Batch(inputs, targets.where(written_RT & (targets != PAD), IGNORED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transduction:
+    """Rows in arrays as prepared, in tensors once placed with `to`."""
+
+    train: PairSplit
+    dev: PairSplit
+    further: Mapping[str, PairSplit]
+    """`test` and the generalisation splits."""
+    words: tuple[str, ...]
+    """Of the training rows and the pre-training, sorted; ids follow those of the special tokens."""
+    context: int
+    eval_examples: int
+    pretraining: Pretraining | None
+
+    @classmethod
+    def prepare(
+        cls,
+        *,
+        data: str,
+        dev: str | None = None,
+        test: str | None = None,
+        generalisation: Mapping[str, str] | None = None,
+        context: int = 256,
+        eval_examples: int = 512,
+        validation_fraction: float = 0.1,
+        pretraining: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Read and encode every row once; raises ValueError in one line when they don't suit."""
+        splits = read_splits(
+            data=data,
+            dev=dev,
+            test=test,
+            generalisation=generalisation or {},
+            validation_fraction=validation_fraction,
+            context=context,
+        )
+        words, text = words_of(splits.train), ""
+        if pretraining:
+            text = read_whole(pretraining["corpus"])
+            words = with_frequent(words, text, pretraining["words"])
+        ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
+        return cls(
+            train=PairSplit.of(splits.train, ids, vocab_size),
+            dev=PairSplit.of(splits.dev, ids, vocab_size),
+            further={
+                name: PairSplit.of(pairs, ids, vocab_size) for name, pairs in splits.further.items()
+            },
+            words=tuple(words),
+            context=context,
+            eval_examples=eval_examples,
+            pretraining=Pretraining.of(text, ids, tokens=pretraining["tokens"], context=context)
+            if pretraining
+            else None,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Special tokens and words."""
+        return WORDS_FROM + len(self.words)
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of the uniform guess, for each token of a target."""
+        return math.log(self.vocab_size)
+
+    def to(self, device: torch.device) -> Self:
+        """The same with every split on the device."""
+        return dataclasses.replace(
+            self,
+            train=self.train.to(device),
+            dev=self.dev.to(device),
+            further={name: split.to(device) for name, split in self.further.items()},
+            pretraining=self.pretraining and self.pretraining.to(device),
+        )
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Training rows, each drawn from all; drawn on the host, which must know their lengths.
+
+        While the pre-training lasts, windows of its text.
+        """
+        if self.pretraining:
+            text = self.pretraining.batch(
+                seed=seed, step=step, batch_size=batch_size, context=self.context
+            )
+            if text is not None:
+                return text
+        rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
+        longest = int(self.train.rows.lengths[rows].max()) - 1
+        return self.train.batch(rows, batch_width(longest, self.context))
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats for each token of the targets."""
+        return masked_loss(model, batch)
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Loss on `dev`, and exact match on each split, over the same few rows every time."""
+        rows = spread(len(self.dev.rows), self.eval_examples)
+        loss, exact = self._scores(model, self.dev, rows)
+        metrics = {"loss": loss, f"exact_match/dev/{ALL}": float(exact.mean())}
+        for name, split in self.further.items():
+            _, exact = self._scores(model, split, spread(len(split.rows), self.eval_examples))
+            metrics[f"exact_match/{name}/{ALL}"] = float(exact.mean())
+        return metrics
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Exact match on the whole of every split, by category where its rows have any."""
+        metrics: dict[str, float] = {}
+        for name, split in {"dev": self.dev, **self.further}.items():
+            _, exact = self._scores(model, split, np.arange(len(split.rows)))
+            metrics[f"exact_match/{name}/{ALL}"] = float(exact.mean())
+            categories = np.array(split.categories)
+            for category in sorted({*split.categories} - {""}):
+                own = exact[categories == category]
+                metrics[f"exact_match/{name}/{category}"] = float(own.mean())
+        return metrics
+
+    def translate(self, model: Model, source: str, device: torch.device) -> str:
+        """What a model writes for a source, by greedy decoding."""
+        ids = word_ids(self.words)
+        prompt = [START, *(ids.get(word, UNKNOWN) for word in source.split()), SEPARATOR]
+        written = greedy(model, prompt, end=END, context=self.context, device=device)
+        names = dict(enumerate(self.words, WORDS_FROM))
+        return " ".join(names.get(token, "?") for token in written)
+
+    @torch.no_grad()
+    def _scores(
+        self, model: Model, split: PairSplit, rows: Rows
+    ) -> tuple[float, np.ndarray[Any, np.dtype[np.bool_]]]:
+        """Mean nats for each token of the targets; whether each row is right as a whole."""
+        lengths = split.rows.lengths[rows]
+        where = np.argsort(lengths, kind="stable")
+        nats, asked, exact = [], [], []
+        for chunk in chunks(rows, lengths, EVAL_CHUNK_TOKENS):
+            batch = split.batch(chunk, int(split.rows.lengths[chunk].max()) - 1)
+            losses_RT, asked_RT, right_RT = answers(model, batch)
+            nats.append(losses_RT.sum(1, dtype=torch.float32))
+            asked.append(asked_RT.sum(1))
+            # `UNKNOWN` stands for many words, so it is never the right one.
+            right_R = (right_RT & (batch.targets != UNKNOWN)).sum(1)
+            exact.append(right_R == asked[-1])
+        # The one synchronisation with the device; rows come back in their own order.
+        sums_R3 = torch.stack([torch.cat(one).float() for one in (nats, asked, exact)], 1)
+        nats_R, asked_R, exact_R = sums_R3.double().cpu().numpy().T
+        right = np.empty(len(rows), np.bool_)
+        right[where] = exact_R > 0
+        return float(nats_R.sum() / asked_R.sum()), right
+
+
+def _row(pair: Pair, ids: Mapping[str, int]) -> list[int]:
+    source = [ids.get(word, UNKNOWN) for word in pair.source.split()]
+    target = [ids.get(word, UNKNOWN) for word in pair.target.split()]
+    return [START, *source, SEPARATOR, *target, END]

@@ -1,0 +1,102 @@
+"""Rows of tab-separated text, from a path or as published; standard library only."""
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fathom.objectives.download import Download, cache_folder, mirror_folder, read_download
+
+Row = TypeVar("Row")
+
+Place = str | Download
+"""Where rows are: a path of the user's, plain or gzipped, or a published file."""
+
+
+class RowError(ValueError):
+    """Rows that can't be read or don't suit, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TsvLine:
+    """A line that is not blank, split at its tabs."""
+
+    place: str
+    number: int
+    """Counted from 1."""
+    cells: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"line {self.number} of {self.place}"
+
+
+def name_of(place: Place) -> str:
+    """As its author is told of it."""
+    return place.path if isinstance(place, Download) else place
+
+
+def read_text(place: Place) -> str:
+    """The whole text, uncompressed.
+
+    Raises:
+        ValueError: when it can't be had or is not UTF-8, in one line.
+    """
+    if isinstance(place, Download):
+        content = read_download(place, cache=cache_folder(), mirror=mirror_folder())
+    else:
+        content = _read_file(Path(place).expanduser())
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RowError(
+            f"{name_of(place)} must be UTF-8 text, but has the invalid byte "
+            f"0x{content[error.start]:02x} at offset {error.start}; convert it"
+        ) from error
+
+
+def read_lines(place: Place) -> Iterator[TsvLine]:
+    """Every line that is not blank; only a newline ends one, for the text may hold any other."""
+    for number, line in enumerate(read_text(place).split("\n"), 1):
+        if line.strip():
+            yield TsvLine(name_of(place), number, tuple(line.removesuffix("\r").split("\t")))
+
+
+def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
+    """Whether each row is kept from training: by its content alone, so that copies stay on one
+    side and no order of the rows (classes in turn, say) can lean on the choice."""
+    distinct = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
+    chosen = frozenset(distinct[: int(len(distinct) * fraction)])
+    return [key in chosen for key in keys]
+
+
+def split_off(
+    rows: list[Row], key: Callable[[Row], str], fraction: float, *, data: str, noun: str
+) -> tuple[list[Row], list[Row]]:
+    """The rows to train on and those held out, chosen by what `key` makes of each.
+
+    Raises:
+        RowError: when none is held out.
+    """
+    out = held_out([key(row) for row in rows], fraction)
+    train = [row for row, apart in zip(rows, out, strict=True) if not apart]
+    dev = [row for row, apart in zip(rows, out, strict=True) if apart]
+    if not dev:
+        raise RowError(
+            f"{data} must have {noun} enough to hold out {fraction:g} of them, got {len(rows)}; "
+            f"add {noun}, or name a `dev` file"
+        )
+    return train, dev
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RowError(
+            f"{path} must be a readable file, plain or a whole .gz, got: {reason}; check the path"
+        ) from error

@@ -1,0 +1,1 @@
+"""Languages of alternating blocks (Yang, Cadilhac, Chiang 2025)."""

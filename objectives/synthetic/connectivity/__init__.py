@@ -1,0 +1,1 @@
+"""Whether two vertices of a graph are connected."""

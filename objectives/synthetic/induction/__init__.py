@@ -1,0 +1,1 @@
+"""Repeated blocks of random tokens (Olsson et al. 2022)."""

@@ -1,0 +1,1 @@
+"""k-hop induction heads (Sanford, Hsu, Telgarsky 2024)."""

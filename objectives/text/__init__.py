@@ -1,0 +1,1 @@
+"""Language modelling: next-token loss on text."""

@@ -1,0 +1,234 @@
+"""Text by name, and the part of it that training never sees.
+
+A corpus is `stdlib` (the running interpreter's own Python source, always there), the name of a
+published text (`download.py`), or the user's own file, folder or glob pattern. Names come before
+paths: a file called `stdlib` is `./stdlib`.
+
+Of a folder or pattern every UTF-8 file is read, in sorted order; hidden and binary files are not.
+"""
+
+import difflib
+import glob
+import logging
+import os
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from fathom.objectives.download import (
+    DOWNLOADS,
+    cache_folder,
+    mirror_file,
+    mirror_folder,
+    read_download,
+)
+
+STDLIB = "stdlib"
+CORPORA = (STDLIB, *DOWNLOADS)
+
+# Not source that a person reads: tests and demonstrations, code tables, generated documentation.
+NOT_SOURCE = frozenset(
+    {
+        *("test", "tests", "idlelib", "turtledemo", "encodings", "pydoc_data"),
+        *("ensurepip", "site-packages", "dist-packages", "__pycache__"),
+    }
+)
+# Written when the interpreter was built: it holds this machine's paths and compiler flags.
+BUILD_CONFIGURATION = "_sysconfigdata"
+
+logger = logging.getLogger(__name__)
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be read, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """UTF-8 text in two parts without overlap."""
+
+    train: bytes
+    validation: bytes
+
+
+def check_corpus(corpus: str) -> None:
+    """Raises what `read_corpus` would for a missing one, without reading it."""
+    if corpus in DOWNLOADS:
+        mirror = mirror_folder()
+        if mirror is not None:
+            mirror_file(DOWNLOADS[corpus], mirror)
+        return
+    _read(next(_files(corpus)), limit_bytes=1)
+
+
+def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
+    """The whole text, split; the same for the same files, whatever folder they lie in."""
+    documents = _documents(corpus)
+    split = split_documents(documents, validation_fraction=validation_fraction)
+    if not (split.train and split.validation):
+        raise CorpusError(
+            f"a corpus must leave text for both splits, but {corpus!r} holds "
+            f"{sum(map(len, documents))} bytes; use a larger one"
+        )
+    return split
+
+
+def read_whole(corpus: str) -> str:
+    """All of it, in one piece, for whom nothing is held out."""
+    return b"\n".join(_documents(corpus)).decode()
+
+
+def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -> Corpus:
+    """Whole documents are held out where that comes near the fraction, otherwise every tail.
+
+    Whole documents keep the validation text independent of what was trained on. With a few
+    documents, or one that outweighs the rest, they would hold too much or too little; then the last
+    part of each document is held out. One text is the usual case of that.
+    """
+    held_out = _held_out(documents, validation_fraction)
+    validation = [text for text in documents if text in held_out]
+    share = sum(map(len, validation)) / max(1, sum(map(len, documents)))
+    # Neither split less than half of what it should be, and the validation not more than twice.
+    most = min(2 * validation_fraction, (1 + validation_fraction) / 2)
+    if validation_fraction / 2 <= share <= most:
+        train = [text for text in documents if text not in held_out]
+    else:
+        cuts = [_cut(text, validation_fraction) for text in documents]
+        train = [text[:cut] for text, cut in zip(documents, cuts, strict=True)]
+        validation = [text[cut:] for text, cut in zip(documents, cuts, strict=True)]
+    return Corpus(train=b"\n".join(train), validation=b"\n".join(validation))
+
+
+def _held_out(documents: Sequence[bytes], fraction: float) -> frozenset[bytes]:
+    """Every 1/fraction-th document by size, so that both splits have the same mix of sizes.
+
+    The choice is by content: names and folders do not matter, and copies stay on one side.
+    """
+    by_size = sorted(set(documents), key=lambda text: (-len(text), text))
+    return frozenset(
+        text
+        for rank, text in enumerate(by_size)
+        if int((rank + 1) * fraction + 0.5) > int(rank * fraction + 0.5)
+    )
+
+
+def _cut(text: bytes, fraction: float) -> int:
+    """Where the last `fraction` begins, moved on to the next whole character."""
+    cut = int(len(text) * (1 - fraction))
+    while cut < len(text) and text[cut] & 0xC0 == 0x80:
+        cut += 1
+    return cut
+
+
+def _documents(corpus: str) -> list[bytes]:
+    if corpus in DOWNLOADS:
+        download = DOWNLOADS[corpus]
+        return [read_download(download, cache=cache_folder(), mirror=mirror_folder())]
+    texts: list[bytes] = []
+    skipped: list[str] = []
+    for file in _files(corpus):
+        content = _read(file)
+        defect = _defect(content)
+        if defect is None:
+            texts.append(content)
+        else:
+            skipped.append(f"{file} has {defect}")
+    if not texts:
+        raise CorpusError(
+            f"a corpus must be UTF-8 text, but {skipped[0]}; convert it, or name other files"
+        )
+    if skipped:
+        logger.warning(
+            "corpus %r: left out %d of %d files that are not UTF-8 text, the first: %s",
+            *(corpus, len(skipped), len(skipped) + len(texts), skipped[0]),
+        )
+    return texts
+
+
+def _defect(content: bytes) -> str | None:
+    """Why the bytes are not text; None where they are."""
+    at = content.find(0)
+    if at >= 0:
+        return f"a zero byte at offset {at}"
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return f"the invalid byte 0x{content[error.start]:02x} at offset {error.start}"
+    return None
+
+
+def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(limit_bytes)
+    except OSError as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"every file of a corpus must be readable, got {error.strerror} for {path}; "
+        f"change its permissions or move it elsewhere"
+    )
+
+
+def _files(corpus: str) -> Iterator[Path]:
+    """At least one file, sorted."""
+    found = False
+    for file in _candidates(corpus):
+        found = True
+        yield file
+    if not found:
+        raise CorpusError(
+            f"a corpus must have at least one file that is not hidden, got none in {corpus!r}; "
+            f"put text there or name another corpus"
+        )
+
+
+def _candidates(corpus: str) -> Iterator[Path]:
+    if corpus == STDLIB:
+        return _stdlib_files()
+    path = os.path.expanduser(corpus)
+    if os.path.isdir(path):
+        return _folder_files(Path(path))
+    if os.path.isfile(path):
+        return iter((Path(path),))
+    if os.path.exists(path):
+        raise CorpusError(
+            f"a corpus must be a regular file, a folder or a glob pattern, got {corpus!r}, "
+            f"which is none of them; copy its text to a file"
+        )
+    if glob.has_magic(path):
+        matches = sorted(glob.glob(path, recursive=True))
+        return (Path(match) for match in matches if os.path.isfile(match))
+    raise _unknown(corpus)
+
+
+def _unknown(corpus: str) -> CorpusError:
+    near = difflib.get_close_matches(corpus, CORPORA, n=1)
+    return CorpusError(
+        f"corpus must be one of {', '.join(CORPORA)}, or an existing file, folder or glob pattern, "
+        f"got {corpus!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
+    )
+
+
+def _folder_files(folder: Path, *, without: frozenset[str] = frozenset()) -> Iterator[Path]:
+    """Regular files that are not hidden, below folders that are neither hidden nor `without`."""
+
+    def refuse(error: OSError) -> NoReturn:
+        raise _unreadable(Path(error.filename), error) from error
+
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in without
+        )
+        files = (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+        yield from (file for file in files if os.path.isfile(file))
+
+
+def _stdlib_files() -> Iterator[Path]:
+    for file in _folder_files(Path(sysconfig.get_path("stdlib")), without=NOT_SOURCE):
+        if file.suffix == ".py" and not file.name.startswith(BUILD_CONFIGURATION):
+            yield file

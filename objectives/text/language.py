@@ -1,0 +1,151 @@
+"""Next-token prediction: nats per token and bits per byte, on text that training never sees."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fathom.objectives.arrays import placed, tokens_of, windows
+from fathom.objectives.contract import Batch, Model
+from fathom.objectives.random_numbers import training_draws
+from fathom.objectives.text.corpus import read_corpus
+from fathom.objectives.text.encode import Encoding, Ids, encode
+from fathom.objectives.text.tokenizer import check_tokenizer
+from fathom.objectives.token_loss import token_losses
+
+EVAL_CHUNK_TOKENS = 8192
+"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+
+
+class LanguageError(ValueError):
+    """Settings that do not suit the text, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Language:
+    """Token ids in arrays as prepared, in tensors once placed with `to`."""
+
+    train: Ids | Tensor
+    validation: Ids | Tensor
+    vocab_size: int
+    context: int
+    eval_windows: int
+    """Sequences of `context` tokens in an evaluation."""
+    tokens_per_byte: float
+    """Of the validation split."""
+
+    @classmethod
+    def prepare(
+        cls,
+        *,
+        corpus: str,
+        tokenizer: str,
+        context: int,
+        eval_tokens: int,
+        validation_fraction: float = 0.1,
+    ) -> Self:
+        """Read, split and encode; `eval_tokens` is the most that one evaluation may use."""
+        if eval_tokens < context:
+            raise LanguageError(
+                f"`eval_tokens` must be at least `context`, got eval_tokens={eval_tokens}, "
+                f"context={context}; use eval_tokens={context} or more"
+            )
+        check_tokenizer(tokenizer)
+        text = read_corpus(corpus, validation_fraction=validation_fraction)
+        ids = encode(text, tokenizer=tokenizer)
+        _check_size(ids, corpus=corpus, context=context)
+        return cls(
+            train=ids.train,
+            validation=ids.validation,
+            vocab_size=ids.vocab_size,
+            context=context,
+            eval_windows=min(eval_tokens, len(ids.validation) - 1) // context,
+            tokens_per_byte=len(ids.validation) / len(text.validation),
+        )
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of the uniform guess."""
+        return math.log(self.vocab_size)
+
+    def to(self, device: torch.device) -> Self:
+        """The same with both splits on the device."""
+        return dataclasses.replace(
+            self, train=placed(self.train, device), validation=placed(self.validation, device)
+        )
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Windows that begin anywhere in the training split, drawn where it lies."""
+        return self.batches(seeds=(seed,), step=step, batch_size=batch_size)
+
+    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
+        """The windows of each seed, one seed after another, all read at once."""
+        tokens = tokens_of(self.train)
+        starts = {seed: self._starts(seed, step, batch_size) for seed in seeds}
+        return windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats per token."""
+        return token_losses(model, batch).mean()
+
+    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
+        """Mean nats per token of each replica."""
+        return token_losses(model, batch).view(replicas, -1).mean(1)
+
+    @torch.no_grad()
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Exact mean over the same windows every time, spread evenly over the validation split."""
+        (only,) = self.evaluations(model, replicas=1)
+        return only
+
+    @torch.no_grad()
+    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
+        """The same for each replica; all of them read a window at once."""
+        tokens = tokens_of(self.validation)
+        starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
+        chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
+        sums_R = []
+        for at in range(0, self.eval_windows, chunk):
+            batch = windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
+            sums_R.append(token_losses(model, batch).view(replicas, -1).sum(1))
+        # The one synchronisation with the device; summed in double precision.
+        return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Nothing: every evaluation is complete."""
+        return {}
+
+    def _metrics(self, nats: float) -> dict[str, float]:
+        loss = nats / (self.eval_windows * self.context)
+        return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
+
+    def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
+        """First tokens of a training batch's windows."""
+        tokens = tokens_of(self.train)
+        generator = training_draws(tokens.device, seed=seed, step=step)
+        return torch.randint(
+            len(tokens) - self.context,
+            (batch_size,),
+            generator=generator,
+            device=tokens.device,
+        )
+
+    def _eval_starts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """First tokens of the windows: from the first to the last place, none overlapping."""
+        last = len(self.validation) - self.context - 1
+        return np.arange(self.eval_windows) * last // max(1, self.eval_windows - 1)
+
+
+def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
+    if min(len(ids.train), len(ids.validation)) <= context:
+        raise LanguageError(
+            f"both splits must be longer than `context`, got corpus {corpus!r} with "
+            f"{len(ids.train)} training and {len(ids.validation)} validation tokens, "
+            f"context={context}; use a larger corpus, a shorter `context` or another "
+            f"`validation_fraction`"
+        )

@@ -1,0 +1,165 @@
+"""The two families of curves of loss against depth, and the points that they are drawn through."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parabola:
+    """`loss = c0 + c1*x + c2*x^2` with `x = ln depth`."""
+
+    c0: float
+    c1: float
+    c2: float
+
+    def __call__(self, depth: float) -> float:
+        """Loss at a depth, nats per token."""
+        x = log(depth)
+        return self.c0 + self.c1 * x + self.c2 * x * x
+
+    @property
+    def vertex_depth(self) -> float:
+        """Where the parabola turns; its lowest point when it opens upwards."""
+        return exp(-self.c1 / (2 * self.c2))
+
+    def lowest(self, ends: tuple[float, float]) -> float:
+        """Depth where it is lowest between two ends, which are given as ln depth."""
+        if self.c2 > 0:
+            return exp(min(max(-self.c1 / (2 * self.c2), ends[0]), ends[1]))
+        return min(exp(ends[0]), exp(ends[1]), key=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCurve:
+    """`loss = a * z^-p + b * z^q + c` with `z = depth / scale`; `a` and `b` are not negative."""
+
+    a: float
+    b: float
+    c: float
+    p: float
+    q: float
+    scale: float
+
+    def __call__(self, depth: float) -> float:
+        """Loss at a depth, nats per token."""
+        z = depth / self.scale
+        return float(self.a * z**-self.p + self.b * z**self.q + self.c)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthPoints:
+    """Tested depths, ascending, with their losses and the covariance of these."""
+
+    depths: NDArray[np.int64]
+    losses: Array
+    covariance: Array
+
+    @cached_property
+    def errors(self) -> Array:
+        """Standard errors."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)), dtype=np.float64)
+
+    @property
+    def best(self) -> int:
+        """Index of the lowest loss."""
+        return int(self.losses.argmin())
+
+    def height(self, errors: float) -> Array:
+        """Height above the best loss beyond so many standard errors of the difference, or 0."""
+        shared = self.covariance[self.best]
+        joint = np.sqrt(np.maximum(0.0, self.errors**2 + shared[self.best] - 2 * shared))
+        height: Array = np.maximum(0.0, self.losses - self.losses[self.best] - errors * joint)
+        return height
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """ln of the shallowest and of the deepest."""
+        low, high = np.log(self.depths[[0, -1]]).tolist()
+        return low, high
+
+
+class PowerFit:
+    """Generalised least squares of many pairs of exponents, for many draws of losses, at once.
+
+    Arrays are (pairs, draws), with a dimension of 3 coefficients or of depths between or behind.
+    Where a side would be negative it is left out: the curve then falls or rises throughout.
+    """
+
+    def __init__(
+        self,
+        points: DepthPoints,
+        white: Array,
+        exponents: Sequence[tuple[float, float]],
+        losses: Array | None = None,
+    ) -> None:
+        self._ends = points.ends
+        self._p, self._q = np.array(exponents, dtype=np.float64).T[..., None]
+        # The middle of the range: far from 1, powers of depth would swamp one another.
+        self._scale = exp(sum(self._ends) / 2)
+        self._weighted = white @ (points.losses[:, None] if losses is None else losses)
+        design = white @ self._design(points.depths)
+        self.coefficients, self.squares = self._solve(design, (0, 1, 2))
+        self.inside = (self.coefficients[:, 0] > 0) & (self.coefficients[:, 1] > 0)
+        if not self.inside.all():
+            self._leave_a_side_out(design)
+
+    def _design(self, depths: NDArray[np.int64]) -> Array:
+        z = depths / self._scale
+        falling, rising = z**-self._p, z**self._q
+        return np.stack([falling, rising, np.ones_like(falling)], axis=-1)
+
+    def _solve(self, design: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
+        """Coefficients, 0 where left out, and sums of squares."""
+        own = design[..., columns]
+        found = np.zeros((len(design), 3, self._weighted.shape[1]))
+        found[:, columns] = np.linalg.pinv(own) @ self._weighted
+        missed = own @ found[:, columns] - self._weighted
+        return found, (missed**2).sum(axis=1)
+
+    def _leave_a_side_out(self, design: Array) -> None:
+        best = np.full(self.squares.shape, np.inf)
+        coefficients = np.empty_like(self.coefficients)
+        for columns in ((0, 2), (1, 2), (2,)):
+            found, squares = self._solve(design, columns)
+            better = (found[:, :2] >= 0).all(axis=1) & (squares < best)
+            coefficients = np.where(better[:, None], found, coefficients)
+            best = np.where(better, squares, best)
+        self.coefficients = np.where(self.inside[:, None], self.coefficients, coefficients)
+        self.squares = np.where(self.inside, self.squares, best)
+
+    def lowest(self) -> tuple[Array, NDArray[np.bool_]]:
+        """ln of the depth where each curve is lowest in the range, and whether it turns inside."""
+        low, high = self._ends
+        falling, rising = self.coefficients[:, 0], self.coefficients[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            turn = np.log(self._p * falling / (self._q * rising)) / (self._p + self._q)
+        # A level curve has no lowest point; its middle favours neither end.
+        turn = np.where((falling == 0) & (rising == 0), 0.0, turn) + log(self._scale)
+        return np.clip(turn, low, high), (low < turn) & (turn < high)
+
+    def heights(self, depths: NDArray[np.int64], lowest: Array) -> Array:
+        """(pairs, draws, depths): losses above that at `lowest`, given as ln depth."""
+        z = np.exp(lowest) / self._scale
+        falling, rising, level = np.moveaxis(self.coefficients, 1, 0)
+        least = falling * z**-self._p + rising * z**self._q + level
+        losses = np.swapaxes(self._design(depths) @ self.coefficients, 1, 2)
+        found: Array = losses - least[..., None]
+        return found
+
+    @property
+    def likeliest(self) -> int:
+        """The pair that fits the first draw best."""
+        return int(self.squares[:, 0].argmin())
+
+    def curve(self) -> PowerCurve:
+        """The likeliest pair's."""
+        a, b, c = self.coefficients[self.likeliest, :, 0].tolist()
+        p, q = (float(side[self.likeliest, 0]) for side in (self._p, self._q))
+        return PowerCurve(a=a, b=b, c=c, p=p, q=q, scale=self._scale)

@@ -1,0 +1,177 @@
+"""Loss against depth: two families of curves, and how far noise moves their lowest points.
+
+`a L^-p + b L^q + c` (Alabdulmohsin et al. 2023) has a side for too few layers and one for too many,
+each as steep as it is; for p and q near 0 it is a parabola in ln L. It decides. The parabola
+itself is the second opinion. Given p and q the first is linear too (variable projection), so every
+pair of a grid is fitted exactly and counts by its likelihood: which curve it is, is part of the
+doubt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, isqrt, sqrt
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fathom.search.analysis.curve_families import Array, DepthPoints, Parabola, PowerCurve, PowerFit
+from fathom.search.analysis.depth_estimates import Evidence
+
+Flags = NDArray[np.bool_]
+SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+EXPONENTS = tuple((p, q) for p in SIDES for q in SIDES)
+"""(p, q) tried, from a parabola's side to a wall: with 8, what one layer lacks against two is gone
+with the second. Seen at 20k parameters: one layer 0.2 nats behind, two as good as four."""
+CURVE_ERROR = 0.15
+"""A loss may differ from the curve by this share of its height above the best, beyond one standard
+error: no family holds far from the best. Chosen with `python -m benchmarks.answers.coverage`: at 0
+the steep side drags the lowest point, at 0.5 intervals say little."""
+CLEAR = 2
+"""Standard errors of a difference from which on one depth is clearly worse than another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Both families through three points or more."""
+
+    points: DepthPoints
+    misfit: Array
+    """Per depth, standard deviation of what the curves leave unexplained beside the noise."""
+    plausible: Array
+    """Per pair of `EXPONENTS`, its share of the likelihood."""
+    optimum: float
+    """Depth where the curves are lowest inside the tested range: mean of its ln over the pairs."""
+    power: PowerCurve
+    """The likeliest pair."""
+    parabola: Parabola
+    fits: PowerFit
+    """Every pair."""
+
+    def best_of(self, depths: Sequence[int]) -> int:
+        """Which of these depths is lowest on the curves, in the mean over the pairs.
+
+        Not simply the nearest to the lowest point: one side may be steeper. One of them at least
+        must lie in the tested range, beyond which no curve is asked.
+        """
+        first, last = self.points.depths[[0, -1]].tolist()
+        inside = np.array([depth for depth in depths if first <= depth <= last])
+        heights = self.fits.heights(inside, self.fits.lowest()[0])[:, 0]
+        return int(inside[(self.plausible @ heights).argmin()])
+
+    @property
+    def parabola_optimum(self) -> float:
+        """Where the parabola is lowest inside the tested range."""
+        return self.parabola.lowest(self.points.ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What other seeds and other shapes would have given."""
+
+    optima: Array
+    """(draws,): the best depth, kept inside the tested range."""
+    heights: Array
+    """(draws, whole depths of the range): loss above the lowest of the draw's curve."""
+    dropped: float
+    """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
+
+
+def points_of(evidence: Evidence) -> DepthPoints:
+    """The depths' losses as the curves take them."""
+    return DepthPoints(
+        depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
+        losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
+        covariance=evidence.covariance,
+    )
+
+
+def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
+    """Both families; a depth counts the less the higher it lies above the best.
+
+    How far depths may be off the curve is learned from those that are `certain`, by default all.
+    """
+    misfit = CURVE_ERROR * points.height(1)
+    white = _whitening(points.covariance, misfit)
+    fits = PowerFit(points, white, EXPONENTS)
+    telling = np.ones(len(points.depths), dtype=bool) if certain is None else certain
+    surprise = _surprise(points, fits.curve(), misfit, telling)
+    if surprise:
+        misfit = np.hypot(misfit, surprise)
+        white = _whitening(points.covariance, misfit)
+        fits = PowerFit(points, white, EXPONENTS)
+    squares = fits.squares[:, 0]
+    plausible = np.exp((squares.min() - squares) / 2)
+    plausible /= plausible.sum()
+    lowest = fits.lowest()[0][:, 0]
+    design = white @ np.vander(np.log(points.depths), 3, increasing=True)
+    c0, c1, c2 = (np.linalg.pinv(design) @ white @ points.losses).tolist()
+    return Fit(
+        points=points,
+        misfit=misfit,
+        plausible=plausible,
+        optimum=exp(float(plausible @ lowest)),
+        power=fits.curve(),
+        parabola=Parabola(c0=c0, c1=c1, c2=c2),
+        fits=fits,
+    )
+
+
+def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: int) -> Draws:
+    """Nested bootstrap, parametric: each draw has its own noise, losses, shapes and exponents.
+
+    Resampling two or three seeds would understate their spread. The noise is itself an estimate
+    from few degrees of freedom, hence the chi square (the t distribution, by draws). `misfit` is
+    what other shapes of a depth would change.
+    """
+    points = found.points
+    root = np.linalg.cholesky(points.covariance)
+    known = np.sqrt(generator.chisquare(degrees_of_freedom, draws) / degrees_of_freedom)
+    noise = root @ generator.standard_normal((len(points.depths), draws)) / known
+    shapes = found.misfit[:, None] * generator.standard_normal(noise.shape)
+    losses = points.losses[:, None] + noise + shapes
+    white = _whitening(points.covariance, found.misfit)
+    whole = np.arange(points.depths[0], points.depths[-1] + 1)
+    optima, heights = np.empty(draws), np.empty((draws, len(whole)))
+    dropped = 0
+    chosen = generator.choice(len(EXPONENTS), draws, p=found.plausible)
+    for pair in np.unique(chosen):
+        mine = chosen == pair
+        own = PowerFit(points, white, [EXPONENTS[pair]], losses[:, mine])
+        lowest, inside = own.lowest()
+        optima[mine], heights[mine] = lowest[0], own.heights(whole, lowest)[0]
+        dropped += int((~inside).sum())
+    return Draws(np.exp(optima), heights, dropped / draws)
+
+
+def whole_depth(depth: float) -> int:
+    """The neighbouring whole depth where a parabola in ln depth with this vertex is lower.
+
+    >>> whole_depth(2.4), whole_depth(2.46)  # they part at the root of 2 * 3
+    (2, 3)
+    """
+    squared = depth * depth
+    below = isqrt(int(squared))
+    return max(1, below if squared < below * (below + 1) else below + 1)
+
+
+def _whitening(covariance: Array, misfit: Array) -> Array:
+    """Makes losses independent with variance 1: the inverse root of their whole covariance."""
+    root = np.linalg.cholesky(covariance + np.diag(misfit**2))
+    white: Array = np.linalg.inv(root)
+    return white
+
+
+def _surprise(points: DepthPoints, curve: PowerCurve, misfit: Array, telling: Flags) -> float:
+    """Standard deviation that near depths have about the best curve beyond what is expected.
+
+    Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
+    """
+    near = telling & (points.height(CLEAR) == 0)
+    spare = int(near.sum()) - 3
+    if spare < 1:
+        return 0.0
+    fitted = np.array([curve(depth) for depth in points.depths.tolist()])
+    expected = points.errors**2 + misfit**2
+    squares = ((points.losses - fitted) ** 2 / expected)[near].sum() / spare
+    return sqrt(max(0.0, squares - 1) * float(expected[near].mean()))

@@ -1,0 +1,299 @@
+"""What the finished trials of one budget say about each depth, before any curve is drawn.
+
+Seeds make shapes, shapes make depths. A shape's loss is the mean of its seeds at its best rate;
+a depth's loss is what its shapes would have with the budget's exact parameters and one common
+feed-forward ratio. Every estimate is a weighted sum of losses: its error follows from the weights.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.models.shape import Shape
+from fathom.search.records import Outcome, Stage, TrialRecord
+
+Array = NDArray[np.float64]
+
+PARAMS_SLOPE = (-0.2, 0.1)
+"""Nats for each unit of ln(parameters), and how far a study may be from it. Prior: the Gemstones
+models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly matters."""
+RATIO_SLOPE = (0.0, 0.03)
+"""Nats for each unit of ln(ff_ratio). Prior: either way, a few hundredths."""
+RATIO_CURVATURE = (0.01, 0.02)
+"""Nats for each squared unit of ln(ff_ratio). Prior: there is a best ratio, and it matters little
+(Kaplan et al. 2020: within a factor of 2 of the best the loss changes by well under 1 %)."""
+FAR = 0.5
+"""A shape may differ by this share of its height above the best from what size and ratio do near
+the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
+NOISE_FLOOR = 0.01
+"""Nats between seeds, at least, while fewer than `KNOWN_NOISE` degrees of freedom measure them.
+Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
+KNOWN_NOISE = 3
+SMALLEST_NOISE = 1e-6
+"""Keeps weights finite when replicates agree to the last bit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthEvidence:
+    """One depth at the horizon."""
+
+    depth: int
+    loss: float
+    """Nats per token, with the budget's exact parameters and the common feed-forward ratio."""
+    standard_error: float
+    trials: int
+    shape: Shape
+    """Its best shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All depths with a finished trial, ascending, and the noise between seeds."""
+
+    depths: tuple[DepthEvidence, ...]
+    covariance: Array
+    """(depths, depths): errors of the depths' losses, in squared nats."""
+    noise: float
+    """Standard deviation between seeds, nats."""
+    degrees_of_freedom: int
+    """Behind the noise; 0 when no trial was repeated."""
+    params_slope: float
+    """Nats for each unit of ln(parameters), as the losses were corrected by it."""
+    best_ratio: float
+    """Feed-forward ratio with the lowest loss that the trials vouch for, among those that finished;
+    the typical one where none is better by two standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeLoss:
+    """The mean over a shape's seeds in one stage."""
+
+    stage: Stage
+    shape: Shape
+    log_params: float
+    """ln(parameters / budget)."""
+    loss: float
+    variance: float
+    """From the noise between seeds."""
+    trials: int
+
+
+def gather(records: Sequence[TrialRecord]) -> Evidence:
+    """The evidence of one budget's records.
+
+    A depth with confirming trials is judged by those alone: its exploring trials were picked for
+    having come out low. They still help to tell what ratio and size do.
+    """
+    finished = [record for record in records if record.outcome is Outcome.FINISHED]
+    noise, degrees_of_freedom = seed_noise(finished)
+    shapes = list(_shape_losses(finished, noise))
+    return weigh(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
+
+
+def weigh(shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int) -> Evidence:
+    """The evidence of shapes whose losses are known, by depth."""
+    if not shapes:
+        return Evidence(
+            depths=(),
+            covariance=np.zeros((0, 0)),
+            noise=noise,
+            degrees_of_freedom=0,
+            params_slope=PARAMS_SLOPE[0],
+            best_ratio=1.0,
+        )
+    model = _Regression(shapes)
+    kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
+    return Evidence(
+        depths=tuple(model.depth(index) for index in kept),
+        covariance=model.covariance[np.ix_(kept, kept)],
+        noise=noise,
+        degrees_of_freedom=degrees_of_freedom,
+        params_slope=float(model.slopes[0]),
+        best_ratio=model.best_ratio(),
+    )
+
+
+def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
+    """Pooled standard deviation between seeds of a shape at a rate; its degrees of freedom."""
+    repeats: dict[tuple[Stage, Shape, float], list[float]] = defaultdict(list)
+    for record in finished:
+        assert record.loss is not None, "only finished trials have a loss at the horizon"
+        spec = record.spec
+        repeats[spec.stage, spec.shape, spec.rate_scale].append(record.loss)
+    degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
+    squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
+    measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
+    floor = SMALLEST_NOISE if degrees_of_freedom >= KNOWN_NOISE else NOISE_FLOOR
+    return max(measured, floor), degrees_of_freedom
+
+
+def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
+    """One a shape and stage, by depth."""
+    trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
+    for record in sorted(finished, key=lambda record: record.spec.shape.depth):
+        trials[record.spec.stage, record.spec.shape].append(record)
+    for (stage, shape), own in trials.items():
+        spec = own[0].spec
+        loss, weight = _mean_at_best_rate(own)
+        yield ShapeLoss(
+            stage, shape, log(shape.size(spec.count) / spec.budget), loss, noise**2 * weight,
+            len(own),
+        )  # fmt: skip
+
+
+def _mean_at_best_rate(trials: Sequence[TrialRecord]) -> tuple[float, float]:
+    """Mean over seeds, each at the shape's best rate; and the sum of the squared weights.
+
+    A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
+    that ran at rate 1 only are granted the same gain.
+    """
+    by_seed: dict[int, dict[float, float]] = defaultdict(dict)
+    for trial in trials:
+        assert trial.loss is not None, "only finished trials have a loss at the horizon"
+        by_seed[trial.spec.seed][trial.spec.rate_scale] = trial.loss
+    brackets = {seed: best_rate_weights(losses) for seed, losses in by_seed.items()}
+    measured = [seed for seed, losses in by_seed.items() if len(losses) > 1 and 1.0 in losses]
+    granted = [seed for seed, losses in by_seed.items() if set(losses) == {1.0}]
+    weights: dict[tuple[int, float], float] = defaultdict(float)
+    for seed, bracket in brackets.items():
+        for rate, weight in bracket.items():
+            weights[seed, rate] += weight / len(by_seed)
+    for seed in measured:
+        share = len(granted) / len(measured) / len(by_seed)
+        for rate, weight in brackets[seed].items():
+            weights[seed, rate] += share * (weight - (rate == 1.0))
+    loss = sum(weight * by_seed[seed][rate] for (seed, rate), weight in weights.items())
+    return loss, sum(weight**2 for weight in weights.values())
+
+
+def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
+    """Rate -> weight; the weighted losses add up to the loss at the best rate of the bracket.
+
+    With three rates or more that is the lowest point of a parabola in ln rate, not beyond the
+    bracket; with fewer, the lowest rate. At a lowest point the weights may be held fixed: moving
+    along a curve that is level there changes nothing.
+    """
+    lowest = min(losses, key=lambda rate: losses[rate])
+    if len(losses) < 3:
+        return {rate: float(rate == lowest) for rate in losses}
+    rates = sorted(losses)
+    x = np.log(rates)
+    solve = np.linalg.pinv(np.vander(x, 3))
+    c2, c1, _ = solve @ [losses[rate] for rate in rates]
+    best = np.clip(-c1 / (2 * c2), x[0], x[-1]) if c2 > 0 else log(lowest)
+    row = np.array([best**2, best, 1.0]) @ solve
+    return dict(zip(rates, row.tolist(), strict=True))
+
+
+def rate_gains(finished: Sequence[TrialRecord]) -> list[float]:
+    """Nats by which the best rate is below the study's own, for each seed that ran at several."""
+    by_seed: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
+    for trial in finished:
+        assert trial.loss is not None, "only finished trials have a loss at the horizon"
+        spec = trial.spec
+        by_seed[spec.stage, spec.shape, spec.seed][spec.rate_scale] = trial.loss
+    return [
+        losses[1.0] - sum(weight * losses[r] for r, weight in best_rate_weights(losses).items())
+        for losses in by_seed.values()
+        if len(losses) > 1 and 1.0 in losses
+    ]
+
+
+class _Regression:
+    """Losses of shapes = a level for each depth + what size and ratio do, by generalised least
+    squares. The three covariates have priors, without which a handful of shapes can't bear them.
+    """
+
+    def __init__(self, shapes: Sequence[ShapeLoss]) -> None:
+        self.shapes = shapes
+        confirmed = {s.shape.depth for s in shapes if s.stage is Stage.CONFIRM}
+        depths = dict.fromkeys(s.shape.depth for s in shapes)
+        self.stage = {d: Stage.CONFIRM if d in confirmed else Stage.EXPLORE for d in depths}
+        self.groups = list(dict.fromkeys((s.shape.depth, s.stage) for s in shapes))
+        # Depths are compared at the ratio at which the best of them were measured: little is moved.
+        leading = [s for s in shapes if s.stage is Stage.CONFIRM] or shapes
+        self._centre = float(np.mean([s.shape.ln_ff_ratio for s in leading]))
+        self._losses = np.array([s.loss for s in shapes])
+        self._design = np.array([self._row(s) for s in shapes])
+        noise = np.array([s.variance for s in shapes])
+        above = self._losses - self._losses.min() - 2 * np.sqrt(noise)
+        local = noise + (FAR * np.maximum(0.0, above)) ** 2
+        self.between = self._between(local)
+        self.slopes, self._doubt = self._fit_slopes(local + self.between)
+        self.levels, self.covariance = self._fit_levels(noise + self.between)
+
+    def depth(self, group: int) -> DepthEvidence:
+        """What is known of one of the groups; its best shape is found without believing luck."""
+        depth, stage = self.groups[group]
+        own = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
+        return DepthEvidence(
+            depth=depth,
+            loss=float(self.levels[group]),
+            standard_error=sqrt(self.covariance[group, group]),
+            trials=sum(s.trials for s in own),
+            shape=min(own, key=self._believed).shape,
+        )
+
+    def best_ratio(self) -> float:
+        """Lowest upper bound of the parabola in ln ratio, inside the ratios that finished."""
+        ratios = self._design[:, -2]
+        tried = np.linspace(ratios.min(), ratios.max(), 101)
+        powers = np.stack([tried, tried**2])
+        doubt = np.sqrt(np.einsum("kn,kl,ln->n", powers, self._doubt[1:, 1:], powers))
+        bound = self.slopes[1:] @ powers + 2 * doubt
+        return float(np.exp(self._centre + tried[bound.argmin()]))
+
+    def _believed(self, shape: ShapeLoss) -> float:
+        """The shape's loss without the share of its surprise that is noise."""
+        expected = float(self._row(shape) @ np.concatenate([self.levels, self.slopes]))
+        return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
+
+    def _row(self, shape: ShapeLoss) -> Array:
+        level = [float(group == (shape.shape.depth, shape.stage)) for group in self.groups]
+        ratio = shape.shape.ln_ff_ratio - self._centre
+        return np.array([*level, shape.log_params, ratio, ratio**2])
+
+    def _fit_slopes(self, variance: Array) -> tuple[Array, Array]:
+        """What size and ratio do, and the covariance of that; the levels are free."""
+        means, errors = np.array([PARAMS_SLOPE, RATIO_SLOPE, RATIO_CURVATURE]).T
+        prior = np.hstack([np.zeros((3, len(self.groups))), np.eye(3)]) / errors[:, None]
+        rows = np.vstack([self._design / np.sqrt(variance)[:, None], prior])
+        values = np.concatenate([self._losses / np.sqrt(variance), means / errors])
+        covariance = np.linalg.inv(rows.T @ rows)
+        return (covariance @ rows.T @ values)[-3:], covariance[-3:, -3:]
+
+    def _fit_levels(self, variance: Array) -> tuple[Array, Array]:
+        """Mean loss of each group, freed of size and ratio, and the covariance of these means."""
+        weights = self._design[:, :-3] / variance[:, None]
+        weights /= weights.sum(axis=0)
+        covariates = self._design[:, -3:]
+        moved = weights.T @ covariates
+        covariance = weights.T @ (weights * variance[:, None]) + moved @ self._doubt @ moved.T
+        return weights.T @ (self._losses - covariates @ self.slopes), covariance
+
+    def _between(self, noise: Array) -> float:
+        """Variance between shapes of a depth beyond noise and covariates (Paule & Mandel).
+
+        Without the priors: what they hold back would pass for a difference between shapes.
+        """
+        spare = len(self.shapes) - int(np.linalg.matrix_rank(self._design))
+        if not spare:
+            return 0.0
+
+        def excess(between: float) -> float:
+            root = np.sqrt(noise + between)
+            rows, values = self._design / root[:, None], self._losses / root
+            residuals = values - rows @ np.linalg.lstsq(rows, values, rcond=None)[0]
+            return float(residuals @ residuals) - spare
+
+        low, high = 0.0, float(np.ptp(self._losses)) ** 2
+        if excess(low) <= 0:
+            return 0.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        return high

@@ -1,0 +1,81 @@
+"""The answer of a budget while its search is under way: the best depth as it looks, and how sure
+that is by now.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.search.analysis.curve_fit import draw, whole_depth
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE
+from fathom.search.analysis.forecast import fit_outlook, outlook, telling
+from fathom.search.analysis.joint_curve import best_so_far, confirmed_depths
+from fathom.search.analysis.optimum import find_optimum
+from fathom.search.records import Outcome, TrialRecord
+
+DRAWS = 400
+"""Of the bootstrap: enough for whole depths, in some ten milliseconds."""
+ENOUGH_DEPTHS = 3
+"""Confirmed depths from which on these alone answer, as they do in the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoFar:
+    """One budget after so much of its search."""
+
+    budget: int
+    tokens: int
+    """What its trials were trained on, all together."""
+    time: float
+    """Unix time of the last evaluation."""
+    depth: int
+    """The best one as it looks."""
+    low: int | None
+    """Shallow end of its 95 % interval, in whole depths; None with fewer than three depths."""
+    high: int | None
+    """The deep end."""
+    loss: float
+    """The lowest held-out loss that any trial has had."""
+    trials: dict[str, int]
+    """Outcome, or `running` -> number of trials, each of them present."""
+
+
+def so_far(records: Sequence[TrialRecord], *, seed: int) -> SoFar | None:
+    """What the trials of one budget say by now; None before any evaluation that tells something.
+
+    From what each trial would reach at the horizon, until depths enough are confirmed.
+    """
+    told = [record for record in records if record.curve]
+    depth = best_so_far(records)
+    if depth is None:
+        return None
+    interval: tuple[int, int] | None
+    if len(confirmed_depths(records)) >= ENOUGH_DEPTHS:
+        optimum = find_optimum(records, seed=seed, draws=DRAWS)
+        depth, interval = optimum.optimal_depth or depth, optimum.interval
+    else:
+        interval = _interval(records, depth, seed)
+    outcomes = Counter(record.outcome for record in records)
+    return SoFar(
+        budget=told[0].spec.budget,
+        tokens=sum(record.tokens for record in told),
+        time=max(record.curve[-1].time for record in told),
+        depth=depth,
+        low=interval[0] if interval else None,
+        high=interval[1] if interval else None,
+        loss=min(point.loss for record in told for point in record.curve),
+        trials={own.value: outcomes[own] for own in Outcome} | {"running": outcomes[None]},
+    )
+
+
+def _interval(records: Sequence[TrialRecord], depth: int, seed: int) -> tuple[int, int] | None:
+    """95 % of what other seeds, shapes and ends of the curves would have given."""
+    curves = fit_outlook(outlook(telling(records)))
+    if curves is None:
+        return None
+    generator = np.random.default_rng([seed, records[0].spec.budget])
+    drawn = draw(curves, generator, draws=DRAWS, degrees_of_freedom=KNOWN_NOISE)
+    low, high = map(whole_depth, np.quantile(drawn.optima, [0.025, 0.975]).tolist())
+    return min(low, depth), max(high, depth)

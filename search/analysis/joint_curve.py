@@ -1,0 +1,97 @@
+"""The curve through all that was trained: confirmed depths, and explored ones as foretold.
+
+Confirmed depths lie far apart, so how steep the curve is on either side of its lowest point shows
+but faintly in them. The explored ones lie between: they bend the curve, and cost nothing more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from fathom.search.analysis.curve_families import DepthPoints
+from fathom.search.analysis.curve_fit import Fit, Flags, fit, points_of, whole_depth
+from fathom.search.analysis.depth_estimates import Evidence, gather, rate_gains, weigh
+from fathom.search.analysis.forecast import outlook, telling
+from fathom.search.records import Outcome, Stage, TrialRecord
+
+LEVEL = 0.02
+"""Nats by which the explored depths may all lie too high or too low beside the confirmed ones:
+what is still to come is foretold for all alike."""
+
+
+def best_so_far(records: Sequence[TrialRecord]) -> int | None:
+    """The best depth of one budget as it looks now; None before any evaluation."""
+    curve = joined_curve(records, gather(records))
+    return whole_depth(curve.optimum) if curve else _leading(records)
+
+
+def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
+    """The same among the depths that there are, which hold those that were tried."""
+    curve = joined_curve(records, gather(records))
+    return curve.best_of(depths) if curve else _leading(records)
+
+
+def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | None:
+    """The curve through all trials of one budget, of which `evidence` is of those that finished.
+
+    None with fewer than three depths. What is foretold learns from the confirmed trials as well.
+    """
+    confirmed = confirmed_depths(records)
+    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
+    others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
+    foretold = points_of(weigh(outlook(exploring, others), noise=0.0, degrees_of_freedom=0))
+    points, certain = _join(
+        _only(points_of(evidence), confirmed), foretold, _rate_variance(records)
+    )
+    return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
+
+
+def _leading(records: Sequence[TrialRecord]) -> int | None:
+    """The depth of the lowest loss that is expected, where there are too few for a curve."""
+    shapes = outlook(telling(records))
+    return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
+
+
+def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:
+    """Depths of which a confirming trial has finished."""
+    done = [r for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None]
+    return {record.spec.shape.depth for record in done}
+
+
+def _only(points: DepthPoints, depths: set[int]) -> DepthPoints:
+    kept = np.flatnonzero([depth in depths for depth in points.depths.tolist()])
+    return _at(points, kept)
+
+
+def _rate_variance(records: Sequence[TrialRecord]) -> float:
+    """Squared nats by which each explored depth may be off, since one rate was tried for it: what
+    other rates gained where they were tried.
+    """
+    gains = rate_gains([record for record in records if record.outcome is Outcome.FINISHED])
+    return float(np.mean(np.square(gains))) if gains else 0.0
+
+
+def _join(confirmed: DepthPoints, foretold: DepthPoints, own: float) -> tuple[DepthPoints, Flags]:
+    """By depth, of which one may come twice, and which were confirmed, or all where none was.
+
+    `own` is added to the variance of each foretold one.
+    """
+    doubt = foretold.covariance + LEVEL**2 + own * np.eye(len(foretold.depths))
+    both = DepthPoints(
+        depths=np.concatenate([confirmed.depths, foretold.depths]),
+        losses=np.concatenate([confirmed.losses, foretold.losses]),
+        covariance=block_diag(confirmed.covariance, doubt),
+    )
+    count = len(confirmed.depths) or len(both.depths)
+    order = np.argsort(both.depths, kind="stable")
+    return _at(both, order), order < count
+
+
+def _at(points: DepthPoints, order: NDArray[np.intp]) -> DepthPoints:
+    return DepthPoints(
+        depths=points.depths[order],
+        losses=points.losses[order],
+        covariance=points.covariance[np.ix_(order, order)],
+    )

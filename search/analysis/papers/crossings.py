@@ -1,0 +1,240 @@
+"""From which size on a deeper model wins: crossings of depths (Levine et al. 2020).
+
+Each depth's loss at the budgets that both have is drawn as a curve over ln(parameters): a line
+through two budgets, a parabola through three or more. Curves of one order are subtracted by
+subtracting the losses, so one is drawn through the differences. Crossings of neighbouring depths
+are what a law is fitted through.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations, pairwise
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.random import Generator
+
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, Array, Evidence, gather
+from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
+from fathom.search.records import TrialRecord
+
+CLEAR = 2.0
+"""Standard errors from which on one depth is ahead of another at a size."""
+GRID = 201
+"""Sizes, evenly spaced in ln, at which curves are looked at for their zeros."""
+
+
+class CrossingKind(StrEnum):
+    """What two depths do over the sizes that both were trained at."""
+
+    CROSSED = "crossed"
+    """The shallower one is clearly ahead at first, the deeper one later."""
+    REVERSED = "reversed"
+    """The deeper one is clearly ahead at a smaller size than one where the shallower one is."""
+    SHALLOWER = "shallower ahead"
+    """Not crossed within the sizes tried."""
+    DEEPER = "deeper ahead"
+    """Not crossed within the sizes tried."""
+    UNCLEAR = "not told apart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Two depths over the sizes that both were trained at."""
+
+    shallow: int
+    deep: int
+    kind: CrossingKind
+    budgets: tuple[int, ...]
+    """That both have, ascending."""
+    neighbours: bool
+    """No depth between them was trained at two budgets or more."""
+    params: float | None
+    """Where the deeper one begins to win, counted as the study counts; None unless crossed."""
+    interval: tuple[float, float] | None
+    """95 %, kept inside the budgets; None unless crossed."""
+
+    @property
+    def depth(self) -> float:
+        """The best depth at the crossing: two depths tie when it lies midway between them, by
+        ratio if losses are a parabola in ln depth near their lowest."""
+        return sqrt(self.shallow * self.deep)
+
+    @property
+    def d_model(self) -> float | None:
+        """Width at which layers with `d_ff = 4 * d_model` of that depth hold all parameters."""
+        return sqrt(self.params / (12 * self.depth)) if self.params else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossings:
+    """Every pair of depths that two budgets or more have in common, and the law through them."""
+
+    pairs: tuple[Crossing, ...]
+    law: CrossingLaw
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """One budget: losses of its depths, and what other seeds would have given."""
+
+    budget: int
+    row: dict[int, int]
+    """Depth to its place in the arrays."""
+    losses: Array
+    """(depths,)."""
+    drawn: Array
+    """(depths, draws)."""
+    covariance: Array
+    """(depths, depths), squared nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """Loss of the deeper one less that of the shallower one, by size."""
+
+    log_params: Array
+    """(sizes,), ascending."""
+    measured: Array
+    """(sizes,), nats."""
+    drawn: Array
+    """(sizes, draws)."""
+    error: Array
+    """(sizes,), nats."""
+
+
+def find_crossings(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = 1000
+) -> Crossings | None:
+    """The crossings of a study; None when no two budgets share two depths.
+
+    Budgets must be numbers of parameters. The same seed gives the same intervals.
+    """
+    if not records or not records[0].spec.count.of_parameters:
+        return None
+    generator = np.random.default_rng([seed, len("crossings")])
+    sized = [_sized(gather(own), budget, generator, draws) for budget, own in _by_budget(records)]
+    repeated = _repeated(sized)
+    beside = set(pairwise(repeated))
+    found = []
+    for pair in combinations(repeated, 2):
+        shared = [own for own in sized if own.row.keys() >= set(pair)]
+        if len(shared) > 1:
+            found.append(_cross(shared, *pair, neighbours=pair in beside))
+    if not found:
+        return None
+    of_law = [(pair, drawn) for pair, drawn in found if pair.neighbours and pair.params]
+    return Crossings(pairs=tuple(pair for pair, _ in found), law=_law(of_law))
+
+
+def _law(crossed: Sequence[tuple[Crossing, Array]]) -> CrossingLaw:
+    return fit_crossing_law(
+        np.array([pair.depth for pair, _ in crossed]),
+        np.array([log(pair.params or 0.0) for pair, _ in crossed]),
+        np.array([drawn for _, drawn in crossed]),
+    )
+
+
+def _by_budget(records: Sequence[TrialRecord]) -> Iterator[tuple[int, list[TrialRecord]]]:
+    for budget in sorted({record.spec.budget for record in records}):
+        yield budget, [record for record in records if record.spec.budget == budget]
+
+
+def _repeated(sized: Sequence[_Sized]) -> list[int]:
+    """Depths of two budgets or more, ascending."""
+    depths = sorted({depth for own in sized for depth in own.row})
+    return [depth for depth in depths if sum(depth in own.row for own in sized) > 1]
+
+
+def _sized(evidence: Evidence, budget: int, generator: Generator, draws: int) -> _Sized:
+    """Parametric, as in `curve.draw`: resampling two or three seeds would understate the spread."""
+    losses = np.array([own.loss for own in evidence.depths], dtype=np.float64)
+    freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
+    known = np.sqrt(generator.chisquare(freedom, draws) / freedom)
+    root = np.linalg.cholesky(evidence.covariance)
+    noise = root @ generator.standard_normal((len(losses), draws)) / known
+    row = {own.depth: place for place, own in enumerate(evidence.depths)}
+    return _Sized(budget, row, losses, losses[:, None] + noise, evidence.covariance)
+
+
+def _cross(
+    shared: Sequence[_Sized], shallow: int, deep: int, *, neighbours: bool
+) -> tuple[Crossing, Array]:
+    """The pair, and where each draw crosses, in ln(parameters)."""
+    gap = _gap(shared, shallow, deep)
+    at_sizes = _hat(gap, gap.log_params)
+    fitted = at_sizes @ gap.measured
+    surprise = _surprise(gap, fitted)
+    error = surprise * np.sqrt((at_sizes**2) @ gap.error**2)
+    kind = _kind(fitted / error)
+    crossed = kind is CrossingKind.CROSSED
+    grid = np.linspace(gap.log_params[0], gap.log_params[-1], GRID)
+    curve = _hat(gap, grid)
+    moved = gap.measured[:, None] + surprise * (gap.drawn - gap.measured[:, None])
+    drawn = _zeros(grid, curve @ moved)
+    low, high = np.exp(np.quantile(drawn, [0.025, 0.975])).tolist()
+    pair = Crossing(
+        shallow=shallow,
+        deep=deep,
+        kind=kind,
+        budgets=tuple(own.budget for own in shared),
+        neighbours=neighbours,
+        params=exp(float(_zeros(grid, (curve @ gap.measured)[:, None])[0])) if crossed else None,
+        interval=(low, high) if crossed else None,
+    )
+    return pair, drawn
+
+
+def _gap(shared: Sequence[_Sized], shallow: int, deep: int) -> _Gap:
+    places: list[tuple[_Sized, int, int]] = [
+        (own, own.row[shallow], own.row[deep]) for own in shared
+    ]
+    variance = [
+        own.covariance[i, i] + own.covariance[j, j] - 2 * own.covariance[i, j]
+        for own, i, j in places
+    ]
+    return _Gap(
+        np.log([own.budget for own in shared]),
+        np.array([own.losses[j] - own.losses[i] for own, i, j in places]),
+        np.array([own.drawn[j] - own.drawn[i] for own, i, j in places]),
+        np.sqrt(variance),
+    )
+
+
+def _hat(gap: _Gap, at: Array) -> Array:
+    """(at, sizes): takes measured differences to their curve, by weighted least squares."""
+    order = min(2, len(gap.log_params) - 1)
+    centre = gap.log_params.mean()
+    design = np.vander(gap.log_params - centre, order + 1) / gap.error[:, None]
+    solve: Array = np.linalg.pinv(design) / gap.error
+    return np.asarray(np.vander(at - centre, order + 1) @ solve, dtype=np.float64)
+
+
+def _surprise(gap: _Gap, fitted: Array) -> float:
+    """Factor on the errors, at least 1: how far differences lie from their curve beyond them."""
+    spare = len(fitted) - 3
+    if spare < 1:
+        return 1.0
+    return max(1.0, sqrt(float(np.sum(((gap.measured - fitted) / gap.error) ** 2)) / spare))
+
+
+def _kind(ahead: Array) -> CrossingKind:
+    """From how clearly the shallower one is ahead at each size, in standard errors."""
+    shallower, deeper = np.flatnonzero(ahead > CLEAR), np.flatnonzero(ahead < -CLEAR)
+    if len(shallower) and len(deeper):
+        return CrossingKind.CROSSED if shallower.max() < deeper.min() else CrossingKind.REVERSED
+    if len(shallower):
+        return CrossingKind.SHALLOWER
+    return CrossingKind.DEEPER if len(deeper) else CrossingKind.UNCLEAR
+
+
+def _zeros(grid: Array, curves: Array) -> Array:
+    """(draws,): where curves (grid, draws) first fall through 0, or the end they speak for."""
+    falls = (curves[:-1] > 0) & (curves[1:] <= 0)
+    at, draws = falls.argmax(axis=0), np.arange(curves.shape[1])
+    before, after = curves[at, draws], curves[at + 1, draws]
+    step = np.where(falls.any(axis=0), before - after, 1.0)
+    zeros = grid[at] + (grid[1] - grid[0]) * before / step
+    ends = np.where(curves.mean(axis=0) > 0, grid[-1], grid[0])
+    return np.asarray(np.where(falls.any(axis=0), zeros, ends), dtype=np.float64)

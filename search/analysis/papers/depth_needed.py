@@ -1,0 +1,218 @@
+"""How deep a model must be for a task of some difficulty, and what a layer more is worth.
+
+A depth is enough when the mean over its trials passes a limit. The difficulty is the number at the
+end of what was measured, such as `error/k8`; or each study has its own, as the number of blocks.
+Depth needed is a straight line in log2(difficulty) or in the difficulty itself, in theory: for hops
+floor(log2 k) + 2 (Sanford et al. 2024), for k blocks k - 2 (Yang et al. 2025).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2, sqrt
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import stdtrit
+
+from fathom.search.analysis.papers.metric_trials import judged
+from fathom.search.records import TrialRecord
+
+NAMED = re.compile(r"(?P<metric>(?P<kind>\w+)/[a-z]+)(?P<difficulty>\d+)")
+"""`error/k8`: a kind of measurement, and the difficulty."""
+ROUNDING = 1 / sqrt(12)
+"""Layers: standard deviation of what is lost when a depth is rounded to whole layers."""
+FEWEST = 3
+"""Difficulties; two parameters pass through any two."""
+DRAWS = 500
+
+Measured = Mapping[int, Mapping[int, Sequence[float]]]
+"""Difficulty -> depth -> the value of each trial."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthRule:
+    """When a depth is enough."""
+
+    limit: float
+    at_most: bool
+    """The limit is the highest value that passes; else the lowest."""
+    doubling: bool
+    """Depth is to follow log2(difficulty); else the difficulty itself."""
+
+    def passes(self, value: float) -> bool:
+        """Whether a value is good enough; no number never is."""
+        return value <= self.limit if self.at_most else value >= self.limit
+
+    def scaled(self, difficulty: int) -> float:
+        """Where the difficulty lies on the line."""
+        return log2(difficulty) if self.doubling else float(difficulty)
+
+
+RULES = {
+    "error": DepthRule(limit=0.05, at_most=True, doubling=True),
+    "exact_match": DepthRule(limit=0.95, at_most=False, doubling=False),
+}
+"""By kind of measurement; 5 % as in Sanford et al. 2024."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The depth that one difficulty takes; None where no tested depth is enough."""
+
+    difficulty: int
+    depth: int | None
+    """The smallest whose mean over trials passes."""
+    soonest: int | None
+    """The smallest at which a trial passes."""
+    surest: int | None
+    """The smallest at which every trial passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthNeeded:
+    """Depth against difficulty for one measurement."""
+
+    budget: int
+    metric: str
+    rule: DepthRule
+    depths: tuple[int, ...]
+    """Tested, ascending."""
+    trials: int
+    """Of the depth with the fewest."""
+    needs: tuple[Need, ...]
+    """By difficulty, ascending."""
+    gained: float | None
+    """What a layer more adds to log2(difficulty), or to the difficulty; None when no line can be
+    drawn: that takes three difficulties, of which only the hardest is used at the shallowest depth,
+    since fewer layers than were tried may be enough for the others."""
+    gained_interval: tuple[float, float | None] | None
+    """95 %; open above where depth may as well not matter."""
+
+
+def find_needs(records: Sequence[TrialRecord], *, seed: int) -> tuple[DepthNeeded, ...]:
+    """By budget and measurement; nothing for fewer than two depths or difficulties."""
+    found = []
+    for budget in sorted({record.spec.budget for record in records}):
+        trials = judged([record for record in records if record.spec.budget == budget])
+        for metric, measured in _by_metric(trials).items():
+            rule = RULES[metric.split("/")[0]]
+            if len(measured) > 1 and len(trials) > 1:
+                found.append(depth_needed(measured, rule, metric=metric, budget=budget, seed=seed))
+    return tuple(found)
+
+
+def needs_across(
+    studies: Mapping[int, Sequence[TrialRecord]], metric: str, *, seed: int
+) -> DepthNeeded:
+    """The same of one budget of several studies, each with a difficulty of its own."""
+    measured = {
+        difficulty: {
+            depth: [record.curve[-1].metrics[metric] for record in trials]
+            for depth, trials in judged(records).items()
+        }
+        for difficulty, records in sorted(studies.items())
+    }
+    budget = next(record.spec.budget for records in studies.values() for record in records)
+    rule = RULES[metric.split("/")[0]]
+    return depth_needed(measured, rule, metric=metric, budget=budget, seed=seed)
+
+
+def depth_needed(
+    measured: Measured, rule: DepthRule, *, metric: str, budget: int, seed: int
+) -> DepthNeeded:
+    """The need of every difficulty, and the line through them; the same for the same seed."""
+    needs = tuple(_need(difficulty, own, rule) for difficulty, own in measured.items())
+    gained, interval = _slope(measured, rule, needs, np.random.default_rng([seed, budget]))
+    return DepthNeeded(
+        budget=budget,
+        metric=metric,
+        rule=rule,
+        depths=tuple(sorted({depth for own in measured.values() for depth in own})),
+        trials=min(len(values) for own in measured.values() for values in own.values()),
+        needs=needs,
+        gained=gained,
+        gained_interval=interval,
+    )
+
+
+def _by_metric(
+    trials: Mapping[int, Sequence[TrialRecord]],
+) -> dict[str, dict[int, dict[int, list[float]]]]:
+    """`error/k` -> difficulty, ascending -> depth -> values at the end; 0 is no difficulty."""
+    found: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    for depth, own in trials.items():
+        for record in own:
+            for name, value in record.curve[-1].metrics.items():
+                match = NAMED.fullmatch(name)
+                if match and match["kind"] in RULES and int(match["difficulty"]):
+                    found[match["metric"]][int(match["difficulty"])][depth].append(value)
+    return {metric: dict(sorted(own.items())) for metric, own in sorted(found.items())}
+
+
+def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) -> Need:
+    passed = {depth: [rule.passes(value) for value in own[depth]] for depth in sorted(own)}
+    means = (depth for depth in passed if rule.passes(float(np.mean(own[depth]))))
+    return Need(
+        difficulty=difficulty,
+        depth=next(means, None),
+        soonest=next((depth for depth, each in passed.items() if any(each)), None),
+        surest=next((depth for depth, each in passed.items() if all(each)), None),
+    )
+
+
+def _slope(
+    measured: Measured, rule: DepthRule, needs: Sequence[Need], generator: Generator
+) -> tuple[float | None, tuple[float, float | None] | None]:
+    """Difficulty gained a layer with its interval: the inverse of layers needed for each unit.
+
+    Depths are what has errors: rounding at least, the misses of the line, and other seeds, by
+    drawing trials again.
+    """
+    points = _usable([(need.difficulty, need.depth) for need in needs])
+    layers = _line(points, rule)
+    if layers is None or layers[0] <= 0:
+        return None, None
+    slope, misses, spread = layers
+    drawn = [_line(own, rule) for own in _redrawn(measured, rule, generator)]
+    seeds = float(np.std([line[0] for line in drawn if line])) if any(drawn) else 0.0
+    freedom = len(points) - 2
+    off = max(ROUNDING, sqrt(misses / freedom)) / spread
+    half = float(stdtrit(freedom, 0.975)) * sqrt(off**2 + seeds**2)
+    return 1 / slope, (1 / (slope + half), 1 / (slope - half) if slope > half else None)
+
+
+def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
+    """(difficulty, depth) of those that were met; of the shallowest depth only the hardest."""
+    met = [(difficulty, depth) for difficulty, depth in needs if depth is not None]
+    shallowest = min((depth for _, depth in met), default=0)
+    hardest = max((difficulty for difficulty, depth in met if depth == shallowest), default=0)
+    return [own for own in met if own[1] > shallowest or own[0] == hardest]
+
+
+def _line(points: Sequence[tuple[int, int]], rule: DepthRule) -> tuple[float, float, float] | None:
+    """Least squares: layers for each unit, the sum of squared misses, the root of that of x."""
+    if len(points) < FEWEST:
+        return None
+    x = np.array([rule.scaled(difficulty) for difficulty, _ in points])
+    y = np.array([depth for _, depth in points], dtype=np.float64)
+    x, y = x - x.mean(), y - y.mean()
+    slope = float(x @ y / (x @ x))
+    return slope, float(np.sum((y - slope * x) ** 2)), sqrt(float(x @ x))
+
+
+def _redrawn(
+    measured: Measured, rule: DepthRule, generator: Generator
+) -> list[list[tuple[int, int]]]:
+    """What could be used of each draw of the trials, with replacement."""
+    met: list[list[tuple[int, int | None]]] = [[] for _ in range(DRAWS)]
+    for difficulty, own in measured.items():
+        depths = sorted(own)
+        means = [generator.choice(own[depth], (DRAWS, len(own[depth]))).mean(1) for depth in depths]
+        for draw, values in zip(met, np.stack(means, axis=1).tolist(), strict=True):
+            enough = (d for d, value in zip(depths, values, strict=True) if rule.passes(value))
+            draw.append((difficulty, next(enough, None)))
+    return [_usable(draw) for draw in met]

@@ -1,0 +1,25 @@
+"""What a study's records say beyond the best depth of each budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fathom.search.analysis.papers.crossings import Crossings, find_crossings
+from fathom.search.analysis.papers.depth_needed import DepthNeeded, find_needs
+from fathom.search.analysis.papers.matched_loss import Matched, find_matched
+from fathom.search.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Each is empty where the records hold nothing of the kind."""
+
+    crossings: Crossings | None
+    needs: tuple[DepthNeeded, ...]
+    matched: tuple[Matched, ...]
+
+
+def find_further(records: Sequence[TrialRecord], *, seed: int) -> Further:
+    """From the records alone; the same for the same seed."""
+    return Further(
+        find_crossings(records, seed=seed), find_needs(records, seed=seed), find_matched(records)
+    )

@@ -1,0 +1,174 @@
+"""Does depth help beyond a lower loss? Generalisation of two depths where they are equally far.
+
+Petty et al. 2024 ask it twice: at equal validation loss, and at equal results on the training
+distribution. Along each trial's evaluations what it generalises is read off, by straight lines,
+where its yardstick first reached a level. Models are compared in the midst of training there: one
+may have cooled down when the other had not.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+from scipy.special import stdtrit
+
+from fathom.search.analysis.depth_estimates import Array
+from fathom.search.analysis.papers.metric_trials import judged
+from fathom.search.records import CurvePoint, TrialRecord
+
+LOSS = "loss"
+"""The yardstick that every trial has."""
+GENERALISING = re.compile(r"(exact_match|accuracy)[/_].+")
+"""Metrics, all the better the higher, that may be compared; with a part `dev`, a yardstick."""
+LEVELS = 5
+"""Of a yardstick at which two depths are compared, from the furthest that both reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over trials with its 95 % interval, which takes two trials at least."""
+
+    mean: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossLevel:
+    """Two depths where the yardstick of every trial stands at a level."""
+
+    level: float
+    shallow: Estimate
+    deep: Estimate
+    difference: Estimate
+    """Of the deeper one less the shallower one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """A metric of two neighbouring depths at equal yardstick."""
+
+    budget: int
+    metric: str
+    yardstick: str
+    shallow: int
+    deep: int
+    trials: tuple[int, int]
+    levels: tuple[LossLevel, ...]
+    """The furthest that every trial reached first; none where their curves do not overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """A trial from one best of its yardstick to the next; `far` ascends strictly."""
+
+    far: Array
+    value: Array
+
+
+def find_matched(records: Sequence[TrialRecord]) -> tuple[Matched, ...]:
+    """By budget, metric, yardstick and depth; nothing where evaluations measured no such metric."""
+    found: list[Matched] = []
+    for budget in sorted({record.spec.budget for record in records}):
+        trials = judged([record for record in records if record.spec.budget == budget])
+        for metric, yardstick in _questions([own for each in trials.values() for own in each]):
+            paths = {
+                depth: [_path(record, metric, yardstick) for record in own]
+                for depth, own in trials.items()
+            }
+            found += [
+                Matched(
+                    budget=budget,
+                    metric=metric,
+                    yardstick=yardstick,
+                    shallow=shallow,
+                    deep=deep,
+                    trials=(len(paths[shallow]), len(paths[deep])),
+                    levels=_levels(paths[shallow], paths[deep], falls=yardstick == LOSS),
+                )
+                for shallow, deep in pairwise(paths)
+            ]
+    return tuple(found)
+
+
+def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
+    """(metric, yardstick) that all trials measured at two evaluations or more."""
+    if not trials:
+        return
+    measured = set.intersection(*(_repeated(record) for record in trials))
+    names = sorted(name for name in measured if GENERALISING.fullmatch(name))
+    of_training = [name for name in names if _is_of_training(name)]
+    for metric in names:
+        if _is_of_training(metric):
+            continue
+        yield metric, LOSS
+        yield from ((metric, own) for own in of_training if _kind(own) == _kind(metric))
+
+
+def _repeated(record: TrialRecord) -> set[str]:
+    """Metrics of the second evaluation and the last: what every evaluation measures."""
+    return set(record.curve[-2:][0].metrics) & set(record.curve[-1].metrics)
+
+
+def _kind(metric: str) -> str:
+    return "exact_match" if metric.startswith("exact_match") else "accuracy"
+
+
+def _is_of_training(metric: str) -> bool:
+    return "dev" in re.split(r"[/_]", metric)
+
+
+def _path(record: TrialRecord, metric: str, yardstick: str) -> _Path:
+    points = [point for point in record.curve if metric in point.metrics]
+    far = np.array([_far(point, yardstick) for point in points])
+    first = np.r_[True, far[1:] > np.maximum.accumulate(far)[:-1]]
+    return _Path(far[first], np.array([point.metrics[metric] for point in points])[first])
+
+
+def _far(point: CurvePoint, yardstick: str) -> float:
+    """The more the further: a loss counts with a minus."""
+    return -point.loss if yardstick == LOSS else point.metrics[yardstick]
+
+
+def _levels(
+    shallow: Sequence[_Path], deep: Sequence[_Path], *, falls: bool
+) -> tuple[LossLevel, ...]:
+    """Comparisons from the furthest level of all trials back towards their beginnings."""
+    both = [*shallow, *deep]
+    last = min(float(path.far[-1]) for path in both)
+    first = max(float(path.far[0]) for path in both)
+    if last < first:
+        return ()
+    return tuple(
+        _level(far, _read(shallow, far), _read(deep, far), falls=falls)
+        for far in np.linspace(last, first, LEVELS + 1)[:-1].tolist()
+    )
+
+
+def _read(paths: Sequence[_Path], far: float) -> Array:
+    return np.array([np.interp(far, path.far, path.value) for path in paths])
+
+
+def _level(far: float, shallow: Array, deep: Array, *, falls: bool) -> LossLevel:
+    """Trials of both depths are taken to scatter alike, so that few seeds say more of it."""
+    freedom = len(shallow) + len(deep) - 2
+    squares = float(np.var(shallow)) * len(shallow) + float(np.var(deep)) * len(deep)
+    half = float(stdtrit(freedom, 0.975)) * sqrt(squares / freedom) if freedom else None
+    return LossLevel(
+        level=-far if falls else far,
+        shallow=_estimate(float(shallow.mean()), half, 1 / len(shallow)),
+        deep=_estimate(float(deep.mean()), half, 1 / len(deep)),
+        difference=_estimate(
+            float(deep.mean() - shallow.mean()), half, 1 / len(shallow) + 1 / len(deep)
+        ),
+    )
+
+
+def _estimate(mean: float, half: float | None, variance: float) -> Estimate:
+    """`half` is that of one trial."""
+    if half is None:
+        return Estimate(mean=mean, interval=None)
+    wide = half * sqrt(variance)
+    return Estimate(mean=mean, interval=(mean - wide, mean + wide))

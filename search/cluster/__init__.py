@@ -1,0 +1,1 @@
+"""Ray: trials on the workers of one machine or of a cluster."""

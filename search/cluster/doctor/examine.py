@@ -1,0 +1,142 @@
+"""The whole story of `fathom doctor`: look everywhere, then judge."""
+
+import json
+import secrets
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from fathom.search.cluster.doctor.access import judge_storage, judge_tracking
+from fathom.search.cluster.doctor.checks import judge_cluster, judge_members
+from fathom.search.cluster.doctor.facts import (
+    ClusterFacts,
+    ClusterProbe,
+    Finding,
+    Needs,
+    NodeQuestion,
+    Severity,
+    Tracking,
+)
+from fathom.search.cluster.doctor.gather import disk
+from fathom.search.cluster.doctor.nodes import alone, ask_nodes
+from fathom.search.cluster.doctor.storage import planted
+from fathom.search.cluster.ray_session import NotJoinedError
+from fathom.search.run_folder import RunFolder, default_tracking_uri
+from fathom.search.scheduling.optuna_postgres import reach
+from fathom.search.study.config import ResourcesConfig, StudyConfig
+from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+from fathom.search.study.preflight import refuse_another_study
+from fathom.search.study.store_uri import (
+    TrackingError,
+    check_form,
+    check_optuna,
+    is_new_file,
+    without_credentials,
+)
+
+CHECKPOINT_BYTES = 12
+"""A parameter: itself and AdamW's two moments."""
+CHECKPOINTS_KEPT = 2
+"""Of a trial: the last, and while it is written the one before."""
+TRAINING_BYTES = 16
+"""A parameter: with its gradient. What a step holds besides depends on the batch."""
+TRACKING_SECONDS = 60.0
+"""For MLflow's import and its own limit of 10 s for an answer."""
+
+
+def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
+    """Whether a search would work here, and with a study, whether that one would.
+
+    Raises:
+        ValueError: when the study itself can't be run, wherever that be.
+    """
+    needs = study_needs(config)
+    folder = runs.absolute()
+    if config is not None:
+        refuse_another_study(config, RunFolder(folder / config.study))
+        folder = RunFolder(folder / config.study).checkpoint("any").parent
+    uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
+    with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
+        tracking = aside.submit(ask_tracking, uri)
+        cluster, members = _ask(probe, needs)
+        return (
+            *members,
+            *judge_cluster(cluster, needs),
+            *judge_storage(str(folder), probe, cluster, disk(folder), needs),
+            judge_tracking(tracking.result()),
+            *ask_optuna(config, uri),
+        )
+
+
+def study_needs(config: StudyConfig | None) -> Needs:
+    """What the study takes; without one, what any takes.
+
+    Raises:
+        ValueError: when the study can't be planned.
+    """
+    resources = config.resources if config else ResourcesConfig()
+    checkpoints = largest = 0
+    if config is not None:
+        for plan in plan_study(config, vocab_size_of(config), this_machine(config)):
+            params = max(shape.params_total for shape in plan.shapes)
+            largest = max(largest, params)
+            # Those that stopping has paused keep theirs until the whole search is concluded.
+            checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
+    return Needs(
+        gpus_per_trial=resources.gpus_per_trial,
+        cpus_per_trial=resources.cpus_per_trial,
+        checkpoints=checkpoints,
+        trial_memory=TRAINING_BYTES * largest,
+    )
+
+
+def ask_tracking(uri: str) -> Tracking:
+    """Whether the store can be used, and whether it answers."""
+    shown = without_credentials(uri)
+    try:
+        check_form(uri)
+    except TrackingError as error:
+        return Tracking(shown, refusal=str(error))
+    if is_new_file(uri):
+        return Tracking(shown)
+    try:
+        # Not on the command line, where every user of the machine could read a password in it.
+        done = subprocess.run(
+            [sys.executable, "-m", "fathom.search.tracking.ping"],
+            input=uri,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=TRACKING_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return Tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
+    return Tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
+    """Whether the database for Optuna's studies, where the study names one, can be used."""
+    uri = config.tracking.optuna if config else None
+    if uri is None:
+        return ()
+    try:
+        check_optuna(uri, mlflow=mlflow)
+        reach(uri)
+    except TrackingError as error:
+        return (Finding(Severity.FAILURE, "optuna", str(error)),)
+    return (Finding(Severity.OK, "optuna", without_credentials(uri)),)
+
+
+def _ask(probe: ClusterProbe | str, needs: Needs) -> tuple[ClusterFacts, tuple[Finding, ...]]:
+    question = NodeQuestion(
+        probe=probe if isinstance(probe, ClusterProbe) else None,
+        salt=secrets.token_hex(16),
+        asks_torch=needs.gpus_per_trial not in (0, "auto"),
+    )
+    try:
+        cluster = ask_nodes(question)
+    except NotJoinedError as error:
+        found = Finding(Severity.FAILURE, "cluster", error.problem, error.remedy)
+        return alone(question), (found,)
+    return cluster, judge_members(cluster)

@@ -1,0 +1,231 @@
+"""What a node can say of itself. Runs on every node; needs neither Ray nor a study."""
+
+import hashlib
+import ipaddress
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from fathom.search.cluster.doctor.facts import (
+    ClusterProbe,
+    Disk,
+    Facts,
+    Gpu,
+    Listener,
+    NodeQuestion,
+)
+
+PACKAGES = {
+    "ray": "ray",
+    "torch": "torch",
+    "optuna": "optuna",
+    "mlflow": "mlflow",
+    "fathom": "fathom-depth",
+}
+SOURCES = Path(__file__).parents[3]
+"""The folder `fathom`, installed or not."""
+
+SERVICES = (
+    ("gcs_server", "Ray GCS"),
+    ("raylet/raylet", "raylet"),
+    ("ray/dashboard/dashboard.py", "Ray dashboard"),
+    ("ray.util.client.server", "Ray client server"),
+    ("monitor.py", "Ray metrics"),
+    ("ray::", "Ray agents"),
+    ("mlflow", "MLflow"),
+)
+"""What a command line contains -> whose it is. Ray's own names: ray/_private/services.py."""
+USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server", 5000: "MLflow"}
+"""For sockets of other users, whose command line is not told."""
+
+ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+DRIVER_SECONDS = 20
+TORCH_SECONDS = 50
+MIB = 2**20
+
+
+def gather(
+    question: NodeQuestion, node: str, *, ray_at: tuple[str, str], memory: tuple[int, int]
+) -> Facts:
+    """Look at this machine.
+
+    `ray_at` is Ray's folder and the address of its head, which is empty where Ray does not run;
+    `memory` is what of it is used, and its size, in bytes.
+    """
+    commands = _commands()
+    gpus, trouble = driver_gpus()
+    torch_gpus = None
+    if gpus or question.asks_torch:
+        torch_gpus, torch_trouble = _torch_gpus()
+        trouble = trouble or torch_trouble
+    return Facts(
+        versions=_versions(),
+        gpus=gpus,
+        torch_gpus=torch_gpus,
+        gpu_trouble=trouble,
+        ray_disk=disk(Path(ray_at[0])),
+        shared_memory=disk(Path("/dev/shm")) if os.path.isdir("/dev/shm") else None,
+        memory=memory[1],
+        memory_used=memory[0],
+        token_mode=os.environ.get("RAY_AUTH_MODE", "").lower() or "disabled",
+        token_hash=_token_hash(question.salt),
+        listeners=_listeners(commands),
+        monitor_grows=_monitor_grows(list(commands.values()), ray_at[1]),
+        storage_trouble=_answer(question.probe, node) if question.probe else "",
+    )
+
+
+def disk(folder: Path) -> Disk:
+    """The file system of a folder, or of what is nearest to it where it is still to be made."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    usage = shutil.disk_usage(there)
+    return Disk(str(folder), usage.total, usage.free)
+
+
+def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
+    """GPUs that NVIDIA's driver lists and the user has not hidden; why it lists none, if it can't.
+
+    AMD's and Apple's are seen by PyTorch and Ray alone.
+    """
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return (), ""
+    fields = "name,memory.total,driver_version"
+    listing, trouble = _output(
+        [command, f"--query-gpu={fields}", "--format=csv,noheader,nounits"], DRIVER_SECONDS
+    )
+    if trouble:
+        return (), f"nvidia-smi: {trouble}"
+    gpus = [
+        Gpu(name, int(memory) * MIB if memory.isdigit() else 0, driver)
+        for name, memory, driver in (line.rsplit(", ", 2) for line in listing.splitlines())
+    ]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        gpus = gpus[: len([name for name in visible.split(",") if name.strip()])]
+    return tuple(gpus), ""
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach a socket that listens there."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def service_of(command: str, port: int) -> str:
+    """Whose a socket is, by the command line of its process, or where that is hidden by its port.
+
+    Empty for programs that are neither Ray's nor MLflow's.
+    """
+    if not command:
+        return USUAL_PORTS.get(port, "")
+    name = next((name for part, name in SERVICES if part in command), "")
+    if name == "Ray dashboard" and f"--port={port} " not in f"{command} ":
+        return "Ray metrics"
+    return name
+
+
+def answer_name(probe: ClusterProbe, node: str) -> str:
+    """The file in which a node answers the probe."""
+    return f"{probe.name}.{node}"
+
+
+def _answer(probe: ClusterProbe, node: str) -> str:
+    """Read what the driver wrote, and write the same beside it; why not, if not."""
+    folder = Path(probe.folder)
+    try:
+        content = (folder / probe.name).read_text(encoding="utf-8")
+        if content != probe.content:
+            return "reads another content than was written"
+        (folder / answer_name(probe, node)).write_text(content, encoding="utf-8")
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        return "does not see it" if missing else f"{error.strerror or type(error).__name__}"
+    return ""
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name, distribution in PACKAGES.items():
+        try:
+            found[name] = version(distribution)
+        except PackageNotFoundError:
+            found[name] = ""
+    found["fathom's sources"] = _sources_hash()
+    return found
+
+
+def _sources_hash() -> str:
+    """A version number stays while the files of a checkout change; this does not."""
+    digest = hashlib.sha256()
+    for package in ("models", "objectives", "search"):
+        for path in sorted((SOURCES / package).rglob("*.py")):
+            digest.update(str(path.relative_to(SOURCES)).encode() + path.read_bytes())
+    return digest.hexdigest()[:7]
+
+
+def _torch_gpus() -> tuple[int | None, str]:
+    """In a process of its own: a CUDA that can't start may take its process with it."""
+    said, trouble = _output([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
+    return (None, f"PyTorch: {trouble}") if trouble else (json.loads(said.splitlines()[-1]), "")
+
+
+def _output(command: list[str], seconds: float) -> tuple[str, str]:
+    """What a command prints; the last line of its complaint when it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "", f"no answer in {seconds:g} s"
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        return "", lines[-1] if lines else f"exit status {done.returncode}"
+    return done.stdout.strip(), ""
+
+
+def _token_hash(salt: str) -> str:
+    """Where Ray looks for its token, in its order."""
+    token = os.environ.get("RAY_AUTH_TOKEN", "")
+    if not token:
+        named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+        path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+        try:
+            token = path.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+    return hashlib.sha256((salt + token).encode()).hexdigest()[:16]
+
+
+def _commands() -> dict[int, str]:
+    processes = psutil.process_iter(["cmdline"])
+    return {process.pid: " ".join(process.info["cmdline"] or ()) for process in processes}
+
+
+def _listeners(commands: dict[int, str]) -> tuple[Listener, ...] | None:
+    try:
+        sockets = psutil.net_connections(kind="tcp")
+    except psutil.AccessDenied:  # macOS tells root alone
+        return None
+    return tuple(sorted(set(_open_beyond(sockets, commands)), key=lambda one: one.port))
+
+
+def _open_beyond(sockets: list[Any], commands: dict[int, str]) -> Iterator[Listener]:
+    for socket in sockets:
+        if socket.status != psutil.CONN_LISTEN or is_loopback(socket.laddr.ip):
+            continue
+        service = service_of(commands.get(socket.pid, ""), socket.laddr.port)
+        if service:
+            yield Listener(service, socket.laddr.ip, socket.laddr.port)
+
+
+def _monitor_grows(commands: list[str], address: str) -> bool | None:
+    monitor = f"--gcs-address={address} "
+    mine = [command for command in commands if "ray/autoscaler/" in command and monitor in command]
+    return any("--autoscaling-config=" in command for command in mine) if mine else None

@@ -1,0 +1,139 @@
+"""Asking every node of a cluster, by a Ray task on each; without a cluster, no Ray is started."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import get_default_ray_temp_dir, get_system_memory
+from ray._private.utils import get_num_cpus, get_used_memory
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
+from fathom.search.cluster.doctor.gather import answer_name, gather
+from fathom.search.cluster.ray_session import cluster_address, join_cluster
+
+ANSWER_SECONDS = 90.0
+"""What the nodes get together: PyTorch alone can take a minute to be read from a network disk."""
+CLOCK_SECONDS = 10.0
+CLOCK_READINGS = 3
+"""Of each clock; the quickest counts."""
+
+
+def ask_nodes(question: NodeQuestion) -> ClusterFacts:
+    """Ask every node of the cluster that a search would join, else this machine.
+
+    Raises:
+        NotJoinedError: when there is a cluster that can't be joined.
+    """
+    address = join_cluster()
+    if address is None:
+        return replace(alone(question), unanswered=cluster_address() or "")
+    try:
+        return _ask_cluster(address, question)
+    finally:
+        ray.shutdown()
+
+
+def alone(question: NodeQuestion) -> ClusterFacts:
+    """This machine as the only node, without Ray."""
+    facts = _look(question, "here", get_default_ray_temp_dir(), "")
+    node = Node(
+        name="this machine",
+        cpus=get_num_cpus(),
+        gpus=max(len(facts.gpus), facts.torch_gpus or 0),
+        grows=False,
+        clock_ahead_seconds=0.0,
+        facts=facts,
+    )
+    return ClusterFacts("", (node,), {})
+
+
+def _ask_cluster(address: str, question: NodeQuestion) -> ClusterFacts:
+    members = {member["NodeID"]: member for member in ray.nodes() if member["Alive"]}
+    # Of no CPU: a search may hold them all, and a head often gives out none.
+    look = ray.remote(num_cpus=0, max_retries=0)(_look_there)
+    waiting = {_on(look, name).remote(question, name): name for name in members}
+    ray.wait(list(waiting), num_returns=len(waiting), timeout=ANSWER_SECONDS)
+    nodes, silent, unseen = [], {}, []
+    for answer, node_id in waiting.items():
+        address_there = members[node_id]["NodeManagerAddress"]
+        try:
+            facts: Facts = ray.get(answer, timeout=0)
+            nodes.append(_node(node_id, members[node_id], facts))
+        except RayError as error:
+            silent[address_there] = _reason(error)
+            continue
+        if not _seen(question, node_id, facts):
+            unseen.append(address_there)
+    return ClusterFacts(address, tuple(nodes), silent, tuple(unseen))
+
+
+def _node(node_id: str, member: dict[str, Any], facts: Facts) -> Node:
+    given = member["Resources"]
+    return Node(
+        name=member["NodeManagerAddress"],
+        cpus=given.get("CPU", 0.0),
+        gpus=given.get("GPU", 0.0),
+        # On Kubernetes the head's monitor runs beside the head, where it is not seen.
+        grows="node:__internal_head__" in given and facts.monitor_grows is not False,
+        clock_ahead_seconds=_clock_ahead(node_id),
+        facts=facts,
+    )
+
+
+def _on(task: Any, node_id: str) -> Any:
+    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return task.options(scheduling_strategy=where)
+
+
+def _look_there(question: NodeQuestion, node: str) -> Facts:
+    """In a worker."""
+    running: Any = ray._private.worker._global_node
+    return _look(question, node, running.get_temp_dir_path(), running.gcs_address)
+
+
+def _look(question: NodeQuestion, node: str, ray_folder: str, ray_address: str) -> Facts:
+    # Ray's own words for memory: those of the container, where there is one.
+    memory = (get_used_memory(), get_system_memory())
+    ray_at = (ray_folder, ray_address)
+    return gather(question, node, ray_at=ray_at, memory=memory)
+
+
+def _clock_ahead(node_id: str) -> float:
+    """How far a node's clock is ahead of this one's, in seconds, at least; 0 where it may be none.
+
+    The node reads its clock at some moment between two readings here.
+    """
+    read = _on(ray.remote(num_cpus=0, max_retries=0)(_clock), node_id)
+    bounds = []
+    for _ in range(CLOCK_READINGS):
+        before = time.time()
+        there: float = ray.get(read.remote(), timeout=CLOCK_SECONDS)
+        bounds.append((there - time.time(), there - before))
+    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+    return low if low > 0 else min(high, 0.0)
+
+
+def _clock() -> float:
+    return time.time()
+
+
+def _seen(question: NodeQuestion, node: str, facts: Facts) -> bool:
+    """Whether what the node wrote has come to be here; one that could not write has said so."""
+    probe = question.probe
+    if probe is None or facts.storage_trouble:
+        return True
+    path = Path(probe.folder) / answer_name(probe, node)
+    try:
+        return path.read_text(encoding="utf-8") == probe.content
+    except OSError:
+        return False
+
+
+def _reason(error: RayError) -> str:
+    """The last line of a traceback says what happened."""
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip() if lines else type(error).__name__

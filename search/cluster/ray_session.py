@@ -1,0 +1,182 @@
+"""Ray itself: joined where a cluster runs, else started on this machine. Imports neither Tune nor
+torch, so that Ray can start while both are imported.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import get_default_system_temp_dir
+from ray._private.services import find_bootstrap_address
+from ray.exceptions import AuthenticationError
+
+from fathom.search.study.config import ConfigError, ResourcesConfig
+
+WORKER_ENVIRONMENT = {
+    # glibc otherwise gives every large activation back to the kernel and faults its pages in again.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+}
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+CONNECT_SECONDS = 5.0
+LEAST_FREE = 10_000_000
+"""Of Ray's folder for logs and sockets, bytes: with less it does not start."""
+
+
+class NotJoinedError(ConfigError):
+    """A cluster that is there and can't be joined."""
+
+    remedy = (
+        "use its versions and its token (`export RAY_AUTH_MODE=token`), "
+        "or RAY_ADDRESS=local for this machine alone"
+    )
+
+    def __init__(self, address: str, error: BaseException) -> None:
+        # Of a traceback the last line counts; of Ray's advice what comes before it.
+        lines = str(error).strip().splitlines()
+        traced = lines[-1] if "Traceback" in str(error) else " ".join(map(str.strip, lines))
+        reason = traced.partition(" Note: ")[0].partition(" Ensure ")[0].rstrip(".")
+        self.problem = f"the Ray cluster at {address} can't be joined: {reason}"
+        super().__init__(f"{self.problem}; {self.remedy}")
+
+
+def start_ray(resources: ResourcesConfig) -> None:
+    """Join the cluster that runs here, else start Ray on this machine alone."""
+    # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
+    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
+    # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
+    # snapshot at the end is enough.
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = str(24 * 3600)
+    os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the other output engine prints even when told not to
+    os.environ["TUNE_PRINT_ALL_TRIAL_ERRORS"] = "0"  # of lost workers: their trials go on
+    os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
+    if ray.is_initialized():
+        return
+    if join_cluster(runtime_env={"env_vars": WORKER_ENVIRONMENT}) is None:
+        _start_here()
+        _check_resources(resources)
+
+
+def cluster_address() -> str | None:
+    """What `RAY_ADDRESS` names, or what `ray start` has started on this machine; None without.
+
+    Ray's own `auto` would find any Ray here: also that of another search, which ends with it.
+    """
+    address: str | None = os.environ.get("RAY_ADDRESS") or find_bootstrap_address(None)
+    return None if address == "local" else address
+
+
+def join_cluster(**settings: Any) -> str | None:
+    """Join the cluster and return its address; None where there is none.
+
+    Raises:
+        NotJoinedError: when this process can't join it, or nobody answers at `RAY_ADDRESS`. To go
+            on without would leave a whole cluster unused.
+    """
+    address = cluster_address()
+    if address is None:
+        return None
+    if not _answers(address):
+        if "RAY_ADDRESS" in os.environ:
+            raise NotJoinedError(address, ConnectionError("nobody answers there"))
+        return None  # the file of a `ray start` that is gone
+    try:
+        ray.init(address=address, **QUIET, **settings)
+    except ConnectionError as error:
+        raise NotJoinedError(address, error.__cause__ or error) from None
+    except (AuthenticationError, RuntimeError) as error:  # the latter for another version
+        raise NotJoinedError(address, error) from None
+    return address
+
+
+def _answers(address: str) -> bool:
+    """Whether anything listens; where nothing does, Ray 2.60 itself waits for over ten minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        return True  # a word such as `auto`, which Ray resolves
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def gpus_per_trial(resources: ResourcesConfig) -> float:
+    """A whole one where there is any, unless the study says otherwise."""
+    if resources.gpus_per_trial == "auto":
+        return 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 else 0.0
+    return resources.gpus_per_trial
+
+
+def concurrent_trials(resources: ResourcesConfig) -> int:
+    """As many as the cluster holds; unset, Tune starts trials almost one by one."""
+    if resources.max_concurrent_trials != "auto":
+        return resources.max_concurrent_trials
+    cluster, gpus = ray.cluster_resources(), gpus_per_trial(resources)
+    slots = cluster.get("CPU", 1) / (resources.cpus_per_trial * resources.processes_per_trial)
+    if gpus:
+        slots = min(slots, cluster.get("GPU", 0) / gpus)
+    return max(1, int(slots))
+
+
+def elsewhere(nodes: tuple[str, ...]) -> dict[str, str]:
+    """Ray's label selector for all nodes but these; empty for none."""
+    return {"ray.io/node-id": f"!in({','.join(nodes)})"} if nodes else {}
+
+
+def _start_here() -> None:
+    """Start Ray on this machine. What it starts inherits this environment.
+
+    No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
+
+    Raises:
+        OSError: when it does not start; mostly for its folder of logs and sockets.
+    """
+    folder = Path(get_default_system_temp_dir())
+    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
+        raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
+    before = {name: os.environ.get(name) for name in WORKER_ENVIRONMENT}
+    os.environ.update(WORKER_ENVIRONMENT)
+    try:
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            _system_config={"prestart_worker_first_driver": False},
+            **QUIET,
+        )
+    except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
+        raise _no_start(error, folder) from None
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _no_start(error: Exception, folder: Path) -> OSError:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    number = getattr(error, "errno", None) or errno.EIO
+    remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
+    return OSError(number, f"Ray can't start ({reason[:300]}); {remedy}", str(folder))
+
+
+def _check_resources(resources: ResourcesConfig) -> None:
+    """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
+    here = ray.cluster_resources()
+    gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+    for kind, asked, times in (
+        ("GPU", gpus, 1),
+        ("CPU", resources.cpus_per_trial, resources.processes_per_trial),
+    ):
+        if asked * times > here.get(kind, 0):
+            each = f" for each of {times} GPUs" if times > 1 else ""
+            raise ConfigError(
+                f"`resources.{kind.lower()}s_per_trial` must be at most what this machine has, "
+                f"{here.get(kind, 0):g}, got {asked:g}{each}"
+            )

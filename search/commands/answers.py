@@ -1,0 +1,143 @@
+"""The verbs that use an answer: take a shape along, train it, or ask a law for another size."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fathom.search.commands.arguments import BudgetOption, Json, Runs
+from fathom.search.commands.output import command_again, print_json
+
+if TYPE_CHECKING:
+    from fathom.search.export.best import BestShape
+
+
+def export(
+    source: Annotated[
+        Path, typer.Argument(help="Run folder, runs/NAME, or its best.yaml.", metavar="RUN")
+    ],
+    budget: BudgetOption = None,
+    to: Annotated[
+        str, typer.Option("--format", help="yaml, or a folder: hf, litgpt, nanogpt, torchtitan.")
+    ] = "yaml",
+    out: Annotated[Path | None, typer.Option(help="File (yaml) or folder to write.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of `fathom train` whose weights to take along.")
+    ] = None,
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
+    ] = False,
+) -> None:
+    """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
+    from fathom.search.export.best import best_file, read_best, select
+    from fathom.search.run_folder import write_atomically
+
+    best = best_file(source)
+    if to != "yaml" or weights or nearest:
+        _export_folder(read_best(best, budget), to, out, weights, nearest=nearest)
+        return
+    text = select(best, budget)
+    if out is None:
+        print(text, end="")
+    else:
+        write_atomically(out, text)
+
+
+def train(
+    best: Annotated[
+        Path, typer.Argument(help="File from `fathom export`, or RUN.", metavar="BEST.yaml")
+    ],
+    budget: BudgetOption = None,
+    tokens: Annotated[str | None, typer.Option(help="Other horizon than the study's.")] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Other text than the study's, tokenized alike.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for checkpoint and weights.")] = Path("trained"),
+    register: Annotated[
+        str | None, typer.Option(help="Name for the model in MLflow's registry.")
+    ] = None,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Train the exported shape, no search; the same command again resumes."""
+    from fathom.search.export.best import best_file, read_best
+
+    chosen = read_best(best_file(best), budget)
+    if register is not None:
+        _check_registration(register, runs)
+    from fathom.search.commands.train_best import train_best
+    from fathom.search.export.formats import next_step
+
+    try:
+        train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
+    except KeyboardInterrupt:
+        print(
+            f"fathom: interrupted; `{command_again()}` goes on after the last line", file=sys.stderr
+        )
+        sys.exit(130)
+    print(next_step(chosen, best, budget, out))
+    if register is not None:
+        from fathom.search.run_folder import default_tracking_uri
+        from fathom.search.tracking.register import register_model
+
+        address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
+        print(f"model in MLflow's registry: {address}")
+
+
+def predict(
+    params: Annotated[
+        str | None, typer.Option(help="Model size, for example 10M; without it, a table.")
+    ] = None,
+    law: Annotated[str, typer.Option(help="levine2020, or a run folder.")] = "levine2020",
+    as_json: Json = False,
+) -> None:
+    """Say how deep a model of some size should be, by a published law or a run's own.
+
+    Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
+    """
+    from fathom.search.commands.predict import predict_size, predict_table
+    from fathom.search.commands.predict_tables import (
+        prediction_json,
+        print_prediction,
+        print_table,
+        table_json,
+    )
+
+    if params is None:
+        rows = predict_table(law)
+        if as_json:
+            print_json(table_json(rows))
+        else:
+            print_table(rows)
+        return
+    prediction = predict_size(params, law)
+    if as_json:
+        print_json(prediction_json(prediction))
+    else:
+        print_prediction(prediction)
+
+
+def _export_folder(
+    best: "BestShape", to: str, out: Path | None, weights: Path | None, *, nearest: bool
+) -> None:
+    """For another framework; apart, since weights need torch."""
+    from functools import partial
+
+    from fathom.search.export.formats import model_of, write_folder
+
+    model = model_of(best, to, nearest=nearest, weights=weights)
+    carry = None
+    if weights is not None:
+        from fathom.search.export.weights import write_weights
+
+        carry = partial(write_weights, model, to, weights)
+    print(*write_folder(model, to, out, carry), sep="\n")
+
+
+def _check_registration(name: str, runs: Path) -> None:
+    """Before training, which takes longer."""
+    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.study.store_uri import check_form, check_model_name
+
+    check_model_name(name)
+    check_form(default_tracking_uri(runs))

@@ -1,0 +1,157 @@
+"""The law of the small models at the size that was asked, as words, values and a shape to train."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean
+from typing import Any
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.published import levine2020
+from fathom.search.commands.ask.question import Question
+from fathom.search.export.best import entries_yaml, shape_entry
+from fathom.search.record_json import shape_to_json
+from fathom.search.study.budget import expand_budgets, format_count
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.shapes import feasible_shapes, nearest_shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How deep a model of the asked size should be."""
+
+    question: Question
+    law: Law
+    prediction: Prediction
+    other: Prediction | None
+    """By the law that foretells the budgets less well; None where there is one only."""
+    shape: Shape
+    """Of the asked size, at the depth nearest to the answer and the ratio that was best."""
+    study: StudyConfig
+    """Of that one size, to train the shape by."""
+
+    @property
+    def beyond(self) -> float:
+        """How many times larger than the largest budget, or smaller than the smallest."""
+        low, high = self.law.params_range
+        return max(self.question.params / high, low / self.question.params)
+
+
+def answer(
+    question: Question, config: StudyConfig, optima: Sequence[Optimum], laws: Sequence[Law],
+    vocab_size: int,
+) -> Answer | None:  # fmt: skip
+    """The answer; None when the budgets support no law, or one without a depth at that size."""
+    found = [(law, foretold) for law in laws if (foretold := _foretold(law, question.params))]
+    if not found:
+        return None
+    (law, prediction), *others = found
+    study = _study(question, config, prediction)
+    (budget,) = expand_budgets(study)
+    ratios = [log(own.shape.ff_ratio) for own in optima if own.shape]
+    shapes = feasible_shapes(study, budget, vocab_size)
+    return Answer(
+        question=question,
+        law=law,
+        prediction=prediction,
+        other=others[0][1] if others else None,
+        shape=nearest_shape(shapes, depth=prediction.depth, ff_ratio=exp(fmean(ratios))),
+        study=study,
+    )
+
+
+def lines(found: Answer) -> list[str]:
+    """The answer for people."""
+    asked, law, prediction = found.question, found.law, found.prediction
+    size = f"{format_count(asked.params)} {asked.count.unit_in_full}"
+    assert prediction.interval is not None, "a fitted law has errors"
+    low, high = prediction.interval
+    smallest, largest = map(format_count, law.params_range)
+    budgets = law.degrees_of_freedom + 2
+    shape = found.shape
+    return [
+        f"Depth {prediction.depth:.0f} for {size} after {format_count(asked.tokens)} tokens, "
+        f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {budgets} budgets "
+        f"of {smallest} to {largest}.",
+        _distance(found),
+        *(f"{whose} would say {depth:.0f}." for whose, depth in _others(found)),
+        f"Shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.n_heads} heads of {shape.head_dim}: {shape.size(asked.count):,} parameters.",
+    ]
+
+
+def answer_json(found: Answer) -> dict[str, Any]:
+    """The answer for programs: the keys of `predict`, how far it reaches, and the shape."""
+    prediction = found.prediction
+    return {
+        "params": found.question.params,
+        "tokens": found.question.tokens,
+        "count": found.question.count.value,
+        "law": prediction.law,
+        "depth": prediction.depth,
+        "interval": list(prediction.interval) if prediction.interval else None,
+        "extrapolated": prediction.extrapolated,
+        "times_beyond": found.beyond,
+        "params_range": list(found.law.params_range),
+        "other_law_depth": found.other.depth if found.other else None,
+        "shape": shape_to_json(found.shape),
+    }
+
+
+def answer_yaml(found: Answer) -> str:
+    """The shape in the form of `best.yaml`, for `fathom train` and `fathom export`."""
+    prediction = found.prediction
+    entry = {
+        "budget": found.question.params,
+        "count": found.question.count.value,
+        "tokens": found.question.tokens,
+        "optimal_depth": round(prediction.depth, 2),
+        "interval": [round(end, 2) for end in prediction.interval or ()],
+        "reason": " ".join(lines(found)[:2]),
+        **shape_entry(found.shape),
+    }
+    return entries_yaml(found.study, [entry])
+
+
+def _foretold(law: Law, params: int) -> Prediction | None:
+    try:
+        return law.predict(params)
+    except ValueError:
+        return None
+
+
+def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:
+    """The study's settings for the asked size alone, at the depths about the answer."""
+    middle = max(2, round(prediction.depth))
+    depths = (middle - 1, middle + 1)
+    return config.model_copy(
+        update={
+            "study": f"{config.study}-answer",
+            "budgets": (question.params,),
+            "tokens": question.tokens,
+            "tokens_per_parameter": None,
+            "space": config.space.model_copy(update={"depth": depths}),
+        }
+    )
+
+
+def _others(found: Answer) -> Iterator[tuple[str, float]]:
+    """What other laws say of the size, where they say anything."""
+    if found.other:
+        yield f"The {found.other.law} law", found.other.depth
+    with suppress(ValueError):
+        yield "Levine et al. 2020", levine2020(found.question.params).depth
+
+
+def _distance(found: Answer) -> str:
+    low, high = found.law.params_range
+    if not found.prediction.extrapolated:
+        return "The size lies within these budgets: nothing is extrapolated."
+    side = "larger than the largest" if found.question.params > high else "smaller than the least"
+    return (
+        f"Extrapolated: the size is {found.beyond:.3g} times {side} budget, and the budgets "
+        f"span {high / low:.3g} times; the interval holds as far as the law does."
+    )

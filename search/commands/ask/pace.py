@@ -1,0 +1,96 @@
+"""How fast this machine trains shapes of some size, evaluations and all; measured, not assumed.
+
+What a device does in a second varies a thousandfold over the sizes of a ladder: a small model does
+not fill a GPU. Half powers of ten are measured, when a size near them is first asked for.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import log10
+
+import torch
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import Objective
+from fathom.objectives.text.language import Language
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.plan import Machine
+from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.training.loop import Training, TrainPlan, advance, autocast
+from fathom.search.training.trial import spec_alone, train_plan
+
+MEASURED_SECONDS = 0.7
+"""Of training steps, after two that are not measured."""
+DEAREST_STEP_SECONDS = 0.5
+"""Aimed at by a batch smaller than the budget's, where a whole one would take longer."""
+
+
+class TrainingPace:
+    """Training throughput by size, for studies of one kind."""
+
+    def __init__(
+        self, study: Callable[[int], StudyConfig], objective: Language, machine: Machine
+    ) -> None:
+        """`study` is that of one budget, `machine` what is assumed before anything is measured."""
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._study, self._objective = study, objective.to(self._device)
+        self._machine = machine
+        self._evaluation_tokens = objective.eval_windows * objective.context
+        self._known: dict[float, float] = {}
+
+    def machine(self, params: int) -> Machine:
+        """What the estimate of time for a budget of that size assumes."""
+        half_power = round(2 * log10(params)) / 2
+        if half_power not in self._known:
+            self._known[half_power] = self._measured(round(10**half_power))
+        return replace(self._machine, flops_per_second=self._known[half_power])
+
+    def _measured(self, params: int) -> float:
+        config = self._study(params)
+        torch.set_num_threads(max(1, int(config.resources.cpus_per_trial)))
+        (budget,) = expand_budgets(config)
+        shapes = feasible_shapes(config, budget, self._objective.vocab_size)
+        depths = sorted({shape.depth for shape in shapes})
+        shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
+        return self._throughput(config, budget, shape)
+
+    def _throughput(self, config: StudyConfig, budget: Budget, shape: Shape) -> float:
+        """FLOPs a second of a trial that runs to the end."""
+        plan = self._plan(config, budget, shape)
+        parametrization = config.model.parametrization.build()
+        training = Training(shape, parametrization, plan, seed=0, device=self._device)
+        tokens = plan.batch_size * self._objective.context
+        trained = budget.tokens / tokens * _seconds_per_step(training, self._objective, plan)
+        evaluations = len(evaluation_steps(config, budget)) * self._evaluation_tokens / tokens
+        seconds = trained + evaluations * _seconds_per_reading(training, self._objective, plan)
+        return budget.tokens * shape.train_flops_per_token / seconds
+
+    def _plan(self, config: StudyConfig, budget: Budget, shape: Shape) -> TrainPlan:
+        plan = train_plan(
+            config, budget, spec_alone("pace", config, budget, shape), self._device.type
+        )
+        sequence_flops = shape.train_flops_per_token * self._objective.context
+        affordable = int(DEAREST_STEP_SECONDS * self._machine.flops_per_second / sequence_flops)
+        batch_size = max(1, min(budget.batch_size, affordable))
+        return replace(plan, batch_size=batch_size, compiled=False)
+
+
+def _seconds_per_step(training: Training, objective: Objective, plan: TrainPlan) -> float:
+    """Of the steps that fit into the time of a measurement."""
+    advance(training, objective, plan, goal=2, seed=0)
+    began = time.perf_counter()
+    while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
+        advance(training, objective, plan, goal=training.step + 1, seed=0)
+    return passed / (training.step - 2)
+
+
+def _seconds_per_reading(training: Training, objective: Objective, plan: TrainPlan) -> float:
+    """Of a batch that is evaluated: the second time, when memory is there."""
+    batch = objective.batch(seed=0, step=0, batch_size=plan.batch_size)
+    with torch.no_grad(), autocast(training.device, plan):
+        float(objective.loss(training.model, batch))
+        began = time.perf_counter()
+        float(objective.loss(training.model, batch))
+    return time.perf_counter() - began

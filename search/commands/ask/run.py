@@ -1,0 +1,167 @@
+"""`fathom ask`: from a question to its study, its search and its answer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+
+from fathom.objectives.contract import Objective
+from fathom.objectives.text.language import Language
+from fathom.search.cluster.ray_session import start_ray
+from fathom.search.commands.ask.answer import Answer, answer, answer_yaml, lines
+from fathom.search.commands.ask.ladder import choose_budgets, smallest_budget
+from fathom.search.commands.ask.pace import TrainingPace
+from fathom.search.commands.ask.question import Question
+from fathom.search.commands.plan_tables import print_plan
+from fathom.search.commands.predict import lack
+from fathom.search.formatting import format_seconds
+from fathom.search.pipeline import RunResult, prepare, run_study
+from fathom.search.report.terminal.answer_tables import print_findings
+from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.scheduling.optuna_postgres import open_database
+from fathom.search.study.budget import expand_budgets, format_count
+from fathom.search.study.config import ConfigError, StudyConfig, load
+from fathom.search.study.draft import MOST_EPOCHS
+from fathom.search.study.draft_file import write_study
+from fathom.search.study.json_schema import modeline
+from fathom.search.study.plan import BudgetPlan, Machine, plan_budget, this_machine
+from fathom.search.study.preflight import refuse_unready
+from fathom.search.study.safe_yaml import read_text
+from fathom.search.study.shapes import feasible_shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question's study, written and ready to run."""
+
+    config: StudyConfig
+    objective: Objective
+    file: Path
+
+
+def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
+    """The study of a question: that of the file where it is there, else chosen and written.
+
+    Raises:
+        ConfigError: when the file holds another question, or no study fits the time.
+    """
+    if file.exists():
+        config = _written(question, file)
+        console.print(f"{file} asks this already, and goes on")
+        return Prepared(config, prepare(config), file)
+    alone = question.study([question.params])
+    objective = prepare(alone)
+    assert isinstance(objective, Language), objective
+    console.print("Measuring how fast this machine trains", style="dim")
+    pace = TrainingPace(lambda params: question.study([params]), objective, this_machine(alone))
+
+    def plans(budgets: tuple[int, ...]) -> tuple[BudgetPlan, ...]:
+        return _plans(question.study(budgets), objective, pace)
+
+    budgets = choose_budgets(
+        _most(question, objective),
+        question.hours,
+        lambda budgets: sum(plan.hours for plan in plans(budgets)),
+        smallest=smallest_budget(question.tokens_per_parameter),
+    )
+    config, chosen = question.study(budgets), plans(budgets)
+    machine = pace.machine(budgets[-1])
+    print_plan(config, chosen, machine, console)
+    write_study(file, _text(question, chosen, machine, len(objective.train)))
+    console.print(f"Study       {file}", highlight=False)
+    return Prepared(config, objective, file)
+
+
+def carry_out(prepared: Prepared, runs: Path, console: Console) -> RunResult:
+    """Run the study, or go on with it."""
+    config = prepared.config
+    refuse_unready(config, runs)
+    studies = open_database(config, RunFolder(runs / config.study))
+    start_ray(config.resources)
+    return run_study(config, prepared.objective, runs, console, studies=studies)
+
+
+def conclude(question: Question, prepared: Prepared, result: RunResult) -> Answer | None:
+    """The answer, kept beside the report as `answer.yaml`; None when there is none."""
+    found = answer(
+        question,
+        prepared.config,
+        result.conclusion.optima,
+        result.conclusion.laws,
+        prepared.objective.vocab_size,
+    )
+    if found:
+        write_atomically(answer_file(result.folder), answer_yaml(found))
+    return found
+
+
+def answer_file(folder: RunFolder) -> Path:
+    """The shape of the asked size, in the form of `best.yaml`."""
+    return folder.path / "answer.yaml"
+
+
+def _written(question: Question, file: Path) -> StudyConfig:
+    _, asked, *_ = [*read_text(file).splitlines(), "", ""]
+    if asked != f"# {question.command}":
+        raise ConfigError(
+            f"{file} holds another question ({asked.lstrip('# ')}); name another file with --out, "
+            "or remove it"
+        )
+    return load(file)
+
+
+def _most(question: Question, objective: Language) -> int:
+    """The largest budget that the question has a use for, and the text is enough for."""
+    by_text = MOST_EPOCHS * len(objective.train) / question.tokens_per_parameter
+    return min(question.params, int(by_text))
+
+
+def _plans(config: StudyConfig, objective: Objective, pace: TrainingPace) -> tuple[BudgetPlan, ...]:
+    vocab_size = objective.vocab_size
+    return tuple(
+        plan_budget(
+            config, budget, feasible_shapes(config, budget, vocab_size), pace.machine(budget.params)
+        )
+        for budget in expand_budgets(config)
+    )
+
+
+def _text(
+    question: Question, plans: tuple[BudgetPlan, ...], machine: Machine, train_tokens: int
+) -> str:
+    """The study file, with why it is as it is."""
+    budgets = [plan.budget.params for plan in plans]
+    hours = sum(plan.hours for plan in plans)
+    epochs = plans[-1].budget.tokens / train_tokens
+    head = (
+        f"{modeline()}\n"
+        f"# {question.command}\n"
+        f"# Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: the "
+        f"depth at {format_count(question.params)} is read from their law.\n"
+        f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on {machine.words}"
+        f" (measured at {format_count(budgets[-1])}); at most {epochs:.1f} epochs of the text.\n"
+        "# Edit it as you like: `fathom ask` and `fathom run` go on with what stands here.\n"
+    )
+    return head + yaml.safe_dump(question.keys(budgets), sort_keys=False, default_flow_style=None)
+
+
+def print_answer(
+    found: Answer | None, prepared: Prepared, result: RunResult, console: Console
+) -> None:
+    """The budgets' answers, then the one that was asked for, or why there is none."""
+    optima = result.conclusion.optima
+    print_findings(prepared.config, optima, result.conclusion.laws, console)
+    console.print(f"\nReport      {result.folder.report}", highlight=False)
+    if found is None:
+        console.print(
+            f"No answer, for there is no law: {lack(optima)}. What each of the others needs stands "
+            f"above; edit {prepared.file}, with another `study` name, and ask again.",
+            highlight=False,
+        )
+        return
+    for line in lines(found):
+        console.print(line, highlight=False)
+    file = answer_file(result.folder)
+    console.print(f"Next        fathom train {file}", highlight=False)
+    console.print(f"            fathom export {file} --format hf", highlight=False)

@@ -1,0 +1,1 @@
+"""`fathom check`: does one learning rate suit every depth and width of a study?"""

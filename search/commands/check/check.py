@@ -1,0 +1,234 @@
+"""`fathom check`: does one learning rate suit shapes of any depth and width? No Ray, no MLflow.
+
+Two looks at the study's own parametrization: how far activations move in the first steps, over
+sizes that only a few steps can be afforded of; and where the best rate lies, by short trainings of
+a base shape, a deep and a wide one on the study's own text. A rate carries over when both say so.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from statistics import fmean
+
+import torch
+
+from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
+from fathom.models.parametrization import Scheme
+from fathom.objectives.contract import Objective
+from fathom.objectives.registry import prepare
+from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
+from fathom.search.commands.check.rate_sweep import Sweep
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.shapes import feasible_shapes
+
+MOVES_LIMIT = 0.45
+"""Largest exponent, of either sign, of moves against a size that counts as flat. Over head layouts,
+positions, gates, tied weights and rates, schemes that scale stay well below and others well above:
+`python -m benchmarks.answers.carrying --moves`."""
+RATE_LIMIT = 0.5
+"""Octaves that the best rate may move when an axis doubles: over two doublings, a bracket of x0.5
+to x2 such as the confirming stage's still holds it. `python -m benchmarks.answers.carrying`."""
+MOVING_STEPS = 6
+MOVING_SEEDS = (0, 1)
+MOVING_DEPTHS = (2, 4, 16, 64)
+MOVING_WIDENINGS = (1, 2, 4, 8)
+MOVING_VOCABULARY, MOVING_CONTEXT = 64, 16
+
+
+class SizeAxis(StrEnum):
+    """What a rate has to carry over."""
+
+    DEPTH = "depth"
+    WIDTH = "width"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """How the first moves follow one axis."""
+
+    sizes: tuple[int, ...]
+    exponents: Coordinates
+    """Mean of the steps; 0 where size makes no difference."""
+
+    @property
+    def largest(self) -> tuple[str, float]:
+        """The activation whose moves follow the size most, and its exponent."""
+        named = {f.name: float(getattr(self.exponents, f.name)) for f in fields(self.exponents)}
+        return max(named.items(), key=lambda item: abs(item[1]))
+
+    @property
+    def flat(self) -> bool:
+        """Whether no activation's moves follow the size."""
+        return abs(self.largest[1]) <= MOVES_LIMIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisCheck:
+    """Whether the rate carries over one axis."""
+
+    axis: SizeAxis
+    moves: Moves
+    base: Sweep
+    far: Sweep
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Of the two shapes trained, along the axis."""
+        near, far = self.base.shape, self.far.shape
+        if self.axis is SizeAxis.DEPTH:
+            return near.depth, far.depth
+        return near.d_model, far.d_model
+
+    @property
+    def octaves_per_doubling(self) -> float:
+        """How far the best rate moves when the axis doubles."""
+        return (self.far.best_octave - self.base.best_octave) / self._doublings
+
+    @property
+    def error(self) -> float:
+        """Standard error of that, from the seeds."""
+        return math.hypot(self.base.error, self.far.error) / self._doublings
+
+    @property
+    def rate_stays(self) -> bool:
+        """Whether both best rates are known, and close enough."""
+        known = self.base.enclosed and self.far.enclosed
+        return known and abs(self.octaves_per_doubling) <= RATE_LIMIT
+
+    @property
+    def carries_over(self) -> bool:
+        """The verdict."""
+        return self.moves.flat and self.rate_stays
+
+    @property
+    def _doublings(self) -> float:
+        near, far = self.sizes
+        return math.log2(far / near)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What the check of a study found."""
+
+    study: str
+    scheme: Scheme
+    learning_rate: float
+    """The study's own."""
+    probe: Probe
+    axes: tuple[AxisCheck, ...]
+    study_sizes: dict[SizeAxis, tuple[int, int]]
+    """Least and largest of the study's own shapes, along each axis."""
+
+    @property
+    def base(self) -> Sweep:
+        """The base shape's rates."""
+        return self.axes[0].base
+
+    @property
+    def carries_over(self) -> bool:
+        """Whether trials of all shapes may be compared at one rate."""
+        return all(axis.carries_over for axis in self.axes)
+
+    @property
+    def best_rate(self) -> float:
+        """Of the base shape."""
+        return self.learning_rate * 2**self.base.best_octave
+
+    @property
+    def rate_fits(self) -> bool:
+        """Whether the study's rate is within a factor of 2 of that."""
+        return self.base.enclosed and abs(self.base.best_octave) <= 1
+
+
+def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> CheckResult:
+    """Both looks, on the study's own text.
+
+    Raises:
+        ValueError: when the text can't be read or a budget has too few shapes.
+    """
+    settings = config.objective.probing(context=probe.context, eval_tokens=probe.eval_tokens)
+    objective = prepare(config.objective.name, settings)
+    return check_on(config, objective, watch, probe)
+
+
+def check_on(
+    config: StudyConfig, objective: Objective, watch: Watch, probe: Probe = PROBE
+) -> CheckResult:
+    """Both looks, on a prepared objective."""
+    sizes = _study_sizes(config, objective.vocab_size)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    prober = Prober(
+        config=config, objective=objective.to(device), device=device, watch=watch, probe=probe
+    )
+    shallow, deep = probe.depths
+    base = prober.sweep(depth=shallow, widening=1, centre=0)
+    centre = base.lowest.octave
+    far = {
+        SizeAxis.DEPTH: prober.sweep(depth=deep, widening=1, centre=centre),
+        SizeAxis.WIDTH: prober.sweep(depth=shallow, widening=probe.widening, centre=centre),
+    }
+    return CheckResult(
+        study=config.study,
+        scheme=config.model.parametrization.scheme,
+        learning_rate=config.train.learning_rate,
+        probe=probe,
+        axes=tuple(
+            AxisCheck(axis=axis, moves=first_moves(config, axis), base=base, far=far[axis])
+            for axis in SizeAxis
+        ),
+        study_sizes=sizes,
+    )
+
+
+def _study_sizes(config: StudyConfig, vocab_size: int) -> dict[SizeAxis, tuple[int, int]]:
+    spaces = [feasible_shapes(config, budget, vocab_size) for budget in expand_budgets(config)]
+    depths = [shape.depth for space in spaces for shape in space]
+    widths = [shape.d_model for space in spaces for shape in space]
+    return {SizeAxis.DEPTH: (min(depths), max(depths)), SizeAxis.WIDTH: (min(widths), max(widths))}
+
+
+def first_moves(config: StudyConfig, axis: SizeAxis) -> Moves:
+    """The coordinate check along one axis, at the study's own rate."""
+    train = config.train
+    adamw = AdamW(
+        learning_rate=train.learning_rate,
+        weight_decay=train.weight_decay,
+        betas=train.betas,
+        eps=train.eps,
+    )
+    found: dict[int, tuple[Coordinates, ...]] = {}
+    for depth, widening in _moving_sizes(axis):
+        shape = probe_shape(
+            config,
+            depth=depth,
+            widening=widening,
+            vocab_size=MOVING_VOCABULARY,
+            context=MOVING_CONTEXT,
+        )
+        found[shape.depth if axis is SizeAxis.DEPTH else shape.d_model] = coordinates(
+            shape,
+            config.model.parametrization.build(),
+            adamw,
+            steps=MOVING_STEPS,
+            seeds=MOVING_SEEDS,
+        )
+    return Moves(sizes=tuple(found), exponents=_exponents(found))
+
+
+def _moving_sizes(axis: SizeAxis) -> list[tuple[int, int]]:
+    if axis is SizeAxis.DEPTH:
+        return [(depth, 1) for depth in MOVING_DEPTHS]
+    return [(MOVING_DEPTHS[0], widening) for widening in MOVING_WIDENINGS]
+
+
+def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
+    """Of each activation's moves against the size, a mean over the steps."""
+
+    def exponent(name: str) -> float:
+        return fmean(
+            slope(list(found), [getattr(moves[step], name) for moves in found.values()])
+            for step in range(1, MOVING_STEPS + 1)
+        )
+
+    return Coordinates(**{field.name: exponent(field.name) for field in fields(Coordinates)})

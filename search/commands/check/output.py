@@ -1,0 +1,225 @@
+"""What `fathom check` says: each rate as it is tried, the verdicts with their reasons, and JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fathom.models.parametrization import Scheme
+from fathom.models.shape import Shape
+from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResult
+from fathom.search.commands.check.probe import Probe, Watch
+from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
+from fathom.search.study.config import StudyConfig
+
+ACTIVATIONS = {
+    "stream": "the residual stream",
+    "features": "the normed features",
+    "logits": "the logits",
+}
+
+
+def follow(console: Console) -> Watch:
+    """A line for every rate of every shape, as soon as it is known."""
+
+    def say(shape: Shape, point: RatePoint) -> None:
+        losses = " ".join(f"{loss:.4f}" for loss in point.losses)
+        line = f"{_name(shape):<24} rate {_factor(point.octave):<7} loss {losses}"
+        console.print(line, style="dim", highlight=False)
+
+    return say
+
+
+def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
+    """What is about to be done."""
+    scheme = config.model.parametrization.scheme.value
+    console.print(
+        f"Study {config.study}: is {_rate(config.train.learning_rate)} a fair rate for every "
+        f"shape under `{scheme}`?",
+        style="bold",
+        highlight=False,
+    )
+    console.print(
+        f"small shapes, {probe.steps} steps, {probe.seeds} seeds; rates in multiples of that one",
+        style="dim",
+        highlight=False,
+    )
+
+
+def print_check(result: CheckResult, console: Console) -> None:
+    """The verdicts, why, and what to set."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("axis", "trained", "best rates", "a doubling", "moves", "verdict"):
+        table.add_column(heading, no_wrap=True)
+    for axis in result.axes:
+        table.add_row(*_row(axis, result.learning_rate))
+    console.print()
+    console.print(table)
+    for axis in result.axes:
+        console.print(f"{axis.axis.value}: {reason(axis, result.scheme)}", highlight=False)
+    console.print(f"rate: {rate_words(result)}", highlight=False)
+    console.print(scope(result), style="dim", highlight=False)
+
+
+def reason(axis: AxisCheck, scheme: Scheme) -> str:
+    """Why the rate carries over the axis or does not, in one sentence; then the remedy."""
+    near, far = axis.sizes
+    name = axis.axis.value
+    if axis.carries_over:
+        return (
+            f"from {name} {near} to {far} the best rate goes {_step(axis)} a doubling, "
+            f"and {_moves(axis)}"
+        )
+    faults = []
+    for sweep, size in ((axis.base, near), (axis.far, far)):
+        if not sweep.enclosed:
+            faults.append(f"the best rate at {name} {size} lies {_beyond(sweep)}")
+    if not faults and not axis.rate_stays:
+        faults.append(
+            f"the best rate goes {_step(axis)} a doubling from {name} {near} to {far}, more than "
+            f"the {_factor(RATE_LIMIT)} allowed either way"
+        )
+    if not axis.moves.flat:
+        faults.append(f"{_moves(axis)}, so training treats sizes far apart unlike")
+    return f"{', and '.join(faults)}; {_remedy(scheme)}"
+
+
+def rate_words(result: CheckResult) -> str:
+    """Whether the study's rate suits the base shape, and what to set where it does not."""
+    own, base = _rate(result.learning_rate), result.base
+    if not base.enclosed:
+        edge = _rate(result.best_rate)
+        return (
+            f"the best rate of {_name(base.shape)} lies {_beyond(base)}; "
+            f"set `train.learning_rate: {edge}` and check again"
+        )
+    best, name = _rate(result.best_rate), _name(base.shape)
+    if not result.carries_over:
+        return f"{best} is best for {name}; no one rate suits every shape"
+    if result.rate_fits:
+        return f"{own} is within a factor of 2 of {best}, the best for {name}"
+    return (
+        f"{own} is {_factor(-base.best_octave)} of {best}, the best for {name}; "
+        f"set `train.learning_rate: {best}`"
+    )
+
+
+def scope(result: CheckResult) -> str:
+    """On what the verdicts rest, beside the study's own sizes."""
+    shapes = [result.base.shape, *(axis.far.shape for axis in result.axes)]
+    trained = ", ".join(f"{shape.depth} x {shape.d_model}" for shape in shapes)
+    heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
+    probe = result.probe
+    return (
+        f"trained: depth x width {trained}, heads {', '.join(heads)}, d_ff 4 times the width, "
+        f"{probe.steps} steps of about {probe.tokens_per_step} tokens, {probe.seeds} seeds\n"
+        f"{'; '.join(_reach(axis, result.study_sizes[axis.axis]) for axis in result.axes)}"
+    )
+
+
+def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
+    """How far the study goes beyond what was looked at."""
+    (least, most), trained, moved = own, axis.sizes[1], axis.moves.sizes[-1]
+    words = f"the study's {axis.axis.value} goes from {least} to {most}"
+    if most <= trained:
+        return words
+    seen = "" if most <= moved else f", and beyond {moved} on nothing"
+    return f"{words}, which beyond {trained} rests on the first moves alone{seen}"
+
+
+def check_json(result: CheckResult) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "study": result.study,
+        "scheme": result.scheme.value,
+        "carries_over": result.carries_over,
+        "learning_rate": result.learning_rate,
+        "best_learning_rate": result.best_rate,
+        "rate_fits": result.rate_fits,
+        "rate_reason": rate_words(result),
+        "axes": [_axis_entry(axis, result) for axis in result.axes],
+        "sweeps": [
+            _sweep_entry(sweep) for sweep in (result.base, *(axis.far for axis in result.axes))
+        ],
+    }
+
+
+def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
+    return {
+        "axis": axis.axis.value,
+        "carries_over": axis.carries_over,
+        "reason": reason(axis, result.scheme),
+        "trained_sizes": list(axis.sizes),
+        "rate_factor_per_doubling": 2**axis.octaves_per_doubling,
+        "standard_error_octaves": axis.error,
+        "moved_sizes": list(axis.moves.sizes),
+        "move_exponents": asdict(axis.moves.exponents),
+    }
+
+
+def _sweep_entry(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "depth": sweep.shape.depth,
+        "d_model": sweep.shape.d_model,
+        "best_rate_factor": 2**sweep.best_octave,
+        "enclosed": sweep.enclosed,
+        "rates": [{"factor": 2.0**p.octave, "losses": list(p.losses)} for p in sweep.points],
+    }
+
+
+def _row(axis: AxisCheck, learning_rate: float) -> list[str]:
+    near, far = axis.sizes
+    rates = [_rate(learning_rate * 2**sweep.best_octave) for sweep in (axis.base, axis.far)]
+    style, word = ("green", "carries over") if axis.carries_over else ("red", "does not carry over")
+    return [
+        axis.axis.value,
+        f"{near} to {far}",
+        " to ".join(rates),
+        _step(axis),
+        f"{axis.axis.value}^{axis.moves.largest[1]:.2f}",
+        f"[{style}]{word}[/]",
+    ]
+
+
+def _step(axis: AxisCheck) -> str:
+    error = f" (standard error x{2**axis.error:.2f})" if axis.error else ""
+    return f"x{2**axis.octaves_per_doubling:.2f}{error}"
+
+
+def _moves(axis: AxisCheck) -> str:
+    name, exponent = axis.moves.largest
+    sizes = f"from {axis.axis.value} {axis.moves.sizes[0]} to {axis.moves.sizes[-1]}"
+    do = "move" if axis.moves.flat else "do not move"
+    power = f"{axis.axis.value}^{exponent:.2f}"
+    return f"activations {do} alike {sizes} ({ACTIVATIONS[name]} most apart, as {power})"
+
+
+def _remedy(scheme: Scheme) -> str:
+    if scheme is not Scheme.COMPLETEP:
+        return "set `model.parametrization.scheme: completep`"
+    return (
+        "bring `base_width` and `base_depth` of `model.parametrization` nearer to the study's "
+        "shapes, or lower its `init_std`, and bracket rates with `confirm.rates: [0.5, 1, 2]`"
+    )
+
+
+def _beyond(sweep: Sweep) -> str:
+    side = "below" if sweep.lowest == sweep.points[0] else "above"
+    return f"{side} {_factor(sweep.lowest.octave)} of the study's, the last one tried"
+
+
+def _sizes(axis: AxisCheck) -> str:
+    return ", ".join(map(str, axis.moves.sizes))
+
+
+def _name(shape: Shape) -> str:
+    return f"depth {shape.depth}, d_model {shape.d_model}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.2g}"
+
+
+def _factor(octaves: float) -> str:
+    return f"x{2**octaves:.2g}"

@@ -1,0 +1,134 @@
+"""Short trainings of small shapes, by the search's own training loop, to compare learning rates.
+
+The shapes share what the study fixes: heads, gates, positions, tied weights, parametrization.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from fathom.models.parametrization import BASE_FF_RATIO
+from fathom.models.shape import Positions, Shape
+from fathom.objectives.contract import Objective
+from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
+from fathom.search.records import derive_seed
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.shapes import default_head_dim
+from fathom.search.training.loop import Training, TrainPlan, train
+
+LARGEST_HEAD_DIM = 16
+MOST_HEADS = 4
+"""Heads as in large models would leave a shape of width 32 without any, or with slivers."""
+
+Watch = Callable[[Shape, RatePoint], None]
+"""Is told of every rate as soon as its trainings have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """How long and how large. The limits in `check/check.py` were measured at the defaults."""
+
+    steps: int = 250
+    tokens_per_step: int = 512
+    context: int = 128
+    """At most; the study's own where it is shorter."""
+    eval_tokens: int = 16_384
+    """At most; the study's own where they are fewer."""
+    seeds: int = 2
+    warmup: float = 0.25
+    """Share of the steps, or the study's where it is longer: a usual 0.02 would be 5 steps. The
+    quickstart's verdicts are the same at either, see benchmarks/RESULTS.md."""
+    depths: tuple[int, int] = (2, 8)
+    """Of the base shape and of the deep one."""
+    width: int = 32
+    """Of the base shape, rounded up to what the heads need."""
+    widening: int = 4
+    """The wide shape's width, in widths of the base shape."""
+
+
+PROBE = Probe()
+
+
+def probe_shape(
+    config: StudyConfig, *, depth: int, widening: int, vocab_size: int, context: int,
+    probe: Probe = PROBE,
+) -> Shape:  # fmt: skip
+    """A shape of the study's kind, small; heads follow its width as they do in the study."""
+    space, model = config.space, config.model
+    n_heads = min(space.n_heads or MOST_HEADS, MOST_HEADS)
+    head_dim = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
+    if space.n_heads and space.head_dim:
+        multiple = 1
+    elif space.n_heads:
+        multiple = n_heads * (2 if model.positions is Positions.ROTARY else 1)
+    else:
+        multiple = head_dim
+    d_model = widening * multiple * math.ceil(probe.width / multiple)
+    return Shape(
+        depth=depth,
+        d_model=d_model,
+        d_ff=BASE_FF_RATIO * d_model if space.feed_forward else 0,
+        n_heads=n_heads if space.n_heads else d_model // head_dim,
+        head_dim=head_dim if space.head_dim or not space.n_heads else d_model // n_heads,
+        vocab_size=vocab_size,
+        context=context,
+        **model.options,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prober:
+    """Trains shapes at rates, on one objective."""
+
+    config: StudyConfig
+    objective: Objective
+    device: torch.device
+    watch: Watch
+    probe: Probe = PROBE
+
+    def sweep(self, *, depth: int, widening: int, centre: int) -> Sweep:
+        """The rates of one shape, from an octave downhill."""
+        shape = probe_shape(
+            self.config,
+            depth=depth,
+            widening=widening,
+            vocab_size=self.objective.vocab_size,
+            context=self.objective.context,
+            probe=self.probe,
+        )
+        return sweep(shape, lambda octave: self._point(shape, octave), centre=centre)
+
+    def _point(self, shape: Shape, octave: int) -> RatePoint:
+        losses = [self._loss(shape, octave, seed) for seed in range(self.probe.seeds)]
+        point = RatePoint(octave=octave, losses=tuple(losses))
+        self.watch(shape, point)
+        return point
+
+    def _loss(self, shape: Shape, octave: int, number: int) -> float:
+        """Held-out loss at the end; that of a guess when it diverged, so that sides compare."""
+        plan = self._plan(octave)
+        # The same seed at every shape and rate: the same text in the same order.
+        seed = derive_seed(self.config.seed, "check", number)
+        parametrization = self.config.model.parametrization.build()
+        training = Training(shape, parametrization, plan, seed=seed, device=self.device)
+        *_, last = train(training, self.objective, plan, seed=seed)
+        guess = self.objective.chance_loss
+        return guess if last.diverged else min(last.loss, guess)
+
+    def _plan(self, octave: int) -> TrainPlan:
+        settings, probe = self.config.train, self.probe
+        return TrainPlan(
+            steps=probe.steps,
+            batch_size=max(1, probe.tokens_per_step // self.objective.context),
+            learning_rate=settings.learning_rate * 2.0**octave,
+            warmup_steps=max(1, round(max(settings.warmup, probe.warmup) * probe.steps)),
+            cooldown_steps=round(settings.cooldown * probe.steps),
+            weight_decay=settings.weight_decay,
+            betas=settings.betas,
+            eps=settings.eps,
+            grad_clip=settings.grad_clip,
+            evaluation_steps=(probe.steps,),
+            bfloat16=False,
+        )

@@ -1,0 +1,104 @@
+"""Where the best learning rate of a shape lies, by short trainings at rates a factor of 2 apart.
+
+A rate is told as its octave: 0 is the study's own, 1 is twice that, -1 half of it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from fathom.models.shape import Shape
+
+REACH = 4
+"""Octaves from the study's rate beyond which no rate is tried: x1/16 to x16."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePoint:
+    """The trainings of one shape at one rate."""
+
+    octave: int
+    losses: tuple[float, ...]
+    """Held-out loss at the end, nats per token; one a seed."""
+
+    @property
+    def loss(self) -> float:
+        """Mean of the seeds."""
+        return fmean(self.losses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One shape over the rates tried."""
+
+    shape: Shape
+    points: tuple[RatePoint, ...]
+    """By octave, without gaps."""
+
+    @property
+    def lowest(self) -> RatePoint:
+        """The best of the rates tried."""
+        return min(self.points, key=lambda point: point.loss)
+
+    @property
+    def enclosed(self) -> bool:
+        """Whether a rate on either side of the best was worse."""
+        return self.lowest not in (self.points[0], self.points[-1])
+
+    @property
+    def best_octave(self) -> float:
+        """Lowest point of the parabola through the best rate and its neighbours.
+
+        Of a best rate at the edge, the edge: the true one lies at least as far.
+        """
+        if not self.enclosed:
+            return float(self.lowest.octave)
+        left, middle, right = (point.loss for point in self._bracket)
+        return self.lowest.octave + (left - right) / (2 * (left - 2 * middle + right))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the best octave, from how seeds differ; 0 where there is one seed."""
+        seeds = len(self.lowest.losses)
+        if seeds < 2 or not self.enclosed:
+            return 0.0
+        losses = [point.losses for point in self._bracket]
+        left, middle, right = map(fmean, losses)
+        # The difference of the sides decides where the parabola turns; two losses are in it.
+        sides = math.sqrt(2 * _noise_variance(losses) / seeds)
+        return sides / (2 * (left - 2 * middle + right))
+
+    @property
+    def _bracket(self) -> tuple[RatePoint, RatePoint, RatePoint]:
+        at = self.points.index(self.lowest)
+        left, middle, right = self.points[at - 1 : at + 2]
+        return left, middle, right
+
+
+def sweep(shape: Shape, train_at: Callable[[int], RatePoint], *, centre: int) -> Sweep:
+    """Try a rate and its neighbours, then go on downhill until the best one is enclosed."""
+    points: dict[int, RatePoint] = {}
+    waiting = [centre - 1, centre, centre + 1]
+    while waiting:
+        points |= {octave: train_at(octave) for octave in waiting}
+        found = Sweep(shape=shape, points=tuple(points[octave] for octave in sorted(points)))
+        waiting = [] if found.enclosed else _further(found)
+    return found
+
+
+def _further(found: Sweep) -> list[int]:
+    edge = found.lowest.octave
+    further = edge - 1 if found.lowest == found.points[0] else edge + 1
+    return [further] if abs(further) <= REACH else []
+
+
+def _noise_variance(losses: Sequence[Sequence[float]]) -> float:
+    """Of a loss, beyond what its rate and its seed do to it on the whole."""
+    of_seed = [fmean(column) for column in zip(*losses, strict=True)]
+    residuals = [
+        loss - fmean(row) - seed + fmean(of_seed)
+        for row in losses
+        for loss, seed in zip(row, of_seed, strict=True)
+    ]
+    return sum(r * r for r in residuals) / ((len(losses) - 1) * (len(of_seed) - 1))

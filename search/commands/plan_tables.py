@@ -1,0 +1,107 @@
+"""A plan as tables for people and as JSON for programs."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fathom.models.shape import Shape
+from fathom.search.formatting import format_seconds, ranges
+from fathom.search.report.terminal.tables import empty_table, rounded
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.plan import BudgetPlan, Machine
+
+
+def plan_json(
+    plans: tuple[BudgetPlan, ...], machine: Machine, *, price: float | None, with_shapes: bool
+) -> dict[str, Any]:
+    """The plan for programs; `device` is what `device_hours` and the price are of."""
+    hours = machine.device_hours(plans)
+    return {
+        "budgets": [_plan_entry(plan, with_shapes) for plan in plans],
+        "device": machine.device,
+        "device_hours": hours,
+        "cost": None if price is None else price * hours,
+    }
+
+
+def print_plan(
+    config: StudyConfig,
+    plans: tuple[BudgetPlan, ...],
+    machine: Machine,
+    console: Console,
+    *,
+    price: float | None = None,
+    with_shapes: bool = False,
+) -> None:
+    """The plan for people."""
+    table = empty_table(
+        f"{config.study}: {config.count.unit_in_full}",
+        ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),
+    )
+    for plan in plans:
+        table.add_row(
+            plan.budget.label,
+            str(len(plan.shapes)),
+            ranges(plan.depths),
+            f"{plan.worst_count_error:.2%}",
+            f"{plan.exploring}+{plan.confirming}",
+            rounded(plan.budget.tokens),
+            f"{plan.flops:.2g}",
+            format_seconds(3600 * plan.hours),
+        )
+    console.print(table)
+    console.print("[dim]trials: exploring + confirming, at most; the latter run to the end[/]")
+    for plan in plans:
+        if plan.rungs:
+            console.print(f"{plan.budget.label}: {_rung_words(plan)}", highlight=False)
+    total = format_seconds(3600 * sum(plan.hours for plan in plans))
+    console.print(f"about {total} in all, on {machine.words}", highlight=False)
+    hours = machine.device_hours(plans)
+    cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
+    console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
+    if with_shapes:
+        for plan in plans:
+            console.print(_shape_table(plan))
+
+
+def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "budget": plan.budget.params,
+        "count": plan.budget.count.value,
+        "tokens": plan.budget.tokens,
+        "shapes": len(plan.shapes),
+        "depths": list(plan.depths),
+        "worst_count_error": plan.worst_count_error,
+        "trials": plan.exploring + plan.confirming,
+        "rungs": [
+            {"tokens": rung.tokens, "arriving": rung.arriving, "surviving": rung.surviving}
+            for rung in plan.rungs
+        ],
+        "flops": plan.flops,
+        "hours": plan.hours,
+    }
+    if with_shapes:
+        entry["shape_list"] = [_shape_entry(shape) for shape in plan.shapes]
+    return entry
+
+
+def _shape_entry(shape: Shape) -> dict[str, int]:
+    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+    return {name: getattr(shape, name) for name in names}
+
+
+def _shape_table(plan: BudgetPlan) -> Table:
+    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+    table = empty_table(f"{plan.budget.label}: feasible shapes", names)
+    for shape in plan.shapes:
+        table.add_row(*(f"{value:,}" for value in _shape_entry(shape).values()))
+    return table
+
+
+def _rung_words(plan: BudgetPlan) -> str:
+    steps = [
+        f"at {rounded(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
+        for rung in plan.rungs
+    ]
+    return "expected " + ", ".join(steps)

@@ -1,0 +1,95 @@
+"""Depth by a published law, or by the one that a run fitted: for one size, or as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.published import GPT3, LEVINE, Trained, levine2020
+from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.study.budget import count_of, format_count
+from fathom.search.study.config import ConfigError, load
+from fathom.search.study.preflight import refuse_foreign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshaped:
+    """A model that was trained, and its shape by the law."""
+
+    trained: Trained
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """A budget of a run, and what the run's law says of it."""
+
+    optimum: Optimum
+    fitted: bool
+    """Whether the law was fitted on this budget, among others."""
+    prediction: Prediction | None
+    """None where the law has no depth of at least 1."""
+
+
+def predict_size(params: str, law: str) -> Prediction:
+    """The best depth for a size; `law` is `levine2020` or a run folder.
+
+    Raises:
+        ConfigError: when the size is no number, or the run has no law.
+    """
+    size = count_of("--params", params)
+    if law == LEVINE:
+        return levine2020(size)
+    return law_of(Path(law), _optima(law)).predict(size)
+
+
+def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
+    """GPT-3's sizes by `levine2020`; a run's budgets by the run's own law.
+
+    Raises:
+        ConfigError: when the run has no law.
+    """
+    if law == LEVINE:
+        return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
+    optima = _optima(law)
+    fitted, used = law_of(Path(law), optima), usable(optima)
+    return [
+        Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
+        for own in optima
+    ]
+
+
+def _if_any(law: Law, budget: int) -> Prediction | None:
+    try:
+        return law.predict(budget)
+    except ValueError:
+        return None
+
+
+def _optima(run: str) -> tuple[Optimum, ...]:
+    folder = RunFolder(Path(run))
+    refuse_foreign(folder)
+    if not folder.config.exists():
+        raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
+    return find_optima(read_records(folder.records), seed=load(folder.config).seed)
+
+
+def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
+    """The law of a run's optima; raises `ConfigError` when there is none."""
+    laws = fit_laws(optima)
+    if not laws:
+        raise ConfigError(f"{run} has no law: {lack(optima)}")
+    return laws[0]
+
+
+def lack(optima: Sequence[Optimum]) -> str:
+    """Why no law was fitted, to follow what lacks one."""
+    for own in optima:
+        if not own.count.of_parameters:
+            return f"a law is of parameters, and its budgets are {own.count.unit}"
+    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
+    return (
+        "it takes three budgets whose optimum is identified or a plateau, "
+        f"got {verdicts or 'none that has ended'}"
+    )

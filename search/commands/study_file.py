@@ -1,0 +1,129 @@
+"""The verbs of a study file: write one, plan it, and see what would come of it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fathom.search.commands.arguments import Json, Overrides, Runs, StudyFile
+from fathom.search.commands.output import print_json
+
+
+def init(
+    study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
+    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
+    hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a study for a text, as large as the text and this machine can bear."""
+    from fathom.search.study.draft import choose, look, study_name
+    from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
+
+    refuse_place(study, corpus, force=force)
+    seen = look(corpus, tokenizer)
+    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
+    write_study(study, study_text(seen, draft))
+    print(told(seen, draft, study))
+
+
+def plan(
+    study: StudyFile,
+    overrides: Overrides = None,
+    shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show shapes, trials, tokens and time before any compute is spent."""
+    from rich.console import Console
+
+    from fathom.search.commands.plan_tables import plan_json, print_plan
+    from fathom.search.study.config import load, placed
+    from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+
+    config = load(study, overrides)
+    machine = this_machine(config)
+    with placed(study, overrides):
+        plans = plan_study(config, vocab_size_of(config), machine)
+    if as_json:
+        print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
+    else:
+        print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
+
+
+def check(
+    study: StudyFile,
+    overrides: Overrides = None,
+    steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
+    as_json: Json = False,
+) -> None:
+    """Show whether one learning rate suits shapes of every depth and width, in two minutes.
+
+    Exit status 0 when it carries over both, 1 when it does not.
+    """
+    from rich.console import Console
+
+    from fathom.search.study.config import load, placed
+
+    config = load(study, overrides)
+    console = Console(stderr=as_json)
+    from fathom.search.commands.check.check import check_study
+    from fathom.search.commands.check.output import check_json, follow, print_check, print_opening
+    from fathom.search.commands.check.probe import Probe
+
+    probe = Probe(steps=steps)
+    print_opening(config, probe, console)
+    with placed(study, overrides):
+        result = check_study(config, follow(console), probe)
+    if as_json:
+        print_json(check_json(result))
+    else:
+        print_check(result, console)
+    if not result.carries_over:
+        sys.exit(1)
+
+
+def doctor(
+    study: Annotated[
+        Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
+    ] = None,
+    overrides: Overrides = None,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Say whether a search would work here: every node, storage, tracking, open ports.
+
+    Exit status 0 when it would, 1 when it would not.
+    """
+    from rich.console import Console
+
+    from fathom.search.study.config import load
+
+    config = load(study, overrides) if study else None
+    from fathom.search.cluster.doctor.examine import examine
+    from fathom.search.cluster.doctor.messages import findings_json, print_findings, would_work
+
+    findings = examine(config, runs)
+    if as_json:
+        print_json(findings_json(findings))
+    else:
+        print_findings(findings, Console())
+    if not would_work(findings):
+        sys.exit(1)
+
+
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
+) -> None:
+    """Print the JSON Schema of study files, for editors that complete and check them."""
+    from fathom.search.run_folder import write_atomically
+    from fathom.search.study.json_schema import schema_text
+
+    if out is None:
+        print(schema_text(), end="")
+    else:
+        write_atomically(out, schema_text())

@@ -1,0 +1,137 @@
+"""`fathom train`: train one exported shape, without Ray; the same command resumes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from fathom.objectives.contract import Objective
+from fathom.objectives.registry import prepare
+from fathom.search.export.best import BestShape
+from fathom.search.formatting import format_seconds
+from fathom.search.records import CurvePoint, Outcome
+from fathom.search.study.budget import Budget, count_of, expand_budgets
+from fathom.search.study.config import ConfigError, StudyConfig
+from fathom.search.study.objective_keys import LanguageConfig
+from fathom.search.training.trial import Assignment, RunningTrial, spec_alone
+from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
+
+
+def train_best(
+    chosen: BestShape,
+    *,
+    tokens: str | None,
+    corpus: str | None = None,
+    out: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Train, saying each evaluation, and leave the weights in `out/weights.pt`.
+
+    Stopped at any moment, the same call goes on from the last evaluation that was said.
+
+    Raises:
+        ConfigError: when `tokens` is no number, `corpus` does not suit the shape, the folder is
+            another training's, or the training diverges.
+    """
+    config = _for_one_training(chosen.config, tokens, corpus)
+    budget = _budget(config, chosen.budget)
+    objective = prepare(config.objective.name, config.objective.settings())
+    _check_vocabulary(objective, config, chosen)
+    claim(out, Note(chosen.budget, chosen.shape, config))
+    trial = _start(config, budget, chosen, objective, out, say)
+    said = 0
+    for report in trial.reports():
+        if report.outcome is Outcome.DIVERGED:
+            raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
+        trial.save()
+        for point in report.points[said:]:
+            say(_line(point, budget))
+        said = len(report.points)
+    trial.save_weights(out / WEIGHTS)
+    say(_end(report.points[-1], report.reason))
+    say(f"weights in {out / WEIGHTS}")
+
+
+def _start(
+    config: StudyConfig,
+    budget: Budget,
+    chosen: BestShape,
+    objective: Objective,
+    out: Path,
+    say: Callable[[str], None],
+) -> RunningTrial:
+    """The training, from its checkpoint where there is one, and a line of what it is."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # As in the search: on a busy machine a small model is many times slower with more threads.
+    threads = max(1, int(config.resources.cpus_per_trial))
+    torch.set_num_threads(threads)
+    on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {threads}"
+    shape = chosen.shape
+    say(
+        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.params_total:,} parameters: {budget.tokens:,} tokens on {on}"
+    )
+    assignment = Assignment(
+        config,
+        budget,
+        spec_alone(f"{budget.label}-best", config, budget, chosen.shape),
+        str(out / CHECKPOINT),
+    )
+    return RunningTrial(assignment, objective.to(device), device)
+
+
+def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
+    """The study's settings without what serves a search, and with what the user asks for."""
+    changes: dict[str, object] = {
+        "stopping": config.stopping.model_copy(update={"enabled": False}),
+        "train": config.train.model_copy(update={"diagnostics": False}),
+    }
+    if tokens is not None:
+        changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
+    if corpus is not None:
+        if not isinstance(config.objective, LanguageConfig):
+            raise ConfigError(
+                "`--corpus` needs a shape that was searched on `objective: language`, got "
+                f"`{config.objective.name}`; drop it"
+            )
+        changes["objective"] = config.objective.model_copy(update={"corpus": corpus})
+    return config.model_copy(update=changes)
+
+
+def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestShape) -> None:
+    """Data may have changed since the search, and another corpus may have other characters."""
+    if objective.vocab_size == chosen.shape.vocab_size:
+        return
+    where = "the data"
+    if isinstance(config.objective, LanguageConfig):
+        where = f"{config.objective.corpus!r} by `{config.objective.tokenizer}`"
+    raise ConfigError(
+        f"the text must have as many token ids as the shape, {chosen.shape.vocab_size}, and "
+        f"{where} has {objective.vocab_size}; use the study's own, or search again on this one"
+    )
+
+
+def _budget(config: StudyConfig, params: int) -> Budget:
+    budgets = expand_budgets(config)
+    return next(budget for budget in budgets if budget.params == params)
+
+
+def _line(point: CurvePoint, budget: Budget) -> str:
+    share, rate = point.step / budget.steps, point.tokens / point.train_seconds
+    metrics = "".join(f"  {name} {value:.4f}" for name, value in point.metrics.items())
+    left = format_seconds((budget.tokens - point.tokens) / rate)
+    return (
+        f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
+        f"  {rate:,.0f} tokens/s  {left} left"
+    )
+
+
+def _end(point: CurvePoint, reason: str) -> str:
+    """The result in words."""
+    bits = point.metrics.get("bits_per_byte")
+    in_bits = f", {bits:.4f} bits per byte" if bits is not None else ""
+    took = format_seconds(point.train_seconds)
+    return (
+        f"{reason}: held-out loss {point.loss:.4f} nats per token{in_bits}, after {point.tokens:,} "
+        f"tokens in {took}"
+    )

@@ -1,0 +1,222 @@
+"""What a chart is, before anything draws it: axes with ticks, and marks in data units.
+
+Every figure is described once in these values; `figures.py` draws the interactive and the printed
+version from the same description, so the two cannot disagree.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fathom.search.study.budget import format_count
+
+VIRIDIS = (
+    (68, 1, 84),
+    (70, 50, 127),
+    (54, 92, 141),
+    (39, 127, 142),
+    (31, 161, 135),
+    (74, 194, 109),
+    (159, 218, 58),
+    (253, 231, 37),
+)
+"""Eight steps of matplotlib's viridis: lightness rises throughout, also for the colour-blind."""
+MOST_TICKS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Hue:
+    """One colour of the report, on a light and on a dark page."""
+
+    light: str
+    dark: str
+
+
+# Okabe and Ito's colours, which the colour-blind can tell apart; lightened for the dark page.
+INK = Hue("#1c2128", "#e6e9ee")
+MUTED = Hue("#7b8494", "#8d97a7")
+ACCENT = Hue("#0072b2", "#56b4e9")
+GREEN = Hue("#00805c", "#2fc594")
+ORANGE = Hue("#c25400", "#ff9248")
+PINK = Hue("#b35a92", "#e79ac8")
+
+
+class Marker(StrEnum):
+    """Shape of a point; hollow ones have no loss at the horizon."""
+
+    DOT = "dot"
+    SMALL = "small"
+    DIAMOND = "diamond"
+    STAR = "star"
+    BAR = "bar"
+    SQUARE = "square"
+    HOLLOW = "hollow"
+    ABOVE = "above"
+    CROSS = "cross"
+    PLUS = "plus"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A scale with its unit in the label."""
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    log: bool = False
+    quantity: str
+    """Short name in hover texts."""
+    hover: str = ".4~g"
+    """Number format of d3 in hover texts."""
+
+    @property
+    def edge(self) -> float:
+        """Where points that lie above the scale are put."""
+        return self.high - 0.04 * (self.high - self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """Separate observations."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    hover: tuple[str, ...]
+    hue: Hue
+    marker: Marker
+    bars: tuple[tuple[float, float], ...] = ()
+    """Low and high end of a vertical error bar for each point; empty for none."""
+    in_legend: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A curve."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    hue: Hue
+    hover: str = ""
+    dash: bool = False
+    width: float = 2
+    in_legend: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """The area between two curves."""
+
+    name: str
+    x: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    hue: Hue
+
+
+Mark = Points | Line | Band
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One figure; `key` names its files."""
+
+    key: str
+    title: str
+    question: str
+    """Sizes, tokens and counting rule that it holds for."""
+    caption: str
+    """How to read it, in words."""
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+    budget: int | None = None
+    """None for the figure across budgets."""
+    legend_title: str = ""
+    wide: bool = False
+    """Needs the whole width of a page."""
+
+
+def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
+    """Colour of a depth by its place in the study's range on a log scale, shallow to deep."""
+    low, high = math.log(min(depths)), math.log(max(depths))
+    place = (math.log(depth) - low) / (high - low) if high > low else 0.5
+    # The ends of the scale that vanish on either page are left out.
+    return Hue(_viridis(0.78 * (1 - place)), _viridis(1 - 0.65 * place))
+
+
+def _viridis(place: float) -> str:
+    position = place * (len(VIRIDIS) - 1)
+    index = min(int(position), len(VIRIDIS) - 2)
+    part = position - index
+    mixed = (
+        round(a + (b - a) * part) for a, b in zip(VIRIDIS[index], VIRIDIS[index + 1], strict=True)
+    )
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def linear_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
+    """Round numbers between two ends, with as many decimals as tell them apart."""
+    raw = (high - low) / (MOST_TICKS - 1)
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * (1 - 1e-9))
+    decimals = next(d for d in range(15) if math.isclose(step, round(step, d), rel_tol=1e-6))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple((i * step, f"{i * step:.{decimals}f}") for i in range(first, last + 1))
+
+
+def log_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Round numbers between two ends of a log scale."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for leads in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [lead * 10.0**d for d in decades for lead in leads if low <= lead * 10.0**d <= high]
+        if len(ticks) < 3:
+            return tuple(value for value, _ in linear_ticks(low, high))
+        if len(ticks) <= MOST_TICKS:
+            return tuple(ticks)
+    return tuple(ticks[:: math.ceil(len(ticks) / MOST_TICKS)])
+
+
+def spread_ticks(values: Sequence[int], low: float, high: float) -> tuple[int, ...]:
+    """Of tested whole numbers, those whose labels have room beside each other on a log scale."""
+    room = math.log(high / low) / 12
+    kept: list[int] = []
+    for value in sorted(set(values)):
+        if low <= value <= high and (not kept or math.log(value / kept[-1]) >= room):
+            kept.append(value)
+    return tuple(kept)
+
+
+def depth_axis(depths: Sequence[int]) -> Axis:
+    """A log scale over the depths that were tried, with ticks at those."""
+    low, high = min(depths) / 1.25, max(depths) * 1.25
+    return Axis(
+        label="depth (layers)",
+        low=low,
+        high=high,
+        log=True,
+        ticks=tuple((depth, str(depth)) for depth in spread_ticks(depths, low, high)),
+        quantity="depth",
+        hover=".3~g",
+    )
+
+
+def params_axis(count: str, low: float, high: float) -> Axis:
+    """A log scale over sizes, counted as the word says."""
+    return Axis(
+        label=f"parameters ({count} count)",
+        low=low,
+        high=high,
+        log=True,
+        ticks=tuple((tick, format_count(tick)) for tick in log_ticks(low, high)),
+        quantity="parameters",
+        hover=".3~s",
+    )
+
+
+def log_grid(low: float, high: float, steps: int = 60) -> tuple[float, ...]:
+    """Values evenly spread on a log scale, both ends included."""
+    return tuple(low * (high / low) ** (i / steps) for i in range(steps + 1))

@@ -1,0 +1,155 @@
+"""Charts of what a model costs: final loss against step time and against training compute."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.charts.chart import (
+    MUTED,
+    Axis,
+    Chart,
+    Line,
+    Mark,
+    Marker,
+    Points,
+    depth_hue,
+    log_ticks,
+)
+from fathom.search.report.charts.trials import (
+    describe,
+    last_loss,
+    legend_depths,
+    legend_title,
+    loss_axis,
+)
+from fathom.search.report.text import question
+
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+    """Final loss against the time of a training step."""
+    return _loss_against_cost(
+        records,
+        optimum,
+        key="loss-against-step-time",
+        title="Loss against step time",
+        caption="Equal parameters are not equal time. Times hold for the machine that ran the"
+        " trials, as busy as it was.",
+        label="time of a training step (ms)",
+        quantity="step time in ms",
+        cost=lambda record: 1000 * (record.step_seconds or math.nan),
+    )
+
+
+def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+    """Final loss against the floating-point operations of a trial's training."""
+    costs = [train_flops(record) for record in records if record.outcome is Outcome.FINISHED]
+    power = 3 * int(math.log10(max(costs, default=1)) // 3)
+    unit = f"10{str(power).translate(SUPERSCRIPTS)} FLOPs"
+    return _loss_against_cost(
+        records,
+        optimum,
+        key="loss-against-flops",
+        title="Loss against training compute",
+        caption="Floating-point operations of the whole training, attention included, forward and"
+        " backward.",
+        label=f"compute of the training ({unit})",
+        quantity=unit,
+        cost=lambda record: train_flops(record) / 10**power,
+    )
+
+
+def _loss_against_cost(
+    records: Sequence[TrialRecord],
+    optimum: Optimum,
+    *,
+    key: str,
+    title: str,
+    caption: str,
+    label: str,
+    quantity: str,
+    cost: Callable[[TrialRecord], float],
+) -> Chart | None:
+    shown = [
+        record
+        for record in records
+        if record.loss is not None and math.isfinite(record.loss) and cost(record) > 0
+    ]
+    if not shown:
+        return None
+    costs = [cost(record) for record in shown]
+    ends = (min(costs) / 1.08, max(costs) * 1.08)
+    y = loss_axis([last_loss(record) for record in shown])
+    return Chart(
+        key=f"{key}-{optimum.budget}",
+        title=title,
+        question=question(optimum),
+        caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
+        " the Pareto front, joins those that no cheaper one beats.",
+        x=Axis(
+            label=label,
+            low=ends[0],
+            high=ends[1],
+            log=True,
+            ticks=tuple((tick, f"{tick:g}") for tick in log_ticks(*ends)),
+            quantity=quantity,
+        ),
+        y=y,
+        marks=(_front(shown, cost), *_by_depth(shown, cost, y)),
+        budget=optimum.budget,
+        legend_title=legend_title(shown),
+    )
+
+
+def _by_depth(
+    records: Sequence[TrialRecord],
+    cost: Callable[[TrialRecord], float],
+    y: Axis,
+) -> list[Mark]:
+    named = legend_depths(records)
+    depths = [record.spec.shape.depth for record in records]
+    marks: list[Mark] = []
+    for depth in sorted({record.spec.shape.depth for record in records}):
+        own = [record for record in records if record.spec.shape.depth == depth]
+        parts = {
+            Marker.DOT: [record for record in own if last_loss(record) <= y.edge],
+            Marker.ABOVE: [record for record in own if last_loss(record) > y.edge],
+        }
+        for marker, part in parts.items():
+            if part:
+                marks.append(
+                    Points(
+                        name=str(depth),
+                        x=tuple(cost(record) for record in part),
+                        y=tuple(min(last_loss(record), y.edge) for record in part),
+                        hover=tuple(describe(record) for record in part),
+                        hue=depth_hue(depth, depths),
+                        marker=marker,
+                        in_legend=depth in named
+                        and (marker is Marker.DOT or not parts[Marker.DOT]),
+                    )
+                )
+    return marks
+
+
+def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float]) -> Line:
+    front: list[TrialRecord] = []
+    for record in sorted(records, key=lambda record: (cost(record), last_loss(record))):
+        if not front or last_loss(record) < last_loss(front[-1]):
+            front.append(record)
+    return Line(
+        name="best for its cost",
+        x=tuple(cost(record) for record in front),
+        y=tuple(last_loss(record) for record in front),
+        hue=MUTED,
+        hover="best for its cost",
+        dash=True,
+        width=1.5,
+    )
+
+
+def train_flops(record: TrialRecord) -> float:
+    """Floating-point operations of the training that the trial got."""
+    return record.spec.shape.train_flops_per_token * record.tokens

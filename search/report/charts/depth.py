@@ -1,0 +1,246 @@
+"""The chart of one budget's answer: loss against depth."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.report.charts.chart import (
+    ACCENT,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PINK,
+    Axis,
+    Band,
+    Chart,
+    Hue,
+    Line,
+    Mark,
+    Marker,
+    Points,
+    depth_axis,
+    log_grid,
+)
+from fathom.search.report.charts.trials import describe, last_loss, loss_axis
+from fathom.search.report.text import question
+
+WITHOUT_LOSS = {
+    Outcome.DIVERGED: ("diverged", Marker.CROSS),
+    Outcome.OUT_OF_MEMORY: ("out of memory", Marker.PLUS),
+    Outcome.FAILED: ("failed", Marker.PLUS),
+}
+"""Outcomes that leave no loss worth a place on the scale."""
+
+NEXT_POINT, WIDEST_ROW = 0.05, 0.16
+"""In ln depth: between points side by side, and of all of a depth, lest they reach the next."""
+
+
+def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+    """Every trial, the fit through them and what it says of the best depth."""
+    finished = _with_outcome(records, Outcome.FINISHED)
+    stopped = _with_outcome(records, Outcome.STOPPED)
+    losses = [last_loss(record) for record in finished or stopped]
+    losses = [loss for loss in losses if math.isfinite(loss)]
+    if not losses:
+        return None
+    x = depth_axis([record.spec.shape.depth for record in records])
+    bars = [own.loss - own.standard_error for own in optimum.depths]
+    y = loss_axis(losses, floor=min(bars, default=math.inf))
+    return Chart(
+        key=f"loss-against-depth-{optimum.budget}",
+        title="Loss against depth",
+        question=question(optimum),
+        caption=_caption(bool(finished)),
+        x=x,
+        y=y,
+        marks=(
+            *_conclusion(optimum, x, y),
+            *_stopped(stopped, y),
+            *_without_loss(records, y),
+            *_finished(finished, y),
+            *_means(optimum, y),
+            *_best(optimum),
+        ),
+        budget=optimum.budget,
+        wide=True,
+    )
+
+
+def _caption(some_finished: bool) -> str:
+    if not some_finished:
+        return (
+            "No trial of this budget trained to the end: every point is a trial that was stopped,"
+            " at its last evaluation. Losses after different numbers of tokens do not compare."
+        )
+    return (
+        "Every point is one trial at its last evaluation. Filled points trained to the end; hollow"
+        " ones were stopped early, so their loss is of fewer tokens and no part of the fit. What"
+        " lies above the scale (triangles) or has no loss sits on the upper edge. A mean is a"
+        " depth's loss at the budget's exact size, one feed-forward ratio and its best learning"
+        " rate, by confirming trials where there are any; its bar is one standard error. The solid"
+        " curve, a z^-p + b z^q + c with z proportional to depth, decides; the thin parabola in ln"
+        " depth is a second opinion. Both give a depth the less weight, the higher it lies above"
+        " the best, so they need not pass near it."
+    )
+
+
+def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
+    marks: list[Mark] = []
+    if optimum.interval is not None:
+        # Half a layer on each side: the interval is in whole depths.
+        low, high = optimum.interval
+        ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
+        name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
+        marks.append(Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=ACCENT))
+    marks += _curves(optimum)
+    if optimum.plateau:
+        marks.append(
+            Points(
+                name="plateau",
+                x=optimum.plateau,
+                y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
+                hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
+                hue=GREEN,
+                marker=Marker.SQUARE,
+            )
+        )
+    return marks
+
+
+def _curves(optimum: Optimum) -> list[Mark]:
+    """Both families, over the depths that they were fitted to."""
+    if optimum.power is None or optimum.parabola is None:
+        return []
+    grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
+    families = (("parabola", optimum.parabola, MUTED, 1.2), ("fit", optimum.power, ACCENT, 2.5))
+    return [
+        Line(
+            name=name,
+            x=grid,
+            y=tuple(curve(depth) for depth in grid),
+            hue=hue,
+            hover=name,
+            width=width,
+            dash=curve is optimum.parabola,
+        )
+        for name, curve, hue, width in families
+    ]
+
+
+def _means(optimum: Optimum, y: Axis) -> list[Mark]:
+    shown = [depth for depth in optimum.depths if y.low <= depth.loss <= y.high]
+    if not shown:
+        return []
+    errors = [d.standard_error if math.isfinite(d.standard_error) else 0.0 for d in shown]
+    return [
+        Points(
+            name="mean of a depth",
+            x=tuple(depth.depth for depth in shown),
+            y=tuple(depth.loss for depth in shown),
+            bars=tuple((d.loss - e, d.loss + e) for d, e in zip(shown, errors, strict=True)),
+            hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
+            hue=INK,
+            marker=Marker.BAR,
+        )
+    ]
+
+
+def _best(optimum: Optimum) -> list[Mark]:
+    if optimum.optimal_depth is None or optimum.loss is None:
+        return []
+    name = f"best depth, {optimum.optimal_depth}"
+    return [
+        Points(
+            name=name,
+            x=(optimum.optimal_depth,),
+            y=(optimum.loss,),
+            hover=(f"{name}: {optimum.verdict}",),
+            hue=ACCENT,
+            marker=Marker.STAR,
+        )
+    ]
+
+
+def _finished(finished: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+    kinds: tuple[tuple[str, Hue, Marker, Callable[[TrialSpec], bool]], ...] = (
+        ("explored", MUTED, Marker.DOT, lambda spec: spec.stage is Stage.EXPLORE),
+        (
+            "confirmed, another rate",
+            PINK,
+            Marker.SMALL,
+            lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale != 1,
+        ),
+        (
+            "confirmed, fresh seed",
+            INK,
+            Marker.DIAMOND,
+            lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale == 1,
+        ),
+    )
+    marks: list[Mark] = []
+    for name, hue, marker, belongs in kinds:
+        own = [record for record in finished if belongs(record.spec)]
+        marks += _inside_and_above(name, own, hue, marker, y)
+    return marks
+
+
+def _stopped(stopped: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+    return _inside_and_above("stopped early", stopped, MUTED, Marker.HOLLOW, y)
+
+
+def _inside_and_above(
+    name: str, records: Sequence[TrialRecord], hue: Hue, marker: Marker, y: Axis
+) -> list[Mark]:
+    inside = [record for record in records if last_loss(record) <= y.edge]
+    above = [record for record in records if last_loss(record) > y.edge]
+    return [
+        *_trials(name, inside, hue, marker),
+        *_trials(name, above, hue, Marker.ABOVE, edge=y.edge, in_legend=not inside),
+    ]
+
+
+def _without_loss(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+    marks: list[Mark] = []
+    for outcome, (name, marker) in WITHOUT_LOSS.items():
+        marks += _trials(name, _with_outcome(records, outcome), ORANGE, marker, edge=y.edge)
+    return marks
+
+
+def _trials(
+    name: str,
+    records: Sequence[TrialRecord],
+    hue: Hue,
+    marker: Marker,
+    *,
+    edge: float | None = None,
+    in_legend: bool = True,
+) -> list[Mark]:
+    """One point a trial at its last loss, or side by side on the upper edge."""
+    if not records:
+        return []
+    depths = [record.spec.shape.depth for record in records]
+    aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]
+    return [
+        Points(
+            name=name,
+            x=tuple(d * math.exp(place) for d, place in zip(depths, aside, strict=True)),
+            y=tuple(last_loss(record) if edge is None else edge for record in records),
+            hover=tuple(describe(record) for record in records),
+            hue=hue,
+            marker=marker,
+            in_legend=in_legend,
+        )
+    ]
+
+
+def _aside(depths: Sequence[int], index: int) -> float:
+    """How far a point stands from the middle of those of its depth, in ln depth."""
+    beside = depths.count(depths[index]) - 1
+    place = depths[:index].count(depths[index]) - beside / 2
+    return place * min(NEXT_POINT, WIDEST_ROW / max(1, beside))
+
+
+def _with_outcome(records: Sequence[TrialRecord], outcome: Outcome) -> list[TrialRecord]:
+    return [record for record in records if record.outcome is outcome]

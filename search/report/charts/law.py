@@ -1,0 +1,204 @@
+"""The chart of depth against budget: the study's optima, its laws, and published ones."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from fathom.models.shape import Count
+from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.published import (
+    ASPECT_RATIO,
+    COMPLETEP_WIDTHS,
+    depth_at_width_per_layer,
+    levine2020,
+)
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.report.charts.chart import (
+    ACCENT,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PINK,
+    Axis,
+    Band,
+    Chart,
+    Hue,
+    Line,
+    Mark,
+    Marker,
+    Points,
+    log_grid,
+    log_ticks,
+    params_axis,
+)
+from fathom.search.report.text import question_across
+from fathom.search.study.budget import format_count
+
+MARGIN = 2.5
+"""How far beyond the study's budgets the chart reaches, as a factor."""
+WIDEST = 5
+"""A band that spans a larger factor in depth is cut off rather than let flatten all else."""
+NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
+
+
+def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Chart | None:
+    """Best depths with their intervals, beside the laws; None where there is nothing to compare."""
+    known = [optimum for optimum in optima if optimum.optimal_depth is not None]
+    if not known or not known[0].count.of_parameters:
+        return None
+    ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
+    grid = log_grid(*ends)
+    marks = (*_references(known, grid), *_laws(laws, grid), *_optima(known))
+    return Chart(
+        key="depth-against-budget",
+        title="Best depth against budget",
+        question=question_across(known),
+        caption=_caption(known, laws),
+        x=params_axis(known[0].count.words, *ends),
+        y=_depth_scale(marks),
+        marks=marks,
+        wide=True,
+    )
+
+
+def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
+    words = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
+    if any(optimum.verdict in NOT_FOR_THE_LAW for optimum in known):
+        words.append("Hollow ones are at the edge or short of data.")
+    if laws:
+        words.append(
+            "The band holds the best depth of a new budget, as far as the law holds; a law is"
+            " dashed where it leaves the budgets it was fitted to."
+        )
+    narrow, wide = COMPLETEP_WIDTHS
+    words.append(
+        "Levine et al. 2020 (dashed outside the sizes they fitted), nanochat's constant width of"
+        f" {ASPECT_RATIO} per layer, and the {narrow} to {wide} per layer that CompleteP's authors"
+        " report within 1 % of the best count parameters without embeddings, as 12 depth d_model²;"
+    )
+    if known[0].count is Count.TOTAL:
+        words.append("they are drawn at the total that the study's best shapes have.")
+    else:
+        words.append("they are other models on other data, for comparison.")
+    return " ".join(words)
+
+
+def _optima(known: Sequence[Optimum]) -> list[Mark]:
+    marks: list[Mark] = []
+    for settled in (True, False):
+        own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
+        depths = [o.vertex or float(o.optimal_depth or 0) for o in own]
+        if own:
+            marks.append(
+                Points(
+                    name="best depth" if settled else "best depth, not settled",
+                    x=tuple(o.budget for o in own),
+                    y=tuple(depths),
+                    bars=tuple(
+                        o.vertex_interval or (d, d) for o, d in zip(own, depths, strict=True)
+                    ),
+                    hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
+                    hue=INK if settled else ORANGE,
+                    marker=Marker.DIAMOND if settled else Marker.HOLLOW,
+                )
+            )
+    return marks
+
+
+def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[Mark]:
+    marks: list[Mark] = []
+    for law, hue in zip(laws, (ACCENT, MUTED), strict=False):
+        predictions = _predictions(law.predict, grid)
+        banded = [(p.params, *p.interval) for p in predictions if p.interval is not None]
+        if law is laws[0] and banded:
+            x, low, high = zip(*banded, strict=True)
+            name = f"95 % of the {law.name} law"
+            marks.append(Band(name=name, x=x, low=low, high=high, hue=hue))
+        points = [(p.params, p.depth, p.extrapolated) for p in predictions]
+        marks += _dashed_outside(f"{law.name} law", points, hue)
+    return marks
+
+
+def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
+    """Published curves, moved from parameters without embeddings to the study's own count."""
+    shapes = [(o.budget, o.shape.params_non_embedding) for o in known if o.shape is not None]
+    if not shapes:
+        return []
+    budgets, counts = np.array(shapes, dtype=float).T
+    shares = np.exp(np.interp(np.log(grid), np.log(budgets), np.log(counts / budgets)))
+    sizes = [params * float(share) for params, share in zip(grid, shares, strict=True)]
+    at = dict(zip(sizes, grid, strict=True))
+    levine = _predictions(levine2020, sizes)
+    curve = [(at[own.params], own.depth, own.extrapolated) for own in levine]
+    deep, constant, shallow = (
+        tuple(depth_at_width_per_layer(size, width) for size in sizes)
+        for width in (COMPLETEP_WIDTHS[0], ASPECT_RATIO, COMPLETEP_WIDTHS[1])
+    )
+    name = f"width {ASPECT_RATIO} x depth"
+    return [
+        Band(name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=MUTED),
+        *_dashed_outside("Levine et al. 2020", curve, PINK),
+        Line(name=name, x=tuple(grid), y=constant, hue=GREEN, hover=name, width=1.5),
+    ]
+
+
+def _predictions(
+    predict: Callable[[float], Prediction], sizes: Sequence[float]
+) -> list[Prediction]:
+    """What a law says of every size of which it says something."""
+    found: list[Prediction] = []
+    for size in sizes:
+        # A law has no depth for sizes too small for one layer; the curve begins where it has.
+        with suppress(ValueError):
+            found.append(predict(size))
+    return found
+
+
+def _dashed_outside(name: str, points: Sequence[tuple[float, float, bool]], hue: Hue) -> list[Mark]:
+    """A curve in runs, dashed where it is extrapolated."""
+    runs: list[tuple[Sequence[tuple[float, float, bool]], bool]] = []
+    start = 0
+    for end in range(1, len(points) + 1):
+        if end == len(points) or points[end][2] != points[start][2]:
+            # One point of overlap, so that the runs meet.
+            runs.append((points[max(0, start - 1) : end], points[start][2]))
+            start = end
+    # A solid run first, if there is one: it stands for the curve in the legend.
+    runs.sort(key=lambda run: run[1])
+    return [
+        Line(
+            name=name,
+            x=tuple(x for x, _, _ in run),
+            y=tuple(y for _, y, _ in run),
+            hue=hue,
+            hover=name,
+            dash=dash,
+            in_legend=run is runs[0][0],
+        )
+        for run, dash in runs
+    ]
+
+
+def _depth_scale(marks: Sequence[Mark]) -> Axis:
+    values: list[float] = []
+    for mark in marks:
+        if isinstance(mark, Points):
+            values += [*mark.y, *(end for bar in mark.bars for end in bar)]
+        elif isinstance(mark, Line):
+            values += mark.y
+        else:
+            ends = zip(mark.low, mark.high, strict=True)
+            values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
+    low, high = min(values) / 1.2, max(values) * 1.2
+    return Axis(
+        label="depth (layers)",
+        low=low,
+        high=high,
+        log=True,
+        ticks=tuple((tick, f"{tick:g}") for tick in log_ticks(low, high)),
+        quantity="depth",
+        hover=".3~g",
+    )

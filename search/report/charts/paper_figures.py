@@ -1,0 +1,208 @@
+"""Charts for papers, as PNG and SVG, on a light ground. The only home of matplotlib."""
+
+import io
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+from fathom.search.report.charts.chart import MUTED, Axis, Band, Chart, Line, Mark, Marker, Points
+
+WIDTH, HEIGHT = 6.4, 4.8
+"""Inches. A figure is higher than that where the rows of its legend need the room."""
+LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.12, 0.62, 0.52
+"""Inches from the axes to the sides, and to the legend, which stands below them.
+
+Fixed, since matplotlib's own layout draws a figure twice over to find them.
+"""
+LEGEND_ROW, LEGEND_TITLE, LEGEND_EDGE = 0.158, 0.18, 0.16
+"""Inches."""
+LOWEST_AXES = 2.7
+DOTS_PER_INCH = 160
+LETTERS_PER_INCH = 18
+CHARTS_A_PROCESS = 20
+"""Fewer are drawn sooner than another process starts."""
+BAND_OPACITY = 0.16
+SYMBOLS = {
+    Marker.DOT: ("o", 5.0),
+    Marker.SMALL: ("D", 3.5),
+    Marker.DIAMOND: ("D", 5.5),
+    Marker.STAR: ("*", 12.0),
+    Marker.BAR: ("_", 13.0),
+    Marker.SQUARE: ("s", 5.0),
+    Marker.HOLLOW: ("o", 5.0),
+    Marker.ABOVE: ("^", 5.5),
+    Marker.CROSS: ("x", 6.0),
+    Marker.PLUS: ("+", 7.0),
+}
+"""Symbol and size in points."""
+OPEN = (Marker.HOLLOW, Marker.ABOVE)
+PAPER: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED.light,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": "#e4e7ec",
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    # The same records give the same bytes.
+    "svg.hashsalt": "fathom",
+    "text.parse_math": False,
+}
+
+
+def save_static(charts: Sequence[Chart], folder: Path) -> None:
+    """Every chart as `KEY.png` and `KEY.svg`; needs no display.
+
+    A chart takes a fifth of a second, so those of many budgets are shared out among processes.
+    """
+    processes = min(os.cpu_count() or 1, len(charts) // CHARTS_A_PROCESS)
+    if processes < 2:
+        _save(charts, folder)
+        return
+    shares = [charts[first::processes] for first in range(processes)]
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        list(pool.map(_save, shares, repeat(folder)))
+
+
+def _save(charts: Sequence[Chart], folder: Path) -> None:
+    with matplotlib.rc_context(PAPER):
+        for chart in charts:
+            figure = _drawn(chart)
+            figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
+            figure.savefig(folder / f"{chart.key}.svg", metadata={"Date": None, "Creator": None})
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows by itself, without pyplot's list of open ones."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png")
+        return content.getvalue()
+
+
+def static(chart: Chart) -> ShownFigure:
+    """The chart to show, change or save."""
+    with matplotlib.rc_context(PAPER):
+        return _drawn(chart)
+
+
+def _drawn(chart: Chart) -> ShownFigure:
+    figure = ShownFigure(figsize=(WIDTH, HEIGHT), dpi=DOTS_PER_INCH)
+    axes = figure.add_subplot()
+    # Before anything is drawn, so that matplotlib looks for no limits of its own.
+    axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
+    axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
+    for order, mark in enumerate(chart.marks, start=2):
+        _draw(axes, mark, order)
+    _set_ticks(axes.xaxis, chart.x)
+    _set_ticks(axes.yaxis, chart.y)
+    _place(figure, axes, _legend_inches(figure, axes, chart.legend_title))
+    _write(figure, axes, chart)
+    return figure
+
+
+def _legend_inches(figure: Figure, axes: Axes, title: str) -> float:
+    """Put the legend below the axes, where it hides no point; returns how high it is."""
+    names = axes.get_legend_handles_labels()[1]
+    if not names:
+        return 0.0
+    columns = _columns(names)
+    figure.legend(loc="lower left", ncols=columns, title=title or None, alignment="left")
+    rows = math.ceil(len(names) / columns)
+    return rows * LEGEND_ROW + (LEGEND_TITLE if title else 0.0) + LEGEND_EDGE
+
+
+def _columns(names: Sequence[str]) -> int:
+    """As many as fit into the width of a figure, beside the symbols."""
+    return max(1, min(6, int(WIDTH * LETTERS_PER_INCH / (max(map(len, names)) + 7))))
+
+
+def _place(figure: Figure, axes: Axes, legend: float) -> None:
+    height = max(HEIGHT, TOP + LOWEST_AXES + BOTTOM + legend)
+    figure.set_figheight(height)
+    inner = (WIDTH - LEFT - RIGHT, height - TOP - BOTTOM - legend)
+    axes.set_position(
+        (LEFT / WIDTH, (BOTTOM + legend) / height, inner[0] / WIDTH, inner[1] / height)
+    )
+    axes.yaxis.set_label_coords((0.24 - LEFT) / inner[0], 0.5)
+    axes.xaxis.set_label_coords(0.5, -0.27 / inner[1])
+
+
+def _write(figure: Figure, axes: Axes, chart: Chart) -> None:
+    top = 1 - 0.09 / figure.get_figheight()
+    figure.suptitle(chart.title, x=0.01, y=top, ha="left", fontsize=11, fontweight="bold")
+    axes.set_title(chart.question, fontsize=8.5, color=MUTED.light, loc="left", y=1.0, pad=8)
+    axes.set_xlabel(chart.x.label)
+    axes.set_ylabel(chart.y.label)
+
+
+def _scale(axis: Axis) -> str:
+    return "log" if axis.log else "linear"
+
+
+def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
+    side.set_major_locator(FixedLocator([value for value, _ in axis.ticks]))
+    side.set_major_formatter(FixedFormatter([text for _, text in axis.ticks]))
+    side.set_minor_locator(NullLocator())
+
+
+def _draw(axes: Axes, mark: Mark, order: int) -> None:
+    match mark:
+        case Band():
+            axes.fill_between(
+                mark.x,
+                mark.low,
+                mark.high,
+                color=mark.hue.light,
+                alpha=BAND_OPACITY,
+                linewidth=0,
+                label=mark.name,
+                zorder=1,
+            )
+        case Line():
+            axes.plot(
+                mark.x,
+                mark.y,
+                color=mark.hue.light,
+                linestyle="--" if mark.dash else "-",
+                linewidth=0.75 * mark.width,
+                label=mark.name if mark.in_legend else None,
+                zorder=order,
+            )
+        case Points():
+            _draw_points(axes, mark, order)
+
+
+def _draw_points(axes: Axes, points: Points, order: int) -> None:
+    symbol, size = SYMBOLS[points.marker]
+    colour = points.hue.light
+    axes.plot(
+        points.x,
+        points.y,
+        linestyle="none",
+        marker=symbol,
+        markersize=size,
+        markerfacecolor="none" if points.marker in OPEN else colour,
+        markeredgecolor=colour,
+        markeredgewidth=1.2 if symbol in "x+_^" else 0.8,
+        label=points.name if points.in_legend else None,
+        zorder=order,
+    )
+    for x, (low, high) in zip(points.x, points.bars, strict=False):
+        axes.plot((x, x), (low, high), color=colour, linewidth=1.3, zorder=order)

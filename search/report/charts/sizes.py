@@ -1,0 +1,111 @@
+"""The chart of depths against one another over sizes: where a deeper one begins to win."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fathom.search.analysis.optimum import DepthLoss, Optimum
+from fathom.search.analysis.papers.crossings import Crossings
+from fathom.search.report.charts.chart import (
+    ACCENT,
+    Chart,
+    Line,
+    Mark,
+    Marker,
+    Points,
+    depth_hue,
+    params_axis,
+)
+from fathom.search.report.charts.trials import loss_axis
+from fathom.search.report.papers_text import crossing_words
+from fathom.search.report.text import question_across
+from fathom.search.study.budget import format_count
+
+Courses = dict[int, list[tuple[int, float, float]]]
+"""Depth -> its budgets, ascending, with the loss above the best and its standard error."""
+
+MARGIN = 1.2
+"""How far beyond the study's budgets the chart reaches, as a factor."""
+
+
+def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) -> Chart | None:
+    """Each depth's loss above the budget's best; None where no two depths share two budgets."""
+    if crossings is None or not optima[0].count.of_parameters:
+        return None
+    known = sorted((own for own in optima if own.depths), key=lambda own: own.budget)
+    courses = _courses(known)
+    heights = [height for course in courses.values() for _, height, _ in course]
+    ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
+    return Chart(
+        key="loss-against-size",
+        title="Depths against one another",
+        question=question_across(known),
+        caption=(
+            "How far the mean loss of each depth lies above that of the budget's best depth, with"
+            " one standard error. Where lines cross, a deeper model begins to win; a star is such a"
+            " crossing that the data support. Depths of one budget alone, and what lies above the"
+            " scale, are not drawn."
+        ),
+        x=params_axis(known[0].count.words, *ends),
+        y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
+        marks=(*_depths(courses), *_crossings(crossings, courses)),
+        legend_title="depth",
+        wide=True,
+    )
+
+
+def _courses(known: Sequence[Optimum]) -> Courses:
+    courses: Courses = {}
+    for optimum in known:
+        best = min(own.loss for own in optimum.depths)
+        for own in optimum.depths:
+            courses.setdefault(own.depth, []).append((optimum.budget, own.loss - best, _error(own)))
+    return {depth: courses[depth] for depth in sorted(courses) if len(courses[depth]) > 1}
+
+
+def _error(own: DepthLoss) -> float:
+    return own.standard_error if math.isfinite(own.standard_error) else 0.0
+
+
+def _depths(courses: Courses) -> list[Mark]:
+    marks: list[Mark] = []
+    for depth, course in courses.items():
+        hue = depth_hue(depth, list(courses))
+        budgets, heights, errors = zip(*course, strict=True)
+        marks += [
+            Line(name=str(depth), x=budgets, y=heights, hue=hue, hover=f"depth {depth}"),
+            Points(
+                name=str(depth),
+                x=budgets,
+                y=heights,
+                bars=tuple((y - e, y + e) for y, e in zip(heights, errors, strict=True)),
+                hover=tuple(f"depth {depth} at {format_count(budget)}" for budget in budgets),
+                hue=hue,
+                marker=Marker.DOT,
+                in_legend=False,
+            ),
+        ]
+    return marks
+
+
+def _crossings(crossings: Crossings, courses: Courses) -> list[Mark]:
+    """Each on the line of its shallower depth."""
+    named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
+    if not named:
+        return []
+    heights = []
+    for pair in named:
+        budgets, own, _ = zip(*courses[pair.shallow], strict=True)
+        heights.append(float(np.interp(np.log(pair.params or 0), np.log(budgets), own)))
+    return [
+        Points(
+            name="crossing",
+            x=tuple(pair.params for pair in named if pair.params),
+            y=tuple(heights),
+            hover=tuple(crossing_words(pair) for pair in named),
+            hue=ACCENT,
+            marker=Marker.STAR,
+        )
+    ]

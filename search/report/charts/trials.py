@@ -1,0 +1,178 @@
+"""The chart of learning curves, and what all charts of trials share."""
+
+import math
+from collections.abc import Sequence
+from statistics import quantiles
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.charts.chart import (
+    INK,
+    MUTED,
+    ORANGE,
+    Axis,
+    Chart,
+    Line,
+    Mark,
+    Marker,
+    Points,
+    depth_hue,
+    linear_ticks,
+    log_ticks,
+    spread_ticks,
+)
+from fathom.search.report.text import question
+from fathom.search.study.budget import format_count
+
+MOST_LEGEND_DEPTHS = 10
+
+
+def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+    """Loss against tokens of every trial, coloured by depth, with the rungs."""
+    points = [point for record in records for point in record.curve if point.tokens]
+    late = [
+        point.loss
+        for point in points
+        if point.tokens >= 0.1 * optimum.tokens and math.isfinite(point.loss)
+    ]
+    if not late:
+        return None
+    y = loss_axis(late)
+    ends = (0.94 * min(point.tokens for point in points), 1.06 * optimum.tokens)
+    return Chart(
+        key=f"learning-curves-{optimum.budget}",
+        title="Learning curves by depth",
+        question=question(optimum),
+        caption="One line a trial. Deep models start slowly, so curves cross: who pauses at a rung"
+        " (dashed) goes on later when it turns out to be among the best.",
+        x=Axis(
+            label="training tokens",
+            low=ends[0],
+            high=ends[1],
+            log=True,
+            ticks=tuple((tokens, format_count(tokens)) for tokens in log_ticks(*ends)),
+            quantity="tokens",
+            hover=".3~s",
+        ),
+        y=y,
+        marks=(
+            *_rungs(records, y),
+            *_curves(records),
+            *_ends("stopped", records, Outcome.STOPPED, Marker.HOLLOW, y),
+            *_ends("diverged", records, Outcome.DIVERGED, Marker.CROSS, y),
+        ),
+        budget=optimum.budget,
+        legend_title=legend_title(records),
+        wide=True,
+    )
+
+
+def _rungs(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+    rungs = sorted({tokens for record in records for tokens in record.rungs})
+    return [
+        Line(
+            name="rung",
+            x=(rung, rung),
+            y=(y.low, y.high),
+            hue=MUTED,
+            hover=f"rung at {format_count(rung)} tokens",
+            dash=True,
+            width=1,
+            in_legend=rung == rungs[0],
+        )
+        for rung in rungs
+    ]
+
+
+def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
+    """One line a trial; the legend names each depth once."""
+    marks: list[Mark] = []
+    depths = [record.spec.shape.depth for record in records]
+    named = set(legend_depths(records))
+    for record in sorted(records, key=lambda record: record.spec.shape.depth):
+        points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
+        depth = record.spec.shape.depth
+        if not points:
+            continue
+        marks.append(
+            Line(
+                name=str(depth),
+                x=tuple(point.tokens for point in points),
+                y=tuple(point.loss for point in points),
+                hue=depth_hue(depth, depths),
+                hover=describe(record),
+                width=1.4,
+                in_legend=depth in named,
+            )
+        )
+        named.discard(depth)
+    return marks
+
+
+def _ends(
+    name: str, records: Sequence[TrialRecord], outcome: Outcome, marker: Marker, y: Axis
+) -> list[Mark]:
+    """Where the trials of an outcome ended, kept inside the scale."""
+    ended = [record for record in records if record.outcome is outcome and record.tokens]
+    if not ended:
+        return []
+    return [
+        Points(
+            name=name,
+            x=tuple(record.tokens for record in ended),
+            y=tuple(min(last_loss(record), y.edge) for record in ended),
+            hover=tuple(describe(record) for record in ended),
+            hue=ORANGE if outcome is Outcome.DIVERGED else INK,
+            marker=marker,
+        )
+    ]
+
+
+def last_loss(record: TrialRecord) -> float:
+    """Loss at the last evaluation, whatever the outcome; infinite when there is none."""
+    loss = record.curve[-1].loss if record.curve else math.inf
+    return loss if math.isfinite(loss) else math.inf
+
+
+def describe(record: TrialRecord) -> str:
+    """A trial in one line, for hover texts."""
+    spec, shape = record.spec, record.spec.shape
+    return (
+        f"{spec.trial}: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff},"
+        f" {shape.n_heads} heads, seed {spec.seed}, rate {spec.learning_rate:g},"
+        f" {record.outcome or 'running'} at {format_count(record.tokens)} tokens"
+    )
+
+
+def legend_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
+    """The depths that a legend names: all, or as many as can be read."""
+    tested = sorted({record.spec.shape.depth for record in records})
+    if len(tested) <= MOST_LEGEND_DEPTHS:
+        return tuple(tested)
+    return spread_ticks(tested, tested[0], tested[-1])
+
+
+def legend_title(records: Sequence[TrialRecord]) -> str:
+    """Says so when the legend does not name every depth."""
+    tested = {record.spec.shape.depth for record in records}
+    return "depth" if len(legend_depths(records)) == len(tested) else "depth (some)"
+
+
+def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
+    """A scale on which the good losses can be told apart: far worse ones are left above it.
+
+    It reaches down to `floor` where that is lower than they are.
+    """
+    low = min(*losses, floor)
+    quarter = quantiles(losses, n=4)[2] if len(losses) > 1 else low
+    room = max(2.5 * (quarter - low), 0.004)
+    high = min(max(losses), low + room)
+    pad = 0.08 * max(high - low, 0.004)
+    return Axis(
+        label="held-out loss (nats)",
+        low=low - pad,
+        high=high + 1.5 * pad,
+        ticks=linear_ticks(low - pad, high + 1.5 * pad),
+        quantity="loss",
+        hover=".4f",
+    )

@@ -1,0 +1,123 @@
+"""Crossings, depth needed and matched comparisons in words."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from fathom.search.analysis.papers.crossing_law import CrossingLaw
+from fathom.search.analysis.papers.crossings import Crossing, CrossingKind
+from fathom.search.analysis.papers.depth_needed import DepthNeeded, DepthRule, Need
+from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.matched_loss import LOSS, Matched
+from fathom.search.report.text import counted
+from fathom.search.study.budget import format_count
+
+Interval = tuple[float, float | None]
+
+NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
+
+
+def further_lines(further: Further) -> list[str]:
+    """The shortest that can be said of each."""
+    lines = []
+    if further.crossings:
+        named = [pair for pair in further.crossings.pairs if pair.neighbours and pair.params]
+        lines += [f"crossing: {crossing_words(pair)}" for pair in named]
+        lines.append(f"crossings: {crossing_law_words(further.crossings.law)}")
+    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in further.needs]
+    return [*lines, *(words for _, words in matched_summaries(further.matched))]
+
+
+def crossing_words(pair: Crossing) -> str:
+    """What two depths do, as a sentence without its end."""
+    deep, shallow = f"depth {pair.deep}", f"depth {pair.shallow}"
+    match pair.kind:
+        case CrossingKind.CROSSED if pair.params and pair.interval:
+            low, high = map(rounded, pair.interval)
+            return (
+                f"{deep} begins to beat {shallow} at {rounded(pair.params)} parameters"
+                f" [{low} to {high}]"
+            )
+        case CrossingKind.REVERSED:
+            return f"{deep} is ahead of {shallow} at a smaller size than one where it is behind"
+        case CrossingKind.SHALLOWER:
+            return f"{shallow} is ahead of {deep} {NOT_CROSSED}"
+        case CrossingKind.DEEPER:
+            return f"{deep} is ahead of {shallow} {NOT_CROSSED}"
+    return f"{deep} and {shallow} are not told apart at any size"
+
+
+def crossing_law_words(law: CrossingLaw) -> str:
+    """The law with its intervals, or that the data support none and why."""
+    if law.a is None or law.b is None or law.a_interval is None or law.b_interval is None:
+        return f"no law of width against depth; {law.reason}"
+    a, b = span(law.a, law.a_interval, "{:.3f}"), span(law.b, law.b_interval, "{:.4f}")
+    through = f"through {counted(law.crossings, 'crossing')} of neighbouring depths"
+    if law.supported:
+        return f"{through} goes ln d_model = a + b x depth, a = {a}, b = {b}; {law.reason}"
+    return f"the data do not support a law {through}; {law.reason} (a = {a}, b = {b})"
+
+
+def needs_words(own: DepthNeeded) -> str:
+    """The limit and what a layer more is worth."""
+    said = f"{own.metric} {limit_words(own.rule)} in the mean of {counted(own.trials, 'trial')}"
+    said += " or more of a depth"
+    if own.gained is None or own.gained_interval is None:
+        return f"{said}; no slope, as too few difficulties ask for depths of their own"
+    unit = "doublings of the difficulty" if own.rule.doubling else "steps of difficulty"
+    return f"{said}; a layer more gains {span(own.gained, own.gained_interval, '{:.2f}')} {unit}"
+
+
+def limit_words(rule: DepthRule) -> str:
+    """`at most 0.05`."""
+    return f"at {'most' if rule.at_most else 'least'} {rule.limit:g}"
+
+
+def need_words(need: Need) -> str:
+    """The depth, and between which depths some trials pass and others do not."""
+    if need.depth is None:
+        return f"none tried (a trial passes at {need.soonest})" if need.soonest else "none tried"
+    if need.soonest == need.surest:
+        return str(need.depth)
+    return f"{need.depth} [{need.soonest} to {need.surest or 'deeper than tried'}]"
+
+
+def matched_summaries(matched: Sequence[Matched]) -> Iterator[tuple[list[Matched], str]]:
+    """Each question's pairs of depths, and their answer in one line."""
+    for _, group in groupby(matched, key=lambda own: (own.budget, own.metric, own.yardstick)):
+        own = list(group)
+        said = ", ".join(f"{pair.shallow} to {pair.deep} {verdict(pair)}" for pair in own)
+        first = own[0]
+        yield (
+            own,
+            f"{format_count(first.budget)}: {first.metric} at equal {yardstick_words(first)},"
+            f" depth {said}",
+        )
+
+
+def yardstick_words(own: Matched) -> str:
+    """What is held equal."""
+    return "validation loss" if own.yardstick == LOSS else own.yardstick
+
+
+def verdict(own: Matched) -> str:
+    """What the furthest common level says of the deeper one."""
+    if not own.levels:
+        return "not comparable (curves do not overlap)"
+    found = own.levels[0].difference
+    if found.interval is None:
+        return f"{found.mean:+.3f} (one trial each, so no error is known)"
+    low, high = found.interval
+    word = "better" if low > 0 else "worse" if high < 0 else "not told apart"
+    return f"{word} ({found.mean:+.3f} [{low:+.3f} to {high:+.3f}])"
+
+
+def span(value: float, interval: Interval, form: str) -> str:
+    """A value with its interval; open above where there is no end."""
+    low, high = interval
+    end = "any more" if high is None else form.format(high)
+    return f"{form.format(value)} [{form.format(low)} to {end}]"
+
+
+def rounded(number: float) -> str:
+    """Three digits of a size."""
+    return format_count(float(f"{number:.3g}"))

@@ -1,0 +1,1 @@
+"""What is known of a search while it runs; `search/report/terminal/progress.py` shows it."""

@@ -1,0 +1,119 @@
+"""A search as a table of 80 columns, and as one line a budget."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fathom.search.analysis.interim import SoFar
+from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.study.budget import format_count
+from fathom.search.study.plan import BudgetPlan
+
+HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")
+COUNTS = ("done", "paused", "lost")
+UNKNOWN = "-"
+LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+RUNNING_LINES = 4
+"""Trials under way that are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """A budget as it stands."""
+
+    plan: BudgetPlan
+    records: Sequence[TrialRecord]
+    answer: SoFar | None
+    done: bool
+
+    @property
+    def stage(self) -> str:
+        """In a word."""
+        if self.done:
+            return "done"
+        confirming = any(record.spec.stage is Stage.CONFIRM for record in self.records)
+        return "confirm" if confirming else "explore"
+
+    @property
+    def best(self) -> str:
+        """The best depth as it looks, with its interval: `4 [3-6]`."""
+        answer = self.answer
+        if answer is None or answer.low is None:
+            return UNKNOWN
+        return f"{answer.depth} [{answer.low}-{answer.high}]"
+
+    @property
+    def loss(self) -> str:
+        """The lowest so far."""
+        return f"{self.answer.loss:.4f}" if self.answer else UNKNOWN
+
+    @property
+    def trials(self) -> str:
+        """Begun, of those that are planned at most."""
+        return f"{len(self.records)}/{self.plan.exploring + self.plan.confirming}"
+
+    @property
+    def rungs(self) -> str:
+        """How many exploring trials came to each rung: `7>3>1`."""
+        explored = [r for r in self.records if r.spec.stage is Stage.EXPLORE]
+        came = (sum(rung.tokens in r.rungs for r in explored) for rung in self.plan.rungs)
+        return ">".join(map(str, came)) or UNKNOWN
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Trials that run, are done, paused and lost."""
+        outcomes = Counter(record.outcome for record in self.records)
+        lost = sum(outcomes[outcome] for outcome in LOST)
+        return outcomes[None], outcomes[Outcome.FINISHED], outcomes[Outcome.STOPPED], lost
+
+
+def budget_table(states: Sequence[BudgetState]) -> Table:
+    """A row a budget."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    for heading in (*HEADINGS, *COUNTS):
+        words = heading in HEADINGS[:3]
+        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
+    for state in states:
+        name = format_count(state.plan.budget.params)
+        table.add_row(
+            name, state.stage, state.best, state.loss, state.trials, state.rungs,
+            *map(str, state.counts),
+        )  # fmt: skip
+    return table
+
+
+def whole_table(
+    title: str, states: Sequence[BudgetState], share: float, left: str
+) -> RenderableType:
+    """The table with the trials under way and a bar of how much is done."""
+    records = (record for state in states for record in state.records)
+    running = [record for record in records if record.outcome is None]
+    lines = [Text(_running_line(record), style="dim") for record in running[:RUNNING_LINES]]
+    if len(running) > RUNNING_LINES:
+        lines.append(Text(f"  and {len(running) - RUNNING_LINES} more", style="dim"))
+    foot = Table.grid(padding=(0, 1))
+    foot.add_row(ProgressBar(total=1.0, completed=share, width=24), f"{share:.0%}", left)
+    return Group(Text(title, style="bold"), budget_table(states), *lines, foot)
+
+
+def summary_line(state: BudgetState) -> str:
+    """A budget for a log file."""
+    running, done, paused, lost = state.counts
+    losses = f", lost {lost}" if lost else ""
+    return (
+        f"{format_count(state.plan.budget.params):<6} {state.stage:<8} "
+        f"best depth {state.best:<9} loss {state.loss:<7} trials {state.trials}: "
+        f"{done} done, {paused} paused, {running} running{losses}"
+    )
+
+
+def _running_line(record: TrialRecord) -> str:
+    spec = record.spec
+    share = record.tokens / spec.horizon_tokens
+    passed = f", {len(record.rungs)} rungs passed" if record.rungs and spec.may_stop else ""
+    return f"  {spec.trial}: depth {spec.shape.depth}, {share:.0%} of its tokens{passed}"

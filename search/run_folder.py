@@ -1,0 +1,218 @@
+"""The files of a run: where each is, and how its lines are appended and read.
+
+Files of JSON lines are appended to and never rewritten. `records.jsonl` is the source of truth,
+with a line for each end of a trial: MLflow, the report and every statistic are derived from it.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fathom.search.record_json import from_json
+from fathom.search.record_validation import DAMAGE, DamagedFileError, problem_of
+from fathom.search.records import TrialRecord
+
+MARKER = "seen-by-every-node"
+ENDING = "search-is-ending"
+UNFINISHED = ".tmp"
+"""How the name of a file ends that is being written, or was when its writer was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one study, `runs/NAME`."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The study, every default filled in."""
+        return self.path / "config.yaml"
+
+    @property
+    def records(self) -> Path:
+        """Every trial that has ended: the source of truth."""
+        return self.path / "records.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """The best shape of every budget."""
+        return self.path / "best.yaml"
+
+    @property
+    def report(self) -> Path:
+        """The report for people."""
+        return self.path / "report.html"
+
+    @property
+    def figures(self) -> Path:
+        """The report's figures for papers."""
+        return self.path / "figures"
+
+    @property
+    def state(self) -> Path:
+        """What resuming needs; of no use afterwards."""
+        return self.path / "state"
+
+    @property
+    def journal(self) -> Path:
+        """What trials under way have reported."""
+        return self.state / "journal.jsonl"
+
+    @property
+    def answers(self) -> Path:
+        """The answer of each budget as it looked while the search went on."""
+        return self.state / "answers.jsonl"
+
+    @property
+    def optuna(self) -> Path:
+        """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+        return self.state / "optuna.log"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files."""
+        return self.state / "ray"
+
+    def checkpoint(self, trial: str) -> Path:
+        """Where a trial keeps its last checkpoint, of about 12 bytes a parameter.
+
+        While it runs; that of a stopped one stays until the stopping of its budget is concluded
+        upon, since a rung that fails its audit is to be extended from there.
+        """
+        return self.state / "checkpoints" / f"{trial}.pt"
+
+    @property
+    def marker(self) -> Path:
+        """A file beside the checkpoints by which a node knows that it sees them all."""
+        return self.checkpoint("").with_name(MARKER)
+
+    @property
+    def ending(self) -> Path:
+        """A file beside the checkpoints by which trials under way know that they are to save."""
+        return self.checkpoint("").with_name(ENDING)
+
+    def create(self) -> None:
+        """Make the folders."""
+        self.marker.parent.mkdir(parents=True, exist_ok=True)
+        if not self.marker.exists():
+            write_atomically(self.marker, uuid.uuid4().hex)
+
+
+def default_tracking_uri(runs: Path) -> str:
+    """MLflow's store where a study names none: the environment's, else a file beside the runs."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').absolute()}"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file so that a reader, or a crash, sees the old or the new one, never a half."""
+    temporary = path.with_name(path.name + UNFINISHED)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+T = TypeVar("T")
+
+
+def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
+    """Append one JSON line and see it to the disk before going on; a whole line or none.
+
+    Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
+    machine that loses power loses the last seconds, up to the next line that is waited for.
+    """
+    rest = memoryview(json.dumps(line, allow_nan=True).encode() + b"\n")
+    with path.open("ab", buffering=0) as file:
+        begin = file.tell()
+        try:
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+            if wait:
+                os.fsync(file.fileno())
+        except OSError:  # of a full disk: half a line would spoil the one that comes after it
+            file.truncate(begin)
+            raise
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    return read_as(path, lambda values: values)
+
+
+def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """What each whole line of a JSONL file stands for.
+
+    Raises:
+        DamagedFileError: at a line that is no JSON object, or that `convert` can't read.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n") and not _is_object(line):
+                return
+            try:
+                values = json.loads(line.decode())
+                if not isinstance(values, dict):
+                    raise TypeError("it is no JSON object")
+                value = convert(values)
+            except DAMAGE as error:
+                raise DamagedFileError(
+                    f"{path}, line {number}: {problem_of(error)}; restore the file, or delete that "
+                    "line: what it held is done again"
+                ) from error
+            yield value
+
+
+def repair(path: Path) -> None:
+    """Cut off a last line that a crash left unfinished, so that the next one starts afresh.
+
+    Raises:
+        DamagedFileError: when the rest after the last line is not the beginning of one.
+    """
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        content = file.read()
+        end = content.rfind(b"\n") + 1
+        rest = content[end:]
+        if _is_object(rest):  # only its end is missing
+            file.write(b"\n")
+        elif rest.strip(b"\0") and (not rest.startswith(b"{") or b"\r" in rest):
+            number = content.count(b"\n") + 1
+            raise DamagedFileError(
+                f"{path}, line {number}: it is not JSON; restore the file, or delete that line"
+            )
+        else:
+            file.truncate(end)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line.decode()), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def read_records(path: Path) -> list[TrialRecord]:
+    """All trials of a run that have ended, in the order in which they ended.
+
+    A trial that was stopped and taken up again has a line for each end; the last one holds.
+    """
+    return last_lives(read_as(path, from_json))
+
+
+def last_lives(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+    """The last record of every trial, in the order of these."""
+    last: dict[str, TrialRecord] = {}
+    for record in records:
+        last.pop(record.spec.trial, None)
+        last[record.spec.trial] = record
+    return list(last.values())

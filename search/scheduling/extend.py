@@ -1,0 +1,100 @@
+"""`fathom run --extend`: where the audit failed, the first rung moves later.
+
+The study file does not change: an extension is a line in the journal, from which the conductor
+takes up the stopped trials again. It is decided by the audit of what has ended so far.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.run_folder import RunFolder, append_line, repair
+from fathom.search.scheduling.audit import RungAudit, later_first_rung
+from fathom.search.scheduling.journal import read_first_rungs
+from fathom.search.study.budget import Budget, format_count
+
+Audits = Mapping[int, Sequence[RungAudit]]
+"""By budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What is about to happen to one budget."""
+
+    budget: Budget
+    first_rung: int
+    """Tokens; the horizon when nothing is stopped any more."""
+    again: int
+    """Stopped trials that go on."""
+    anew: int
+    """Those of them whose checkpoint is gone."""
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        moves = (
+            f"nothing is stopped before {self.first_rung:,} tokens any more"
+            if self.first_rung < self.budget.tokens
+            else "nothing is stopped any more"
+        )
+        goes_on = f"{self.budget.label}: {moves}; stopped trials that go on: {self.again}"
+        lost = f", {self.anew} of them anew, as their checkpoints are gone" if self.anew else ""
+        return f"{goes_on}{lost}"
+
+
+def extend(
+    folder: RunFolder,
+    records: Sequence[TrialRecord],
+    audits: Audits,
+    budgets: Sequence[Budget],
+) -> tuple[Extension, ...]:
+    """Move the first rung of each budget whose audit failed; none when there is nothing to move."""
+    repair(folder.journal)
+    present = read_first_rungs(folder)
+    extensions = []
+    for budget in budgets:
+        wanted = later_first_rung(audits.get(budget.params, ()))
+        if wanted is not None and wanted > present.get(budget.params, 0):
+            extensions.append(_extension(folder, records, budget, wanted))
+            line = {"event": "extend", "budget": budget.params, "first_rung": wanted}
+            append_line(folder.journal, line)
+    return tuple(extensions)
+
+
+def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits: Audits) -> None:
+    """Delete the checkpoints of stopped trials where no rung failed: nobody goes on from them."""
+    for record in records:
+        failed = any(audit.failed for audit in audits[record.spec.budget])
+        if record.outcome is Outcome.STOPPED and not failed:
+            folder.checkpoint(record.spec.trial).unlink(missing_ok=True)
+
+
+def warnings(audits: Audits, command: str) -> tuple[str, ...]:
+    """For each budget whose audit failed: where and why, and which setting to change."""
+    failed = {params: [rung for rung in rungs if rung.failed] for params, rungs in audits.items()}
+    told = [f"{format_count(params)}: {_doubt(rungs)}" for params, rungs in failed.items() if rungs]
+    remedy = f"`{command} --extend` moves the first rung later and loses nothing that was trained"
+    return (*told, remedy) if told else ()
+
+
+def _doubt(failed: Sequence[RungAudit]) -> str:
+    first, *others = failed
+    nor = f" (nor at {', '.join(f'{rung.rung:,}' for rung in others)})" if others else ""
+    return (
+        f"stopping at {first.rung:,} tokens can't be trusted{nor}: {first.why}; "
+        f"a new study should set {first.remedy}"
+    )
+
+
+def _extension(
+    folder: RunFolder, records: Sequence[TrialRecord], budget: Budget, first_rung: int
+) -> Extension:
+    again = [
+        record.spec.trial
+        for record in records
+        if record.spec.budget == budget.params
+        and record.outcome is Outcome.STOPPED
+        and max(record.rungs) < first_rung
+    ]
+    anew = sum(not folder.checkpoint(trial).exists() for trial in again)
+    return Extension(budget=budget, first_rung=first_rung, again=len(again), anew=anew)

@@ -1,0 +1,204 @@
+"""Optuna draws the shapes of one budget and is told the truth about every trial.
+
+Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn point is snapped to a
+feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
+A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
+diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
+teaches nothing. It draws from a study in memory, begun from the records. What is kept of it
+(`studies.py`) holds ended trials only, so a killed run leaves none RUNNING.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.curve_fit import draw
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE
+from fathom.search.analysis.forecast import fit_outlook, outlook
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.scheduling.optuna_studies import NAME, Studies
+from fathom.search.study.config import Sampler, StudyConfig
+from fathom.search.study.shapes import nearest_shape
+
+GOLDEN = (math.sqrt(5) - 1) / 2
+"""Steps of this size fill an interval evenly, however many there are."""
+CURVE_STARTUP = 5
+"""Depths, evenly spread, through which the first curve is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A shape and Optuna's number for it."""
+
+    shape: Shape
+    number: int
+
+
+class ShapeSampler:
+    """The shapes of one budget, one Optuna study of its own."""
+
+    def __init__(
+        self,
+        config: StudyConfig,
+        name: str,
+        shapes: tuple[Shape, ...],
+        studies: Studies,
+        *,
+        seed: int,
+        past: Iterable[TrialRecord] = (),
+    ) -> None:
+        """`name` is the study's; `past` has every end of an exploring trial, in their order."""
+        self._shapes, self._sampler = shapes, config.sampler
+        self._startup = _startup_trials(config, shapes)
+        self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
+        depths = [shape.depth for shape in shapes]
+        ratios = [shape.ln_ff_ratio for shape in shapes]
+        self._space = {
+            "ln_depth": FloatDistribution(math.log(min(depths)), math.log(max(depths))),
+            "ln_ff_ratio": FloatDistribution(min(ratios), max(ratios)),
+        }
+        self._name, self._studies = name, studies
+        self._told = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
+        self._studies.update(name, self._told)
+        self._live = optuna.create_study(
+            sampler=_build_sampler(config.sampler, self._startup, seed)
+        )
+        self._live.add_trials(self._told)
+
+    def draw(self, index: int, records: Sequence[TrialRecord]) -> Drawn:
+        """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
+        if index < self._startup:
+            point = self._stratified(index)
+        elif self._sampler is Sampler.CURVE:
+            point = self._by_curve(index, records)
+        else:
+            point = self._suggest()
+        shape = nearest_shape(
+            self._untried(records),
+            depth=math.exp(point["ln_depth"]),
+            ff_ratio=math.exp(point["ln_ff_ratio"]),
+        )
+        return Drawn(shape, self.adopt(shape))
+
+    def adopt(self, shape: Shape) -> int:
+        """Let the sampler know that a shape is being tried; its number."""
+        self._live.enqueue_trial(self._coordinates(shape))
+        return self._live.ask(self._distributions()).number
+
+    def tell(self, number: int, record: TrialRecord) -> None:
+        """Take in what became of a trial."""
+        told = self._frozen(record)
+        self._told.append(told)
+        self._studies.update(self._name, self._told)
+        self._live.tell(number, state=TrialState.FAIL)
+        self._live.add_trial(told)
+
+    def _frozen(self, record: TrialRecord) -> FrozenTrial:
+        state, values = TrialState.FAIL, {}
+        if record.outcome is Outcome.FINISHED:
+            state = TrialState.COMPLETE
+        elif record.outcome in (Outcome.STOPPED, Outcome.DIVERGED):
+            state = TrialState.PRUNED
+        if record.outcome is Outcome.STOPPED:
+            values = record.rungs
+        told = create_trial(
+            state=state,
+            value=record.loss,
+            params=self._coordinates(record.spec.shape),
+            distributions=self._distributions(),
+            intermediate_values=values,
+            user_attrs={NAME: record.spec.trial, "outcome": record.outcome},
+        )
+        told.datetime_start = datetime.fromtimestamp(record.started)
+        told.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
+        return told
+
+    def _holds(self, shape: Shape) -> bool:
+        """Whether Optuna's rectangle has the shape; that of a damaged record may lie outside."""
+        point = self._coordinates(shape)
+        return all(side.low <= point[name] <= side.high for name, side in self._space.items())
+
+    def _coordinates(self, shape: Shape) -> dict[str, float]:
+        return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}
+
+    def _stratified(self, index: int) -> dict[str, float]:
+        """Start-up points: every stratum of log depth once, ratios spread by golden steps.
+
+        Strata are visited in golden order, so that the first few trials already span the range.
+        """
+        order = sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
+        shares = {
+            "ln_depth": (order[index] + 0.5) / self._startup,
+            "ln_ff_ratio": 0.5
+            if self._sampler is Sampler.CURVE
+            else (self._offset + 0.5 + index * GOLDEN) % 1,
+        }
+        return {
+            name: side.low + shares[name] * (side.high - side.low)
+            for name, side in self._space.items()
+        }
+
+    def _by_curve(self, index: int, records: Sequence[TrialRecord]) -> dict[str, float]:
+        """Where one draw of the curve over depth, as it looks so far, is lowest (Thompson 1933).
+
+        Depths are tried as often as they are likely to be the best, and ratios evenly.
+        """
+        ratio, depth = self._space["ln_ff_ratio"], self._space["ln_depth"]
+        share = (self._offset + index * GOLDEN) % 1
+        curves = fit_outlook(outlook(records))
+        generator = np.random.default_rng([self._seed, index])
+        if curves is None:
+            lowest = generator.uniform(depth.low, depth.high)
+        else:
+            drawn = draw(curves, generator, draws=1, degrees_of_freedom=KNOWN_NOISE)
+            lowest = math.log(float(drawn.optima[0]))
+        return {"ln_depth": lowest, "ln_ff_ratio": ratio.low + share * (ratio.high - ratio.low)}
+
+    def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
+        """Shapes to choose from; a second seed of one tells the curve less than another shape."""
+        if self._sampler is not Sampler.CURVE:
+            return self._shapes
+        tried = {record.spec.shape for record in records}
+        return tuple(shape for shape in self._shapes if shape not in tried) or self._shapes
+
+    def _suggest(self) -> dict[str, float]:
+        """A point from the sampler; the shape nearest to it is what `adopt` then opens."""
+        probe = self._live.ask(self._distributions())
+        self._live.tell(probe, state=TrialState.FAIL)
+        return probe.params
+
+    def _distributions(self) -> dict[str, BaseDistribution]:
+        return dict(self._space)
+
+
+def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """One shape for every depth: the one nearest to the middle of all ratios, in log."""
+    lowest = min(shape.ff_ratio for shape in shapes)
+    highest = max(shape.ff_ratio for shape in shapes)
+    middle = math.sqrt(lowest * highest)
+    depths = sorted({shape.depth for shape in shapes})
+    return tuple(nearest_shape(shapes, depth=depth, ff_ratio=middle) for depth in depths)
+
+
+def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
+    """Half of the trials, at most one a depth, spread evenly before the model speaks."""
+    if config.sampler is Sampler.RANDOM:
+        return 0
+    most = CURVE_STARTUP if config.sampler is Sampler.CURVE else 16
+    return max(1, min(config.trials // 2, len({shape.depth for shape in shapes}), most))
+
+
+def _build_sampler(sampler: Sampler, startup: int, seed: int) -> optuna.samplers.BaseSampler:
+    if sampler is Sampler.TPE:
+        # The constant liar keeps parallel trials from all asking for the same point.
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup, constant_liar=True)
+    if sampler is Sampler.GP:
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=startup)
+    return optuna.samplers.RandomSampler(seed=seed)

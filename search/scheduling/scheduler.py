@@ -1,0 +1,314 @@
+"""The search between events: which trial comes next, what a report means, what an end means.
+
+Knows no Ray: the tuner asks and tells, and so can a simulation. Everything it decides is written
+down before it takes effect (`state/journal.jsonl` for what is under way, `records.jsonl` for what
+has ended), so that a new conductor on the same folder goes on where the last one was killed.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
+
+from fathom.models.shape import Shape
+from fathom.search.record_json import report_to_json, to_json
+from fathom.search.records import (
+    Outcome,
+    Report,
+    Stage,
+    TrialRecord,
+    TrialSpec,
+    advanced,
+    derive_seed,
+    news,
+)
+from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
+from fathom.search.scheduling.budget_state import BudgetSearch
+from fathom.search.scheduling.confirmation import Choice, next_wave, whole_ladder
+from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.journal import Past, read_past
+from fathom.search.scheduling.optuna_studies import FileStudies, Studies
+from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.study.budget import Budget
+from fathom.search.study.config import Sampler, StudyConfig
+from fathom.search.study.plan import stage_trials
+
+Listener = Callable[[TrialRecord], None]
+"""Told of every change of a trial; must return at once."""
+
+
+class Conductor:
+    """All budgets of a study."""
+
+    def __init__(
+        self,
+        config: StudyConfig,
+        spaces: dict[Budget, tuple[Shape, ...]],
+        folder: RunFolder,
+        listeners: Iterable[Listener] = (),
+        studies: Studies | None = None,
+    ) -> None:
+        """Optuna's studies go to `studies`, or into the folder."""
+        self.config, self.folder, self._listeners = config, folder, tuple(listeners)
+        self.live: dict[str, TrialRecord] = {}
+        self._numbers: dict[str, int] = {}
+        past = read_past(folder)
+        studies = studies or FileStudies(folder.optuna)
+        self.budgets = {
+            budget.params: self._open(budget, shapes, studies, past)
+            for budget, shapes in spaces.items()
+        }
+        self._recover(past)
+
+    @property
+    def records(self) -> list[TrialRecord]:
+        """Everything that has ended."""
+        return [record for search in self.budgets.values() for record in search.ended]
+
+    @property
+    def done(self) -> bool:
+        """Every budget is explored and confirmed."""
+        return all(search.done for search in self.budgets.values())
+
+    def next_trial(self) -> TrialSpec | None:
+        """The next trial to start, or None when all that could start waits for running ones."""
+        return next(iter(self.next_trials(most=1)), None)
+
+    def next_trials(self, most: int | None = None) -> tuple[TrialSpec, ...]:
+        """The next trials to start in one worker: one, or several to be trained as one model.
+
+        By default at most as many as the study says; empty when all that could start waits for
+        running ones. The budget that is least far gone comes first, so that none is left for the
+        end, when a cluster would stand idle.
+        """
+        most = most or self.config.resources.replicas
+        for search in sorted(self.budgets.values(), key=lambda search: search.share_begun):
+            specs = self._next_of(search, most)
+            search.unite(spec.trial for spec in specs)
+            for spec in specs:
+                self._begin(search, spec)
+            if specs:
+                return specs
+        return ()
+
+    def report(self, trial: str, report: Report) -> bool:
+        """Take in a report; True when the trial shall go on.
+
+        At a rung that it has come to before, it was judged before: it is there again because it
+        was taken up from its checkpoint.
+        """
+        judged = self.live[trial].rungs
+        report = news(self.live[trial], report)
+        record = self.live[trial] = advanced(self.live[trial], report)
+        goes_on = report.outcome is None
+        if goes_on and report.rung and report.rung[0] not in judged:
+            goes_on = self._judge(record, report.rung[0])
+        # The rung at which a trial pauses is not noted before its end is: should a kill come in
+        # between, the trial comes by again and is judged again. Nor is the line waited for: what a
+        # power cut takes, the trial reports again from its checkpoint.
+        noted = report if goes_on else replace(report, rung=None)
+        line = {"event": "report", "trial": trial, **report_to_json(noted)}
+        append_line(self.folder.journal, line, wait=False)
+        self._notify(record)
+        return goes_on
+
+    def end(self, trial: str, outcome: Outcome, reason: str) -> None:
+        """The trial is over: write it down and tell the sampler the truth."""
+        record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
+        search = self.budgets[record.spec.budget]
+        search.leave(trial)
+        search.under_way.pop(trial)
+        append_line(self.folder.records, to_json(record))
+        if trial in self._numbers:
+            search.sampler.tell(self._numbers.pop(trial), record)
+        search.ended.append(record)
+        if outcome is not Outcome.STOPPED:  # a stopped one may be taken up again
+            self.folder.checkpoint(trial).unlink(missing_ok=True)
+        self._notify(record)
+
+    def start_again(self, trial: str) -> None:
+        """Its worker is gone: it is to go on with another one, from its last checkpoint."""
+        spec = self.live[trial].spec
+        search = self.budgets[spec.budget]
+        search.leave(trial)
+        search.adopted.append(spec)
+
+    def _open(
+        self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
+    ) -> BudgetSearch:
+        lives = past.lives[budget.params]
+        return BudgetSearch(
+            budget=budget,
+            shapes=shapes,
+            planned=stage_trials(self.config, shapes),
+            sampler=ShapeSampler(
+                self.config,
+                # Every budget has a study of its own: one name for all would mix their losses.
+                f"{self.config.study}/{budget.label}",
+                shapes,
+                studies,
+                seed=derive_seed(self.config.seed, "sampler", budget.params),
+                past=(record for record in lives if record.spec.stage is Stage.EXPLORE),
+            ),
+        )
+
+    def _next_of(self, search: BudgetSearch, most: int) -> tuple[TrialSpec, ...]:
+        if search.adopted or self._take_up(search):
+            return (search.adopted.popleft(),)
+        if search.explored < search.planned[0]:
+            return (self._explore(search),)
+        if not (search.wave or search.running or search.settled):
+            if self._take_up(search, complete=True):
+                return (search.adopted.popleft(),)
+            self._plan_wave(search)
+        return tuple(self._confirm(search, choice) for choice in search.take_of_wave(most))
+
+    def _explore(self, search: BudgetSearch) -> TrialSpec:
+        index = search.explored
+        name = f"{search.budget.label}-explore-{index:03d}"
+        if self.config.sampler is Sampler.LADDER:
+            shape = ladder_shapes(search.shapes)[index]
+            self._numbers[name] = search.sampler.adopt(shape)
+        else:
+            drawn = search.sampler.draw(index, self._exploring(search))
+            shape, self._numbers[name] = drawn.shape, drawn.number
+        search.explored += 1
+        return self._spec(
+            search, name, Stage.EXPLORE, Choice(shape, seed=search.begun[shape], rate_scale=1.0)
+        )
+
+    def _confirm(self, search: BudgetSearch, confirmation: Choice) -> TrialSpec:
+        name = f"{search.budget.label}-confirm-{search.confirmed:03d}"
+        search.confirmed += 1
+        return self._spec(search, name, Stage.CONFIRM, confirmation)
+
+    def _spec(self, search: BudgetSearch, name: str, stage: Stage, what: Choice) -> TrialSpec:
+        config = self.config
+        luck = derive_seed(config.seed, "always_finish", name) / 2**31
+        return TrialSpec(
+            trial=name,
+            study=config.study,
+            stage=stage,
+            budget=search.budget.params,
+            count=config.count,
+            horizon_tokens=search.budget.tokens,
+            shape=what.shape,
+            seed=what.seed,
+            learning_rate=config.train.learning_rate * what.rate_scale,
+            rate_scale=what.rate_scale,
+            may_stop=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
+        )
+
+    def _plan_wave(self, search: BudgetSearch) -> None:
+        """Look at all that has ended, and write down what it asks for before any of it starts."""
+        config = self.config.confirm
+        if self.config.sampler is not Sampler.LADDER:
+            wave = next_wave(config, search.shapes, search.ended)
+        else:
+            wave = () if search.confirmed else whole_ladder(config, search.ended)
+        search.wave, search.settled = deque(wave), not wave
+        append_line(
+            self.folder.journal,
+            {
+                "event": "wave",
+                "budget": search.budget.params,
+                "choices": [asdict(choice) for choice in wave],
+            },
+        )
+
+    def _begin(self, search: BudgetSearch, spec: TrialSpec) -> None:
+        search.running.add(spec.trial)
+        if spec.trial in self.live:  # adopted: its curve so far is known
+            return
+        search.begun[spec.shape] += 1
+        search.under_way[spec.trial] = None
+        self.live[spec.trial] = TrialRecord(
+            spec=spec,
+            outcome=None,
+            reason="",
+            curve=(),
+            rungs={},
+            started=time.time(),
+            ended=None,
+            setup_seconds=0.0,
+            peak_memory_bytes=None,
+        )
+        self._journal("started", self.live[spec.trial])
+        self._notify(self.live[spec.trial])
+
+    def _judge(self, record: TrialRecord, rung: int) -> bool:
+        """Whether a trial goes on from a rung; otherwise it pauses there."""
+        search, spec = self.budgets[record.spec.budget], record.spec
+        search.news = True
+        if spec.stage is Stage.CONFIRM or not spec.may_stop:
+            return True
+        return spec.trial in self._leaders(search, rung, complete=False)
+
+    def _leaders(self, search: BudgetSearch, rung: int, *, complete: bool) -> tuple[str, ...]:
+        """Exploring trials that may train beyond a rung, best first.
+
+        Confirming trials repeat the leaders: counted here, they would raise the bar for a trial
+        that is taken up again after them.
+        """
+        came = [record for record in self._exploring(search) if rung in record.rungs]
+        if rung < search.first_rung:
+            return tuple(record.spec.trial for record in came)
+        return leaders(came, rung, eta=self.config.stopping.eta, complete=complete)
+
+    def _exploring(self, search: BudgetSearch) -> list[TrialRecord]:
+        """All exploring trials of a budget that have begun."""
+        live = (self.live[trial] for trial in search.under_way)
+        return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
+
+    def _take_up(self, search: BudgetSearch, *, complete: bool = False) -> bool:
+        """Take up again whoever paused and is now among the best of those that came so far.
+
+        The furthest first; but the other way round when no more will come, since what starts again
+        at an early rung may come to the later ones.
+        """
+        if not (search.news or complete):
+            return False
+        search.news = False
+        paused = {r.spec.trial: r for r in search.ended if r.outcome is Outcome.STOPPED}
+        for rung in sorted({max(r.rungs) for r in paused.values()}, reverse=not complete):
+            here = {trial for trial, record in paused.items() if max(record.rungs) == rung}
+            for trial in self._leaders(search, rung, complete=complete):
+                if trial in here:
+                    self._revive(search, paused[trial])
+            if search.adopted:
+                return True
+        return False
+
+    def _revive(self, search: BudgetSearch, record: TrialRecord) -> None:
+        search.ended.remove(record)
+        record = replace(record, outcome=None, reason="", ended=None)
+        self._adopt(search, record)
+        self._journal("revived", record)
+        self._notify(record)
+
+    def _notify(self, record: TrialRecord) -> None:
+        for listener in self._listeners:
+            listener(record)
+
+    def _journal(self, event: str, record: TrialRecord) -> None:
+        append_line(self.folder.journal, {"event": event, **to_json(record)})
+
+    def _recover(self, past: Past) -> None:
+        """Take up what an earlier run on this folder left."""
+        for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
+            half.unlink(missing_ok=True)
+        self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
+        for params, search in self.budgets.items():
+            search.first_rung = past.first_rungs.get(params, 0)
+            search.ended = past.ended[params]
+            for record in past.under_way[params]:
+                self._adopt(search, record)
+            search.recount(past.waves.get(params))
+
+    def _adopt(self, search: BudgetSearch, record: TrialRecord) -> None:
+        spec = record.spec
+        self.live[spec.trial] = record
+        search.under_way[spec.trial] = None
+        search.adopted.append(spec)
+        if spec.stage is Stage.EXPLORE:
+            self._numbers[spec.trial] = search.sampler.adopt(spec.shape)

@@ -1,0 +1,143 @@
+"""A budget of the study as a value: parameters, how they are counted, training tokens."""
+
+import math
+from dataclasses import dataclass
+
+from fathom.models.shape import Count, Shape
+from fathom.search.analysis.rung_value import LOOK_BACK
+from fathom.search.study.config import ConfigError, PlanError, Sampler, StudyConfig
+from fathom.search.study.types import parse_count
+
+DEFAULT_TOKENS_PER_PARAMETER = 20.0
+"""Hoffmann et al. 2022."""
+AUTO_STEPS = 2000
+"""Steps that `batch_size: auto` aims at; fewer and larger steps starve small models."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """One question of the study."""
+
+    params: int
+    count: Count
+    tolerance: float
+    """Largest relative error of a shape's count."""
+    batch_size: int
+    """Sequences a step."""
+    steps: int
+    """Optimizer steps of a trial that runs to the end."""
+    tokens_per_step: int
+
+    @property
+    def tokens(self) -> int:
+        """The horizon: training tokens of a trial that runs to the end."""
+        return self.steps * self.tokens_per_step
+
+    def count_error(self, shape: Shape) -> float:
+        """Relative difference between a shape's count and the budget."""
+        return shape.size(self.count) / self.params - 1
+
+    @property
+    def label(self) -> str:
+        """Name, for example `300k`."""
+        return exact_count(self.params)
+
+
+def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
+    """The study's budgets, ascending; horizons are rounded up to whole steps."""
+    return tuple(_budget(config, params) for params in config.budgets)
+
+
+def _budget(config: StudyConfig, params: int) -> Budget:
+    per_parameter = config.tokens_per_parameter or DEFAULT_TOKENS_PER_PARAMETER
+    tokens = config.tokens or math.ceil(params * per_parameter)
+    context = config.objective.context
+    if config.train.batch_size == "auto":
+        wanted = tokens / (AUTO_STEPS * context)
+        batch_size = 2 ** max(0, round(math.log2(max(wanted, 1))))
+    else:
+        batch_size = config.train.batch_size
+    if batch_size % config.resources.processes_per_trial:
+        raise PlanError(
+            "`train.batch_size` must be a multiple of `resources.gpus_per_trial`, got "
+            f"{batch_size} sequences for {config.resources.processes_per_trial} GPUs at budget "
+            f"{format_count(params)}; use another number of GPUs, or of sequences",
+            key="train.batch_size",
+        )
+    if tokens <= config.objective.pretraining_tokens:
+        raise PlanError(
+            "`objective.pretraining.tokens` must be fewer than the horizon has, got "
+            f"{config.objective.pretraining_tokens} of {tokens} at budget {format_count(params)}; "
+            "lower it or raise `tokens`",
+            key="objective.pretraining.tokens",
+        )
+    tokens_per_step = batch_size * context
+    return Budget(
+        params=params,
+        count=config.count,
+        tolerance=config.tolerance,
+        batch_size=batch_size,
+        steps=math.ceil(tokens / tokens_per_step),
+        tokens_per_step=tokens_per_step,
+    )
+
+
+def format_count(number: float) -> str:
+    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point.
+
+    >>> format_count(1_500_000)
+    '1.5M'
+    """
+    for suffix, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
+    return f"{number:g}"
+
+
+def exact_count(number: int) -> str:
+    """The same; in full where the short one would be another number's."""
+    short = format_count(number)
+    return short if parse_count(short) == number else str(number)
+
+
+def count_of(option: str, text: str) -> int:
+    """The number that an option of the command line holds; raises `ConfigError` for none."""
+    try:
+        return parse_count(text)
+    except ValueError as error:
+        raise ConfigError(f"`{option}` {error}") from error
+
+
+def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
+    """Steps of the rungs, ascending, all before the cool-down; empty when nothing is stopped.
+
+    Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
+    at the same constant rate, so losses compare.
+    """
+    stopping = config.stopping
+    if not stopping.enabled or config.sampler is Sampler.LADDER:
+        return ()
+    last = budget.steps - round(budget.steps * config.train.cooldown)
+    rungs = set()
+    share = stopping.first_rung
+    while (step := max(1, round(budget.steps * share))) <= last and step < budget.steps:
+        rungs.add(step)
+        share *= stopping.eta
+    return tuple(sorted(rungs))
+
+
+def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
+    """Steps after which a trial is evaluated: an even grid, the end, and some before each rung.
+
+    Those just before a rung lie one percent of the horizon apart: it judges by their median. One
+    lies at a quarter of its tokens, from where the rung sees the slope of the loss.
+    """
+    grid = {
+        max(1, round(budget.steps * k / config.train.evaluations))
+        for k in range(1, config.train.evaluations + 1)
+    }
+    gap = max(1, budget.steps // 100)
+    for rung in rung_steps(config, budget):
+        grid |= {max(1, rung - k * gap) for k in range(config.stopping.median_of)}
+        grid.add(max(1, rung // LOOK_BACK))
+    return tuple(sorted(grid))

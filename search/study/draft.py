@@ -1,0 +1,191 @@
+"""A first study for a text: budgets and a horizon that the text and this machine can bear."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from fathom.objectives.text.corpus import read_corpus
+from fathom.objectives.text.encode import encode
+from fathom.search.formatting import format_seconds
+from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER, format_count
+from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.plan import Machine, plan_study, this_machine
+from fathom.search.study.types import parse_count
+
+MOST_EPOCHS = 4
+"""Up to here repeated text is nearly worth new text (Muennighoff et al. 2023)."""
+SIZES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
+"""Of the smallest budget, times a power of ten; the others are twice and four times as large."""
+POWERS = range(4, 12)
+"""Below 10k a budget has hardly more than three depths to choose from."""
+TOKENS = int(DEFAULT_TOKENS_PER_PARAMETER)
+"""A parameter of the largest budget."""
+FEWER_TOKENS = (5, 10)
+"""The same, where budgets that the user names would otherwise be too large; with fewer than
+these a model has hardly begun to learn."""
+VALIDATION_FRACTION = 0.1
+EVALUATION_SHARE = 64
+"""One in so many of the training tokens is read at an evaluation: all of them
+together then cost about a tenth of the training."""
+EVAL_TOKENS = (4096, 131_072)
+"""Fewest, for a loss that tells shapes apart, and most, which is the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a text holds."""
+
+    corpus: str
+    tokenizer: str
+    size_bytes: int
+    characters: int
+    """How many differ."""
+    train_tokens: int
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A study for a text, and what it asks of text and machine."""
+
+    config: StudyConfig
+    labels: tuple[str, ...]
+    """Of its budgets."""
+    tokens_per_parameter: int
+    """Of the largest budget. The others get as many tokens: with few, seeds of a small model differ
+    by more than its depths."""
+    machine: Machine
+    hours: float
+    epochs: float
+    """Of the training text."""
+    reason: str = ""
+    """Why it is not larger."""
+
+    @property
+    def horizon(self) -> str:
+        """Training tokens of every budget."""
+        return _label(self.config.tokens or 0)
+
+    @property
+    def words(self) -> str:
+        """Its budgets and their horizon."""
+        return f"{', '.join(self.labels)} for {self.horizon} tokens"
+
+
+def look(corpus: str, tokenizer: str) -> Seen:
+    """Read and encode a text once; raises `ValueError` when it can't be had, in one line."""
+    text = read_corpus(corpus, validation_fraction=VALIDATION_FRACTION)
+    ids = encode(text, tokenizer=tokenizer)
+    return Seen(
+        corpus=corpus,
+        tokenizer=tokenizer,
+        size_bytes=len(text.train) + len(text.validation),
+        characters=len({*text.train.decode()} | {*text.validation.decode()}),
+        train_tokens=len(ids.train),
+        vocab_size=ids.vocab_size,
+    )
+
+
+def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draft:
+    """The largest study within the hours and `MOST_EPOCHS`; of budgets that are named, the longest.
+
+    Raises:
+        ConfigError: when even the smallest is too large, or the budgets are no numbers.
+    """
+    options = _ladders() if budgets is None else _horizons(_parsed(budgets))
+    chosen, machine, reason = (
+        None,
+        None,
+        f"{TOKENS} tokens a parameter are the usual horizon",
+    )
+    for sizes, tokens_per_parameter in options:
+        config = _config(seen, study, sizes, tokens_per_parameter)
+        machine = machine or this_machine(config)  # asking a driver takes its time
+        draft = _draft(config, tokens_per_parameter, machine, seen)
+        if draft.epochs > MOST_EPOCHS or draft.hours > hours:
+            reason = _excess(draft, hours)
+            break
+        chosen = draft
+    if chosen is None:
+        remedy = "give it more text" if draft.epochs > MOST_EPOCHS else "allow more `--hours`"
+        raise ConfigError(f"no study is small enough: {reason}; {remedy}")
+    return replace(chosen, reason=reason)
+
+
+def study_name(path: Path) -> str:
+    """The name of a file, for its study: what such a name can't hold is replaced."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip("._-")[:64] or "study"
+
+
+def _ladders() -> Iterator[tuple[tuple[int, ...], int]]:
+    """Three budgets each, which a law needs, ascending."""
+    for power, size in product(POWERS, SIZES):
+        smallest = int(size * 10**power)
+        yield (smallest, 2 * smallest, 4 * smallest), TOKENS
+
+
+def _horizons(budgets: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
+    yield from ((budgets, tokens) for tokens in (*FEWER_TOKENS, TOKENS))
+
+
+def _parsed(budgets: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({parse_count(budget) for budget in budgets.split(",")}))
+    except ValueError as error:
+        raise ConfigError(f"`--budgets` such as 1M,3M,10M: each {error}") from error
+
+
+def _config(
+    seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int
+) -> StudyConfig:
+    tokens = tokens_per_parameter * budgets[-1]
+    return study_of(
+        {
+            "study": study,
+            "objective": {
+                "name": "language",
+                "corpus": seen.corpus,
+                "tokenizer": seen.tokenizer,
+                "eval_tokens": eval_tokens(tokens),
+                "validation_fraction": VALIDATION_FRACTION,
+            },
+            "budgets": budgets,
+            "count": "non_embedding",
+            "tokens": tokens,
+        }
+    )
+
+
+def _draft(config: StudyConfig, tokens_per_parameter: int, machine: Machine, seen: Seen) -> Draft:
+    plans = plan_study(config, seen.vocab_size, machine)
+    return Draft(
+        config=config,
+        labels=tuple(plan.budget.label for plan in plans),
+        tokens_per_parameter=tokens_per_parameter,
+        machine=machine,
+        hours=sum(plan.hours for plan in plans),
+        epochs=plans[-1].budget.tokens / seen.train_tokens,
+    )
+
+
+def eval_tokens(horizon: int) -> int:
+    """Of an evaluation, where the shortest training has so many tokens."""
+    fewest, most = EVAL_TOKENS
+    wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
+    return 1 << wanted.bit_length() - 1
+
+
+def _excess(draft: Draft, hours: float) -> str:
+    """What is too much of it."""
+    if draft.epochs > MOST_EPOCHS:
+        return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
+    time = format_seconds(3600 * draft.hours)
+    return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
+
+
+def _label(number: int) -> str:
+    """As people write it; in full where that would be another number."""
+    short = format_count(number)
+    return short if parse_count(short) == number else str(number)

@@ -1,0 +1,191 @@
+"""What a study will cost, before any of it is spent. Imports no framework: it answers at once."""
+
+import os
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from fathom.models.shape import Shape
+from fathom.objectives.vocabulary import vocab_size
+from fathom.search.study.budget import Budget, expand_budgets, rung_steps
+from fathom.search.study.config import PlanError, Sampler, StudyConfig
+from fathom.search.study.shapes import feasible_shapes
+
+CPU_FLOPS_PER_SECOND = 22e9
+"""Training throughput of one CPU core on models of 1e4 to 1e5 parameters, float32, with the time of
+the evaluations in it. From one machine; `python -m benchmarks.speed.throughput RUN` measures
+yours."""
+GPU_FLOPS_PER_SECOND = 1e14
+"""Training throughput of a recent data-centre GPU on models large enough to fill it, bfloat16."""
+
+
+FOR_A_WHILE = 1.125
+"""Trials that go on from a rung for each that belongs to its best in the end: some only led until
+better ones came. 1.07 to 1.17 for 7 to 30 trials that come in random order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A rung, and how many exploring trials are expected to come there and to go on from there."""
+
+    tokens: int
+    arriving: float
+    surviving: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPlan:
+    """One budget's part of the plan."""
+
+    budget: Budget
+    shapes: tuple[Shape, ...]
+    exploring: int
+    """Trials of the exploring stage."""
+    confirming: int
+    """Trials of the confirming stage, at most: it ends when the verdict is settled."""
+    rungs: tuple[Rung, ...]
+    expected_tokens: float
+    """Training tokens of both stages together."""
+    flops: float
+    hours: float
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Depths that have a feasible shape."""
+        return tuple(sorted({shape.depth for shape in self.shapes}))
+
+    @property
+    def worst_count_error(self) -> float:
+        """Largest relative error of a shape's count."""
+        return max(abs(self.budget.count_error(shape)) for shape in self.shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the estimate of time assumes."""
+
+    slots: int
+    """Trials at a time."""
+    flops_per_second: float
+    """Training throughput of one trial."""
+    words: str
+    device: str = "core"
+    """What is paid for: `core` or `GPU`."""
+    devices: float = 1.0
+    """Of a trial."""
+
+    def device_hours(self, plans: Sequence[BudgetPlan]) -> float:
+        """Hours of all devices together, idle ones of this machine left out."""
+        return self.slots * self.devices * sum(plan.hours for plan in plans)
+
+
+def vocab_size_of(config: StudyConfig) -> int:
+    """Token ids of the study's objective; reads its data only where they are not known without.
+
+    Raises:
+        PlanError: when the data are missing or don't suit the settings.
+    """
+    try:
+        return vocab_size(config.objective.name, config.objective.settings())
+    except ValueError as error:
+        if not type(error).__module__.startswith("objectives"):
+            raise
+        raise PlanError(str(error), key="objective") from error
+
+
+def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
+    """The plan of every budget; raises `ConfigError` when a budget has too few shapes."""
+    return tuple(
+        plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
+        for budget in expand_budgets(config)
+    )
+
+
+def plan_budget(
+    config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
+) -> BudgetPlan:
+    """Expected trials, tokens and time; mean FLOPs are over depths first, as the sampler draws."""
+    exploring, confirming = stage_trials(config, shapes)
+    rungs = _expected_rungs(config, budget, exploring)
+    tokens = _exploring_tokens(budget, exploring, rungs) + confirming * budget.tokens
+    by_depth: defaultdict[int, list[float]] = defaultdict(list)
+    for shape in shapes:
+        by_depth[shape.depth].append(shape.train_flops_per_token)
+    flops = tokens * sum(sum(some) / len(some) for some in by_depth.values()) / len(by_depth)
+    seconds = flops / (machine.flops_per_second * machine.slots)
+    return BudgetPlan(
+        budget=budget,
+        shapes=shapes,
+        exploring=exploring,
+        confirming=confirming,
+        rungs=rungs,
+        expected_tokens=tokens,
+        flops=flops,
+        hours=seconds / 3600,
+    )
+
+
+def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int]:
+    """Exploring trials of a budget that has these shapes; confirming ones at most."""
+    confirm, depths = config.confirm, len({shape.depth for shape in shapes})
+    if config.sampler is Sampler.LADDER:
+        exploring = depths
+    elif config.sampler is Sampler.CURVE:  # it tries no shape twice
+        exploring = min(config.trials, len(shapes))
+    else:
+        exploring = config.trials
+    return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
+
+
+def this_machine(config: StudyConfig) -> Machine:
+    """What this machine would do; a cluster is faster by its number of trials at a time."""
+    resources = config.resources
+    gpus = _gpus()
+    if gpus and resources.gpus_per_trial != 0:
+        share = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+        device, devices, slots = "GPU", share, int(gpus / share)
+        speed, words = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
+    else:
+        cores = os.cpu_count() or 1
+        device, devices = "core", resources.cpus_per_trial
+        slots, speed = int(cores / devices), CPU_FLOPS_PER_SECOND * devices
+        words = f"{cores} CPU cores"
+    if resources.max_concurrent_trials != "auto":
+        slots = min(slots, resources.max_concurrent_trials)
+    slots = max(1, slots)
+    words = f"{words}, {slots} trials at a time, {speed:.2g} FLOP/s each"
+    return Machine(slots, speed, words, device, devices)
+
+
+def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
+    """Survivors when trials arrive in random order."""
+    exempt = exploring * config.stopping.always_finish
+    arriving, rungs = float(exploring), []
+    for step in rung_steps(config, budget):
+        surviving = min(arriving, expected_survivors(arriving, config.stopping.eta) + exempt)
+        rungs.append(Rung(step * budget.tokens_per_step, arriving, surviving))
+        arriving = surviving
+    return tuple(rungs)
+
+
+def expected_survivors(arriving: float, eta: float) -> float:
+    """Of trials that come to a rung one by one, those that ever are among its leaders."""
+    return min(arriving, FOR_A_WHILE * ceil(arriving / eta))
+
+
+def _exploring_tokens(budget: Budget, exploring: int, rungs: tuple[Rung, ...]) -> float:
+    stopped = sum(rung.tokens * (rung.arriving - rung.surviving) for rung in rungs)
+    finishing = rungs[-1].surviving if rungs else exploring
+    return stopped + finishing * budget.tokens
+
+
+def _gpus() -> int:
+    """GPUs of this machine as its driver lists them; asking torch would take seconds."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return 0
+    listing = subprocess.run([command, "-L"], capture_output=True, text=True, check=False)
+    return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())

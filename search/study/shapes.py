@@ -1,0 +1,279 @@
+"""A budget becomes the finite tuple of shapes that meet it exactly; nothing is ever rejected later.
+
+For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
+budget far closer than solving for d_model: one step of d_ff is one part in thousands. Without
+feed-forward branches (`space.feed_forward: false`) those widths are left that meet the budget.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fathom.models.shape import Count, Positions, Shape
+from fathom.search.study.budget import Budget, format_count
+from fathom.search.study.config import PlanError, StudyConfig
+
+FEWEST_DEPTHS = 3
+"""An optimum needs a depth on either side."""
+LARGEST_D_MODEL = 2**17
+MOST_SHAPES = 200_000
+"""A budget of 1T with depths 1 to 1000 has fewer; beyond, planning would take minutes."""
+ROUNDING = 1e-9
+"""So that a ratio such as 1.1 allows 11 for 10, which floating point puts just outside."""
+
+
+def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    """Every shape within the budget's tolerance, by depth and width.
+
+    >>> from fathom.search.study.budget import expand_budgets
+    >>> from fathom.search.study.config import parse
+    >>> config = parse("{study: mine, objective: language, budgets: [300k]}")
+    >>> shapes = feasible_shapes(config, expand_budgets(config)[0], vocab_size=256)
+    >>> len(shapes), max(abs(shape.params_total - 300_000) for shape in shapes)
+    (79, 1216)
+
+    Raises:
+        PlanError: when fewer than three depths have a shape; names the nearest budget that works.
+    """
+    shapes = _shapes(config, budget, vocab_size)
+    if len({shape.depth for shape in shapes}) < FEWEST_DEPTHS:
+        raise PlanError(_explain(config, budget, vocab_size, shapes))
+    return shapes
+
+
+def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -> Shape:
+    """The feasible shape nearest to a point: by depth first, then by ratio, both in log."""
+    nearest_depth = min({shape.depth for shape in shapes}, key=lambda d: abs(math.log(d / depth)))
+    return min(
+        (shape for shape in shapes if shape.depth == nearest_depth),
+        key=lambda shape: shape.off_ratio(ff_ratio),
+    )
+
+
+def default_head_dim(config: StudyConfig) -> int:
+    """Wide enough to be useful, narrow enough that small budgets keep a choice of widths."""
+    smallest = min(config.budgets)
+    if smallest < 1_000_000:
+        return 16
+    return 32 if smallest < 10_000_000 else 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """One d_model: its shapes' parameters are `outside + blocks * (block + per_d_ff * d_ff)`."""
+
+    outside: int
+    block: int
+    per_d_ff: int
+    d_ffs: range
+    """The feed-forward widths that the ratios allow, ascending; may be empty."""
+    looped: bool
+    """Whether there is one block at every depth, instead of one for each layer."""
+
+    def params(self, depth: int, d_ff: int) -> int:
+        """Parameters of a shape of this width."""
+        return self.outside + self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
+
+    def nearest_d_ff(self, depth: int, params: int) -> int:
+        """The allowed feed-forward width whose shape comes nearest to a number of parameters."""
+        if not self.per_d_ff:
+            return self.d_ffs[0]
+        wanted = ((params - self.outside) / self._blocks(depth) - self.block) / self.per_d_ff
+        index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
+        return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
+
+    def depths(self, least: float, most: float) -> tuple[float, float]:
+        """Depths between which a shape of this width can have that many parameters.
+
+        From the thickest layers to the thinnest; empty when the first is above the second.
+        """
+        thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
+        fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
+        if not self.looped:
+            return fewest, more
+        return (0, math.inf) if fewest <= 1 <= more else (1, 0)
+
+    def _blocks(self, depth: int) -> int:
+        return 1 if self.looped else depth
+
+
+def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    """By the size that is solved for: feed-forward width, heads of a layer, or depth itself."""
+    if budget.count is Count.HEADS:
+        shapes = _sharing_heads(config, budget, vocab_size)
+    elif budget.count is Count.WIDTH:
+        shapes = _stacked(config, budget.params, vocab_size)
+    else:
+        return _solve(config, budget, vocab_size)
+    return tuple(shape for shape in shapes if abs(budget.count_error(shape)) <= budget.tolerance)
+
+
+def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
+    """One width at every depth."""
+    if d_model % (step := _width_step(config)):
+        raise PlanError(
+            f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
+            f"use {d_model // step * step or step}, or other heads in `space`"
+        )
+    d_ff = round(config.space.ff_ratio[0] * d_model) if config.space.feed_forward else 0
+    return [_shape(config, vocab_size, depth, d_model, d_ff) for depth in config.space.depths]
+
+
+def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
+    """As many heads in all at every depth, in a stream of one width."""
+    assert config.space.d_model is not None, "checked with the study"
+    return [
+        replace(shape, n_heads=max(1, round(budget.params / shape.depth)))
+        for shape in _stacked(config, config.space.d_model, vocab_size)
+    ]
+
+
+def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
+    step = _width_step(config)
+    shallowest = config.space.depth[0]
+    fixed = config.space.d_model
+    shapes = []
+    for d_model in (fixed,) if fixed else range(step, LARGEST_D_MODEL, step):
+        width = _width(config, budget, vocab_size, d_model)
+        if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
+            break  # nor does anything wider fit
+        for depth in _depths(config, budget, width):
+            d_ff = width.nearest_d_ff(depth, budget.params)
+            if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
+                shapes.append(_shape(config, vocab_size, depth, d_model, d_ff))
+        if len(shapes) > MOST_SHAPES:
+            raise PlanError(
+                f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
+                "or raise `space.d_model_multiple`"
+            )
+    return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
+
+
+def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
+    """The depths at which a width may meet the budget."""
+    if not width.d_ffs:
+        return ()
+    low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
+    depths = config.space.depths
+    return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
+
+
+def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:
+    # Three sizes fix what is affine in the depth and in the feed-forward width.
+    d_ffs = _d_ffs(config, d_model)
+    first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
+    one, wider, deeper = (
+        replace(_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(budget.count)
+        for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
+    )
+    per_d_ff = wider - one
+    return _Width(
+        outside=2 * one - deeper,
+        block=deeper - one - per_d_ff,
+        per_d_ff=per_d_ff,
+        d_ffs=d_ffs,
+        looped=config.model.looped and budget.count is not Count.FLOPS,
+    )
+
+
+def _d_ffs(config: StudyConfig, d_model: int) -> range:
+    if not config.space.feed_forward:
+        return range(1)
+    multiple = config.space.d_ff_multiple or _default_multiple(config)
+    low, high = (ratio * d_model / multiple for ratio in config.space.ff_ratio)
+    return range(
+        multiple * max(1, math.ceil(low - ROUNDING)),
+        multiple * math.floor(high + ROUNDING) + 1,
+        multiple,
+    )
+
+
+def _width_step(config: StudyConfig) -> int:
+    space = config.space
+    if space.n_heads and space.head_dim:
+        heads_need = 1
+    elif space.n_heads:
+        heads_need = space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
+    else:
+        heads_need = space.head_dim or default_head_dim(config)
+    return math.lcm(heads_need, space.d_model_multiple or _default_multiple(config))
+
+
+def _default_multiple(config: StudyConfig) -> int:
+    """Sizes that hardware likes, but for budgets so small that each step is a large share."""
+    return 1 if min(config.budgets) < 1_000_000 else 8
+
+
+def _shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
+    n_heads, head_dim = _heads(config, d_model)
+    return Shape(
+        depth=depth,
+        d_model=d_model,
+        d_ff=d_ff,
+        n_heads=n_heads,
+        head_dim=head_dim,
+        vocab_size=vocab_size,
+        context=config.objective.context,
+        **config.model.options,
+    )
+
+
+def _heads(config: StudyConfig, d_model: int) -> tuple[int, int]:
+    """Heads and their width; one of them follows d_model unless the study fixes both."""
+    space = config.space
+    if space.n_heads:
+        return space.n_heads, space.head_dim or d_model // space.n_heads
+    head_dim = space.head_dim or default_head_dim(config)
+    return d_model // head_dim, head_dim
+
+
+def _explain(
+    config: StudyConfig, budget: Budget, vocab_size: int, shapes: tuple[Shape, ...]
+) -> str:
+    depths = sorted({shape.depth for shape in shapes})
+    found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
+    step = _width_step(config)
+    smallest = _shape(config, vocab_size, config.space.depth[0], step, 1)
+    outside = smallest.params_total - smallest.params_non_embedding
+    cause = ""
+    if budget.count == "total" and outside > budget.params / 4:
+        cause = (
+            f" (the embedding of {vocab_size} tokens alone takes {format_count(outside)} "
+            f"at d_model {step})"
+        )
+    return (
+        f"budget {budget.label} ({budget.count.unit_in_full}, within "
+        f"{budget.tolerance:.1%}) has shapes {found}{cause}; {FEWEST_DEPTHS} depths are needed; "
+        f"{_remedy(config, _nearest_working(config, budget, vocab_size))}"
+    )
+
+
+def _remedy(config: StudyConfig, working: int | None) -> str:
+    if not config.space.feed_forward:
+        near = f"; the nearest budget that works is {format_count(working)}" if working else ""
+        return (
+            "without feed-forward only widths are left to choose: raise `tolerance`, or fix both "
+            f"`space.head_dim` and `space.n_heads`, which frees them{near}"
+        )
+    if working:
+        return f"the nearest budget that works is {format_count(working)}"
+    return "no budget near it works; widen `space.depth`, `space.ff_ratio` or `tolerance`"
+
+
+def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:
+    """The closest of the budgets 1.1^k away, two significant digits, that has enough depths."""
+    if budget.count is Count.WIDTH:
+        return None  # every width has the depths of the space
+    others = set(config.budgets) - {budget.params}
+    for k in range(1, 60):
+        for params in (budget.params * 1.1**k, budget.params / 1.1**k):
+            rounded = int(float(f"{params:.2g}"))
+            if rounded < 1:
+                continue
+            # In the study, because the smallest budget decides what sizes are multiples of.
+            study = config.model_copy(update={"budgets": tuple(sorted(others | {rounded}))})
+            shapes = _shapes(study, replace(budget, params=rounded), vocab_size)
+            if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
+                return rounded
+    return None

@@ -1,0 +1,113 @@
+"""Where the values of a study come from: lines of its file, and `--set` beside it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.search.study.errors import Problem, short
+from fathom.search.study.safe_yaml import Document, YamlError, parse_document, parse_yaml, read_text
+
+MOST_PROBLEMS = 8
+"""Lines for one file; who made more mistakes than these has another file in mind."""
+
+
+class SourceError(ValueError):
+    """A study that can't be read, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What `--set a.b=c` says."""
+
+    text: str
+    keys: tuple[str, ...]
+    value: Any
+
+    def answers_for(self, path: Sequence[str | int]) -> bool:
+        """Whether it is why there is something at a path."""
+        shared = min(len(path), len(self.keys))
+        return shared > 0 and tuple(path[:shared]) == self.keys[:shared]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The values of a study and, for those of a file, where each stands."""
+
+    values: Any
+    file: Path | None = None
+    document: Document | None = None
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What a sentence about the whole begins with."""
+        return f"{self.file}: " if self.file else ""
+
+    def told(self, problems: Sequence[Problem]) -> Iterator[str]:
+        """A line for each problem, with its place, in the order of the file."""
+        placed = [(*self._place(problem.path), problem.sentence) for problem in problems]
+        placed.sort(key=lambda one: one[0])
+        for _, place, sentence in placed[:MOST_PROBLEMS]:
+            yield f"{place}{sentence}"
+        if len(placed) > MOST_PROBLEMS:
+            yield f"{self.name}{len(placed) - MOST_PROBLEMS} more mistakes"
+
+    def _place(self, path: tuple[str | int, ...]) -> tuple[int, str]:
+        """The line, 0 for what no file says, and words for it."""
+        for override in reversed(self.overrides):
+            if override.answers_for(path):
+                return 0, f"--set {override.text}: "
+        line = self.document.line(path) if self.document else 0
+        return line, f"{self.file}:{line}: " if self.file else ""
+
+
+def read_source(path: Path, overrides: Sequence[str]) -> Source:
+    """The values of a study file, and of what is set beside it.
+
+    Raises:
+        SourceError: when either is no plain YAML.
+    """
+    try:
+        text = read_text(path)
+    except YamlError as error:
+        raise SourceError(f"the study file {path} {error}") from error
+    try:
+        document = parse_document(text)
+    except YamlError as error:
+        line = f":{error.line}" if error.line else ""
+        raise SourceError(f"{path}{line}: {error.words}") from error
+    values, given = document.value, tuple(map(_override, overrides))
+    if isinstance(values, Mapping):
+        for override in given:
+            values = _with(values, override.keys, override)
+    return Source(values, path, document, given)
+
+
+def _override(text: str) -> Override:
+    keys, equals, value = text.partition("=")
+    if not equals or not all(keys.split(".")):
+        raise SourceError(
+            f"`--set` must be KEY=VALUE, got {short(text)}; for example train.batch_size=8"
+        )
+    try:
+        return Override(text, tuple(keys.split(".")), parse_yaml(value))
+    except YamlError as error:
+        raise SourceError(f"--set {text}: {error.words}") from error
+
+
+def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any, Any]:
+    """A group of keys with one value changed; groups on the way that are not there are made."""
+    if isinstance(group, str) and override.keys[0] == "objective":
+        group = {"name": group}
+    if group is None:
+        group = {}
+    if not isinstance(group, Mapping):
+        above = ".".join(override.keys[: -len(keys)])
+        raise SourceError(
+            f"--set {override.text}: `{above}` must be a group of keys, got {short(group)}; "
+            f"set `{above}` as a whole"
+        )
+    first, *rest = keys
+    value = _with(group.get(first), tuple(rest), override) if rest else override.value
+    return {**group, first: value}

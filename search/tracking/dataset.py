@@ -1,0 +1,67 @@
+"""A study's data as MLflow describes data sets: name, digest, source, and how much there is."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fathom.objectives.contract import Objective
+from fathom.objectives.download import DOWNLOADS
+from fathom.search.study.config import StudyConfig
+from fathom.search.tracking.messages import DataSet
+
+PLACES = ("corpus", "data", "train")
+"""Keys of an objective that say where its data are, the first that is there."""
+LONGEST_HASHED = 2**24
+"""Bytes from either end of an array: a large corpus is not read whole once more."""
+
+
+def data_set(config: StudyConfig, objective: Objective) -> DataSet:
+    """What the objective trains on; generated data are known by their settings."""
+    settings = config.objective.settings()
+    name = config.objective.name
+    place = next((str(settings[key]) for key in PLACES if settings.get(key)), None)
+    arrays = dict(_arrays(objective))
+    kind, source = _source(place, name)
+    return DataSet(
+        name=place or name,
+        digest=_digest(settings, arrays),
+        source_type=kind,
+        source=json.dumps(source),
+        profile=json.dumps(
+            {"vocab_size": objective.vocab_size}
+            | {f"{key}_tokens": int(array.size) for key, array in arrays.items()}
+        ),
+    )
+
+
+def _source(place: str | None, name: str) -> tuple[str, dict[str, Any]]:
+    """In the forms for which MLflow's page has words."""
+    if place in DOWNLOADS:
+        return "http", {"url": DOWNLOADS[place].url}
+    if place:
+        return "local", {"uri": place}
+    return "code", {"tags": {"mlflow.source.name": name, "mlflow.source.type": "LOCAL"}}
+
+
+def _arrays(held: object, name: str = "") -> Iterator[tuple[str, "np.ndarray[Any, Any]"]]:
+    """The arrays of an objective, and of the values that it is made of, by name."""
+    if isinstance(held, np.ndarray) and held.size > 1:
+        yield name, held
+    elif dataclasses.is_dataclass(held):
+        for field in dataclasses.fields(held):
+            yield from _arrays(getattr(held, field.name), f"{name}_{field.name}".strip("_"))
+
+
+def _digest(settings: Mapping[str, Any], arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> str:
+    found = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
+    for key, array in arrays.items():
+        found.update(f"{key} {array.dtype} {array.shape}".encode())
+        flat = array.reshape(-1)
+        most = LONGEST_HASHED // array.itemsize
+        for part in (flat[:most], flat[-most:]):
+            found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()[:32]

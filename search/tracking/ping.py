@@ -1,0 +1,35 @@
+"""Whether an MLflow store answers now: `python -m`, with its address on standard input.
+
+A process of its own, since MLflow takes seconds to import, and a server may let it wait for long.
+"""
+
+import json
+import sys
+
+from mlflow.exceptions import MlflowException
+
+from fathom.search.study.store_uri import TrackingError, first_line
+from fathom.search.tracking import store
+
+
+def ask(uri: str) -> dict[str, str]:
+    """`refusal`, why the address can never be used; `silence`, why it does not answer now."""
+    try:
+        store.check(uri)
+    except TrackingError as error:
+        return {"refusal": str(error), "silence": ""}
+    try:
+        store.connect(uri).search_experiments(max_results=1)
+    except (MlflowException, ConnectionError) as error:
+        return {"refusal": "", "silence": first_line(error)}
+    return {"refusal": "", "silence": ""}
+
+
+def main() -> None:
+    """Print the answer as JSON."""
+    store.settle()
+    print(json.dumps(ask(sys.stdin.read().strip())))
+
+
+if __name__ == "__main__":
+    main()

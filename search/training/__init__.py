@@ -1,0 +1,1 @@
+"""One trial on its device: training, checkpoints and reports. PyTorch, without Ray or MLflow."""

@@ -1,0 +1,36 @@
+"""Is a trial long enough for `torch.compile` to pay, and can it be called at all?"""
+
+import os
+import shutil
+
+from fathom.models.shape import Shape
+
+COMPILE_SECONDS = 5.0
+COMPILE_SECONDS_PER_LAYER = 1.5
+"""Measured on one CPU core with an empty cache: 6 s at 3 layers, 13 s at 8."""
+EAGER_SECONDS_PER_LAYER = 0.4e-3
+"""Least time of a layer's step on a GPU, some sixty launches; an estimate, not yet measured."""
+EAGER_FLOPS = 150e12
+"""Rate of large eager bfloat16 steps on a GPU; an estimate as well."""
+SAVED = 0.25
+"""Least share of a step that compiling saves on a GPU; an estimate as well."""
+
+
+def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) -> bool:
+    """Whether what compiling saves over the trial exceeds what it costs, as far as is known.
+
+    On a CPU it seldom does: at 8x32 (depth by width) it saves a tenth of a step and takes at least
+    as long as 5,000 steps, at 2x64 a twentieth and as long as 5,000
+    (python -m benchmarks.speed.step --compile both).
+    """
+    if device_type != "cuda":
+        return False
+    flops = tokens_per_step * shape.train_flops_per_token
+    step_seconds = max(shape.depth * EAGER_SECONDS_PER_LAYER, flops / EAGER_FLOPS)
+    cost = COMPILE_SECONDS + COMPILE_SECONDS_PER_LAYER * shape.depth
+    return steps * step_seconds * SAVED > cost
+
+
+def possible() -> bool:
+    """Whether this machine has a C compiler, which compiling for a CPU or a GPU calls."""
+    return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))

@@ -1,0 +1,55 @@
+"""How well a training used its device, and how long its model takes to generate. Torch only."""
+
+import time
+from collections.abc import Callable
+from functools import cache
+
+import torch
+
+from fathom.models.transformer import Transformer
+
+TRIES = 3
+"""The fastest counts: others were disturbed."""
+
+
+def speed(model: Transformer, *, tokens_per_second: float, bfloat16: bool) -> dict[str, float]:
+    """What is measured once, at the end of a training.
+
+    `flop_utilisation`: the training's operations a second, of those of a large matrix product in
+    the same precision, here and now (Chowdhery et al. 2022). `generation_seconds`: a forward pass
+    over one sequence of a full context, which is what its next token costs without a cache.
+    """
+    device = model.embedding.weight.device
+    rate = tokens_per_second * model.shape.train_flops_per_token
+    context_BT = torch.ones(1, model.shape.context, dtype=torch.int64, device=device)
+    with torch.no_grad():
+        generation = _fastest(lambda: model(context_BT), device)
+    return {
+        "flop_utilisation": rate / matrix_rate(device, bfloat16),
+        "generation_seconds": generation,
+    }
+
+
+@cache
+def matrix_rate(device: torch.device, bfloat16: bool) -> float:
+    """Operations a second of a square matrix product, with the threads of this process."""
+    size = 8192 if device.type == "cuda" else 768
+    dtype = torch.bfloat16 if bfloat16 else torch.float32
+    square = torch.ones(size, size, device=device, dtype=dtype)
+    return 2 * size**3 / _fastest(lambda: square @ square, device)
+
+
+def _fastest(run: Callable[[], object], device: torch.device) -> float:
+    times = []
+    for _ in range(TRIES):
+        _wait(device)
+        began = time.perf_counter()
+        run()
+        _wait(device)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

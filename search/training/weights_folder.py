@@ -1,0 +1,70 @@
+"""What `fathom train` leaves: the weights, and a note of what they are."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fathom.models.shape import Shape
+from fathom.search.record_json import shape_from_json, shape_to_json
+from fathom.search.record_validation import DAMAGE, problem_of
+from fathom.search.run_folder import write_atomically
+from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+
+NOTE = "training.yaml"
+WEIGHTS = "weights.pt"
+CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a folder trains."""
+
+    budget: int
+    shape: Shape
+    config: StudyConfig
+
+
+def claim(out: Path, note: Note) -> None:
+    """Make the folder this training's own; a checkpoint of another one would not fit.
+
+    Raises:
+        ConfigError: when it is another's.
+    """
+    ours = _text(note)
+    path = out / NOTE
+    if path.exists() and path.read_text(encoding="utf-8") != ours:
+        raise ConfigError(f"{out} holds another training; choose another folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, ours)
+
+
+def read_note(source: Path) -> Note:
+    """What a folder trained; `source` may also be the weights in it.
+
+    Raises:
+        ConfigError: when it is no folder of `fathom train`.
+    """
+    path = (source if source.is_dir() else source.parent) / NOTE
+    try:
+        content = parse_yaml(read_text(path))
+        return Note(
+            budget=content["budget"],
+            shape=shape_from_json(content["shape"]),
+            config=study_of(content["study"]),
+        )
+    except (YamlError, *DAMAGE) as error:
+        raise ConfigError(
+            f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
+            f"{problem_of(error)}"
+        ) from error
+
+
+def _text(note: Note) -> str:
+    content = {
+        "budget": note.budget,
+        "shape": shape_to_json(note.shape),
+        "study": note.config.model_dump(mode="json", exclude={"tracking"}),
+    }
+    return yaml.safe_dump(content, sort_keys=False)

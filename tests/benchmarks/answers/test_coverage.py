@@ -1,0 +1,25 @@
+"""A smaller `python -m benchmarks.answers.coverage`: whole searches in worlds with an answer."""
+
+import numpy as np
+import pytest
+
+from benchmarks.answers.coverage import CASES, covers_exactly, nearly_best, row, studies
+from fathom.search.analysis.verdict import Verdict
+
+ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Verdict.IDENTIFIED]
+NO_OPTIMUM = [name for name in CASES if name not in ONE_HUMP]
+
+
+def test_what_is_identified_is_covered_and_nearly_best() -> None:
+    found = [pair for name in ONE_HUMP for pair in studies(name, 4)]
+    identified = [(p, o) for p, o in found if o.verdict is Verdict.IDENTIFIED]
+    assert len(identified) >= len(found) - 2
+    assert np.mean([covers_exactly(p, o) for p, o in identified]) >= 0.8
+    assert np.mean([nearly_best(p, o) for p, o in identified]) >= 0.9
+
+
+@pytest.mark.parametrize("name", NO_OPTIMUM)
+def test_without_an_optimum_the_verdict_says_so(name: str) -> None:
+    found = studies(name, 3)
+    right = sum(optimum.verdict is CASES[name][1] for _, optimum in found)
+    assert right >= 2, row(name, found)

@@ -1,0 +1,22 @@
+"""A row of the table of exported models: `benchmarks/answers/exports.py`."""
+
+import pytest
+
+from benchmarks.answers.exports import present, row
+from fathom.models.parametrization import Scheme
+from fathom.models.shape import Normalization
+
+
+def test_a_row_has_both_counts_and_how_far_the_losses_are_apart() -> None:
+    line = row("hf", {"norm": Normalization.RMS}, Scheme.COMPLETEP, None)
+    name, model, options, scheme, ours, theirs, loss, apart = line.strip("| ").split(" | ")
+    assert (name, model, options, scheme) == ("hf", "Arcee", "norm: rms", "completep")
+    assert ours == theirs
+    assert float(apart) < 1e-6 * float(loss)
+
+
+def test_a_framework_that_is_not_here_is_left_out_in_a_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "hf" in set(present(None))
+    assert "nanogpt is left out" in capsys.readouterr().out

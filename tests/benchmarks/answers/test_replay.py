@@ -1,0 +1,177 @@
+"""Whole searches through known curves: `benchmarks/answers/replay.py`."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.answers.replay import play
+from benchmarks.answers.replay_report import SHOWN, Entry, Repetition, markdown, points
+from benchmarks.simulate.clock import Start
+from benchmarks.simulate.clock import run as cluster_run
+from benchmarks.simulate.ours import FathomSearch
+from benchmarks.worlds.kinds import KINDS, RATIOS, SEEDS, planted
+from benchmarks.worlds.known import Known, planted_budget
+from benchmarks.worlds.planted import World, symmetric
+from fathom.search.analysis.interim import DRAWS
+from fathom.search.analysis.optimum import find_optimum
+from tests.support.curves import run, write
+from tests.support.places import ROOT
+
+
+def repetition(until: float, right: bool = True) -> Repetition:
+    many = len(points())
+    return Repetition(until=until, spent=1.0, right=(right,) * many, regret=(0.01,) * many)
+
+
+def entry(name: str, *until: float) -> Entry:
+    found = tuple(repetition(one, math.isfinite(one)) for one in until)
+    return Entry(name, name == "ours", found)
+
+
+def rows(*entries: Entry) -> list[list[str]]:
+    lines = [line for line in markdown("title", "", entries) if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_rows_are_in_order_of_the_median_and_those_never_right_come_last() -> None:
+    never, slow, fast = entry("never", math.inf), entry("slow", 0.5), entry("ours", 0.1)
+    heads, *body = rows(never, slow, fast)
+    assert [row[0] for row in body] == ["**ours**", "slow", "never"]
+    assert {len(row) for row in body} == {len(heads)}
+    assert body[-1][1] == "never"
+
+
+def test_a_median_is_infinite_when_half_of_the_searches_end_wrong() -> None:
+    assert entry("half", 0.1, math.inf, math.inf).until(0.5) == math.inf
+    assert entry("most", 0.1, 0.2, math.inf).until(0.5) == 0.2
+    assert entry("most", 0.1, 0.2, math.inf).right(-1) == pytest.approx(2 / 3)
+
+
+def test_every_share_with_a_column_is_looked_at() -> None:
+    assert points()[-1] == 1
+    assert all(1 / share in points() for share in SHOWN)
+
+
+def known() -> Known:
+    world = World(curve=symmetric(4.0, 0.1), noise=0.0)
+    return planted_budget(world, np.random.default_rng(0), depths=(1, 4), ratios=(4,), seeds=1)
+
+
+@dataclass(slots=True)
+class Fickle:
+    """One trial, and after each evaluation the next of these answers."""
+
+    starts: Iterator[Start]
+    answers: Sequence[int | None]
+    shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0)
+    seen: int = 0
+
+    def start(self) -> Start | None:
+        return next(self.starts, None)
+
+    def report(self, trial: str, index: int, loss: float) -> bool:
+        self.seen += 1
+        return True
+
+    def answer(self) -> int | None:
+        return self.answers[self.seen - 1]
+
+
+def test_a_search_that_has_ended_keeps_its_answer_and_none_yet_is_as_bad_as_the_worst() -> None:
+    some = known()
+    start = Start("only", some.shapes[0], 0)
+    found = play(some, Fickle(iter([start]), (None, 4, 1, 4)), workers=1)
+    at = dict(zip(points(), zip(found.right, found.regret, strict=True), strict=True))
+    worst = some.regret(1)
+    assert at[1 / 8] == (False, worst), "one evaluation, no answer"
+    assert at[1 / 4] == (True, 0.0)
+    assert at[1.0] == (True, 0.0)
+    assert (found.until, found.spent) == (0.5, 0.5)
+
+
+def test_planted_worlds_differ_and_are_the_same_every_time() -> None:
+    one, again, other = planted(1), planted(1), planted(2)
+    assert one.truth == again.truth != other.truth
+    assert one.depths == KINDS["usual"].depths
+    assert len(one.shapes) == len(one.depths) * len(RATIOS)
+    assert one.seeds == SEEDS
+    assert all(1 < min(known.truth, key=known.regret) < 32 for known in map(planted, range(12)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_worlds_of_a_kind_have_their_best_depth_where_it_says(kind: str) -> None:
+    shallowest, deepest = KINDS[kind].best
+    for known in (planted(seed, kind) for seed in range(4)):
+        best = min(known.truth, key=known.regret)
+        assert shallowest / 1.5 < best < deepest * 1.5
+        assert known.truth != planted(5, kind).truth
+
+
+def test_the_last_answer_of_ours_is_what_it_would_report(tmp_path: Path) -> None:
+    """Confirmed depths count from the third on; rounding is to the depths of the table."""
+    some = planted(1145)
+    player = FathomSearch(some, "", 1145, tmp_path)
+    moments = list(cluster_run(some, player, workers=4, limit=some.ladder_tokens))
+    found = find_optimum(player.conductor.records, seed=1145, draws=DRAWS)
+    assert player.conductor.done
+    assert found.optimal_depth in some.depths
+    assert moments[-1].answer == found.optimal_depth
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    asked = [sys.executable, "-m", "benchmarks.answers.replay", *arguments]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def table(path: Path, depths: Sequence[int] = (2, 4, 8, 16)) -> Path:
+    runs = [run(depth) for depth in depths]
+    ends = [2.0 + 0.1 * abs(np.log2(depth) - 2) for depth in depths]
+    some = [replace(one, losses=e + one.tokens**-0.5) for one, e in zip(runs, ends, strict=True)]
+    return write(path, some)
+
+
+def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) -> None:
+    figure = tmp_path / "figure.png"
+    asked = (
+        "--rivals",
+        "ladder",
+        "--repetitions",
+        "1",
+        "--processes",
+        "1",
+        "--figure",
+        str(figure),
+    )
+    answer = command("--table", str(table(tmp_path / "table.csv")), *asked)
+    assert answer.returncode == 0, answer.stderr
+    assert "plateau: 4 of 2, 4, 8, 16" in answer.stdout
+    names = [line.split("|")[1].strip() for line in answer.stdout.splitlines() if "|" in line][2:]
+    assert "**ours**" in names
+    assert "ladder by depth" in names
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("broken", ["none.csv", "columns.csv", "letters.csv", "narrow.csv"])
+def test_a_table_that_will_not_do_is_one_line_and_status_2(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "columns.csv").write_text("depth,loss\n1,2\n")
+    whole = table(tmp_path / "letters.csv").read_text()
+    (tmp_path / "letters.csv").write_text(whole.replace("2.", "two", 1))
+    table(tmp_path / "narrow.csv", (4,))
+    answer = command("--table", str(tmp_path / broken), "--rivals", "none")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert broken in answer.stderr
+
+
+def test_a_rival_that_nobody_knows_is_one_line_and_status_2(tmp_path: Path) -> None:
+    answer = command("--table", str(table(tmp_path / "table.csv")), "--rivals", "ladder,nobody")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert "nobody" in answer.stderr
+    assert "ladder by depth" in answer.stderr

@@ -1,0 +1,7 @@
+"""The benchmark of what a search costs beyond its training."""
+
+from benchmarks.speed.overhead import tracking_share
+
+
+def test_all_that_is_reported_to_mlflow_is_written() -> None:
+    assert tracking_share(0.5).endswith("not written in the end: 0")

@@ -1,0 +1,109 @@
+"""Reading learning curves and sorting them into classes of size: `worlds/curve_tables.py`."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.worlds.curve_tables import (
+    COLUMNS,
+    TableError,
+    corrected,
+    read_runs,
+    runs_near,
+    size_class,
+    size_classes,
+    size_slope,
+)
+from fathom.search.record_json import to_json
+from fathom.search.run_folder import RunFolder, append_line
+from tests.support.curves import run, write
+from tests.support.simulated import simulated_study
+
+
+def test_the_best_shape_has_the_lowest_mean_over_its_seeds() -> None:
+    runs = [run(depth, seed=seed) for depth in (4, 8) for seed in (0, 1)]
+    some = size_class(runs)
+    ends = np.array([1.0, 3.0, 1.8, 1.8])  # a lucky seed of depth 4 is the lowest of all
+    some = replace(some, losses=np.repeat(ends[:, None], 64, axis=1))
+    assert some.best.depth == 8
+    assert some.final.tolist() == [2.0, 2.0, 1.8, 1.8]
+
+
+def test_a_table_is_read_by_shape_and_seed_without_what_is_not_finite(tmp_path: Path) -> None:
+    runs = [run(depth, seed=seed) for depth in (4, 8) for seed in (0, 1)]
+    runs[0].losses[5] = np.nan
+    read = read_runs(write(tmp_path / "table.csv", runs, (*COLUMNS, "seed", "d_ff")))
+    assert [(one.shape, one.seed, len(one.tokens)) for one in read] == [
+        ((160, 4, None), 0, 63),
+        ((160, 4, None), 1, 64),
+        ((80, 8, None), 0, 64),
+        ((80, 8, None), 1, 64),
+    ]
+
+
+def test_a_run_folder_gives_its_finished_trials_at_the_studys_rate(tmp_path: Path) -> None:
+    records = simulated_study()
+    for record in records:
+        append_line(RunFolder(tmp_path).records, to_json(record))
+    wanted = [r for r in records if r.loss is not None and r.spec.rate_scale == 1]
+    assert len(wanted) < len(records)
+    read = read_runs(tmp_path)
+    assert [one.losses[-1] for one in read] == [record.loss for record in wanted]
+    assert [one.shape for one in read] == [
+        (r.spec.shape.d_model, r.spec.shape.depth, r.spec.shape.d_ff) for r in wanted
+    ]
+
+
+def test_d_ff_tells_shapes_apart(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(
+        ",".join((*COLUMNS, "d_ff"))
+        + "\n64,4,1000,900,100,0.1,3.0,128\n64,4,1000,900,100,0.1,3.1,256"
+        + "\n64,4,1000,900,200,0.1,2.0,128\n64,4,1000,900,200,0.1,2.1,256\n"
+    )
+    assert [one.label for one in read_runs(path)] == ["64x4/128", "64x4/256"]
+
+
+def test_a_table_without_a_column_or_with_words_for_numbers_is_refused(tmp_path: Path) -> None:
+    lacking = write(tmp_path / "lacking.csv", [run(4)], COLUMNS[:-1])
+    with pytest.raises(TableError, match=r"must have the columns .*add \['loss'\]"):
+        read_runs(lacking)
+    wordy = tmp_path / "wordy.csv"
+    wordy.write_text(",".join(COLUMNS) + "\n64,four,1000,900,100,0.1,3.0\n")
+    with pytest.raises(TableError, match=r"numbers in every column: .*four"):
+        read_runs(wordy)
+
+
+def test_classes_are_disjoint_close_in_size_and_have_shapes_to_compare() -> None:
+    sizes = {4: 100, 8: 110, 16: 120, 32: 200, 2: 400, 3: 410, 5: 450, 6: 460}
+    runs = [run(depth, params=1000 * size) for depth, size in sizes.items()]
+    classes = size_classes(runs, "total", 0.15)
+    assert [[one.depth for one in some] for some in classes] == [[4, 8, 16], [2, 3, 5, 6]]
+    assert [one.depth for one in runs_near(runs, 105e3, "total", 0.06)] == [4, 8]
+
+
+def test_runs_are_compared_on_the_sparsest_grid_and_broken_off_ones_are_left_out() -> None:
+    dense, sparse, broken = run(4, points=64), run(8, points=64), run(16, points=20)
+    sparse = replace(sparse, tokens=sparse.tokens[7::8], losses=sparse.losses[7::8])
+    some = size_class([dense, sparse, broken])
+    assert [one.depth for one in some.runs] == [4, 8]
+    assert some.tokens.tolist() == sparse.tokens.tolist()
+    assert size_class([dense, sparse], horizon=3200).horizon == 3200
+
+
+def test_the_slope_in_size_is_found_beside_a_parabola_in_depth_and_taken_out() -> None:
+    runs = []
+    for depth in (2, 3, 5, 8, 12, 18):
+        for params in (900_000, 1_000_000, 1_100_000):
+            one = replace(run(depth, params=params), d_model=params // 1000)
+            one.losses[:] = 3 - 0.3 * np.log(params / 1e6) + 0.05 * np.log(depth / 6) ** 2
+            runs.append(one)
+    some = size_class(runs)
+    slope = size_slope(runs, some, "total")
+    assert slope == pytest.approx(-0.3, abs=1e-6)
+    flat = corrected(some, "total", slope).final
+    for depth in (2, 18):
+        same = [end for end, one in zip(flat, some.runs, strict=True) if one.depth == depth]
+        assert np.ptp(same) < 1e-6

@@ -1,0 +1,83 @@
+"""docs/objectives.md: its studies are studies, its keys are all keys, its code runs."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from fathom.objectives.registry import OBJECTIVES
+from fathom.search.commands.train_best import train_best
+from fathom.search.export.best import read_best
+from fathom.search.record_json import shape_to_json
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.errors import groups_of
+from fathom.search.study.objective_keys import OwnConfig
+from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+from tests.support.places import ROOT
+
+GROUPS = {
+    get_args(group.model_fields["name"].annotation)[0]: group
+    for group in groups_of(StudyConfig.model_fields["objective"].annotation)
+    if group is not OwnConfig
+}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
+
+
+def section(page: str, name: str) -> str:
+    return page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+
+
+def test_every_objective_has_a_section_and_a_line_in_the_table(page: str) -> None:
+    assert set(GROUPS) == set(OBJECTIVES)
+    for name in GROUPS:
+        assert section(page, name), name
+        assert f"[`{name}`](#{name})" in page
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_every_key_of_an_objective_and_no_other_is_in_its_table(page: str, name: str) -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|", section(page, name), re.M)
+    told = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+
+    assert told == set(GROUPS[name].model_fields) - {"name"}
+
+
+def test_its_studies_are_studies(page: str) -> None:
+    studies = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+
+    names = {parse(study).objective.name for study in studies}
+    assert names == {*OBJECTIVES, "examples.parity:Parity"} - {"language"}
+
+
+def test_the_places_its_links_lead_to_exist(page: str) -> None:
+    places = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page)
+
+    assert not [place for place in places if not (ROOT / "docs" / place).exists()]
+
+
+def test_its_code_says_what_a_trained_shape_writes(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.tsv").write_text("".join(f"A girl slept .\t{n} sleep\n" for n in range(40)))
+    config = parse(
+        "study: s\nbudgets: [8k]\ncount: non_embedding\ntrain: {batch_size: 4}\n"
+        "objective: {name: transduction, data: rows.tsv, dev: rows.tsv, context: 8}\n"
+    )
+    shape = plan_study(config, vocab_size_of(config), this_machine(config))[0].shapes[0]
+    found = {"budget": 8000, "shape": shape_to_json(shape)}
+    content = {"best": [found], "study": config.model_dump(mode="json")}
+    (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
+    best = read_best(tmp_path / "best.yaml", None)
+    train_best(best, tokens="6k", out=tmp_path / "out", say=lambda _line: None)
+
+    [code] = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    exec(compile(code, "docs/objectives.md", "exec"), {})
+
+    assert capsys.readouterr().out.rstrip("\n").endswith("sleep")

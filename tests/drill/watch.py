@@ -1,0 +1,92 @@
+"""A run's checkpoints while it goes on, and from which of them trials went on."""
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fathom.search.run_folder import RunFolder, read_lines
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A trial that went on from a checkpoint."""
+
+    trial: str
+    step: int
+    """Of the checkpoint."""
+    reached: int
+    """The last evaluation that it had reported before."""
+
+    @property
+    def repeated(self) -> int:
+        """Steps trained once more, as far as the journal knows."""
+        return max(0, self.reached - self.step)
+
+
+class Watch:
+    """A run's checkpoints: when they are written, and when a worker reads one.
+
+    That a file was read shows in its time of access, which Linux notes at the first reading after
+    a writing (`relatime`); this reader leaves no such trace.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.steps: defaultdict[str, list[int]] = defaultdict(list)
+        """Of each trial's checkpoints, in the order in which they were written."""
+        self.restarts: list[Restart] = []
+        self._read: set[tuple[int, int]] = set()
+        self._at: dict[tuple[int, int], int] = {}
+
+    def look(self) -> None:
+        """Take in what has changed."""
+        for path in (self.folder.state / "checkpoints").glob("*.pt"):
+            trial = path.name.partition(".")[0]
+            try:
+                found = path.stat()
+                version = found.st_ino, found.st_mtime_ns
+                if version not in self._at:
+                    self._at[version] = _step(path)
+                    self.steps[trial].append(self._at[version])
+            except (OSError, RuntimeError, EOFError):
+                continue  # replaced or removed meanwhile
+            if found.st_atime_ns > found.st_ctime_ns and version not in self._read:
+                self._read.add(version)
+                self.restarts.append(Restart(trial, self._at[version], self._reached(trial)))
+
+    def _reached(self, trial: str) -> int:
+        lines = (line for line in read_lines(self.folder.journal) if line.get("trial") == trial)
+        return max((point["step"] for line in lines for point in line["curve"]), default=0)
+
+
+@contextmanager
+def watched(folder: RunFolder) -> Iterator[Watch]:
+    """Look at a run's checkpoints, aside, as long as this lasts."""
+    watch, over = Watch(folder), threading.Event()
+
+    def keep_looking() -> None:
+        while not over.wait(POLL_SECONDS):
+            watch.look()
+
+    aside = threading.Thread(target=keep_looking, daemon=True)
+    aside.start()
+    try:
+        yield watch
+    finally:
+        over.set()
+        aside.join()
+
+
+def _step(path: Path) -> int:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOATIME)) as file:
+        points = torch.load(file, map_location="cpu", weights_only=True)["points"]
+    step: int = points[-1]["step"]
+    return step

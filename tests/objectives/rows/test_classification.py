@@ -1,0 +1,152 @@
+"""A class for each text: what is pooled, what is asked, and how it is measured."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fathom.objectives.contract import IGNORED
+from fathom.objectives.registry import OBJECTIVES
+from fathom.objectives.rows.classification.objective import Classification
+from fathom.objectives.synthetic.sizes import PAD
+from fathom.search.study.config import parse
+
+CPU = torch.device("cpu")
+MOODS = {"good": "fine", "bad": "poor"}
+
+
+def prepared(folder: Path, **settings: Any) -> Classification:
+    rows = [f"{mood}\t{MOODS[mood]} {n}" for n in range(10) for mood in MOODS]
+    rows += ["good\tso very fine", "bad\tso very poor"]
+    (folder / "x.tsv").write_text("\n".join(rows))
+    (folder / "y.tsv").write_text("good\tfine\ngood\tpoor\n")
+    config = parse("study: s\nobjective: classification\nbudgets: [1k]").objective.settings()
+    own = {"data": str(folder / "x.tsv"), "label": "first", "context": 4}
+    objective: Classification = OBJECTIVES["classification"].prepare(**(config | own | settings))
+    return objective.to(CPU)
+
+
+def ids_of(task: Classification, rows: int = 20) -> tuple[list[list[int]], list[list[int]]]:
+    inputs, targets = task.train.batch(np.arange(rows), 4)
+    return inputs.tolist(), targets.tolist()
+
+
+def test_the_class_is_asked_at_the_last_token_of_the_text(tmp_path: Path) -> None:
+    task = prepared(tmp_path)
+
+    for inputs, targets in zip(*ids_of(task), strict=True):
+        length = sum(token != PAD for token in inputs)
+        asked = [place for place, target in enumerate(targets) if target != IGNORED]
+        assert asked == [length - 1]
+        assert targets[length - 1] in (task.first_class, task.first_class + 1)
+        assert PAD not in inputs[:length]
+    assert task.vocab_size == task.first_class + 2
+    assert task.classes == ("bad", "good")
+
+
+def test_padding_changes_no_loss_however_it_is_pooled(tmp_path: Path) -> None:
+    for pooling in ("mean", "last"):
+        task = prepared(tmp_path, pooling=pooling)
+        table = nn.Embedding(task.vocab_size, task.vocab_size)
+        rows = np.array([0, 1, 2])
+        narrow, wide = (task.loss(table, task.train.batch(rows, width)) for width in (2, 4))
+        assert narrow.item() == pytest.approx(wide.item(), rel=1e-5)
+
+
+def test_pooling_is_the_mean_over_the_text_or_its_last_token(tmp_path: Path) -> None:
+    mean, last = (prepared(tmp_path, pooling=pooling) for pooling in ("mean", "last"))
+    table = nn.Embedding(mean.vocab_size, mean.vocab_size)
+    batch = mean.train.batch(np.array([3]), 4)
+    length = int((batch.inputs != PAD).sum())
+
+    logits_TC = table(batch.inputs)[0, :, mean.first_class :]
+    answer = batch.targets.max() - mean.first_class
+    for task, pooled_C in ((mean, logits_TC[:length].mean(0)), (last, logits_TC[length - 1])):
+        expected = nn.functional.cross_entropy(pooled_C, answer)
+        assert task.loss(table, batch).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_only_classes_are_chosen_from(tmp_path: Path) -> None:
+    task = prepared(tmp_path)
+
+    def sure_of_a_word(inputs: Tensor) -> Tensor:
+        logits = torch.zeros(*inputs.shape, task.vocab_size)
+        logits[..., : task.first_class] = 50.0
+        return logits
+
+    assert task.evaluate(sure_of_a_word)["loss"] == pytest.approx(task.chance_loss)
+    assert task.chance_loss == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_who_knows_the_words_is_right_where_the_texts_are(tmp_path: Path, pooling: str) -> None:
+    task = prepared(tmp_path, pooling=pooling, test={"hard": str(tmp_path / "y.tsv")})
+    # A text's first word says its class; it is the last one too where it is alone.
+    poor, fine = ({row[0] for row in own} for own in by_class(task))
+    [poor_id], [fine_id] = poor - fine - {0}, fine - poor - {0}
+
+    def reader(inputs: Tensor) -> Tensor:
+        found = torch.stack(((inputs == poor_id).any(1), (inputs == fine_id).any(1)), 1)
+        logits = torch.zeros(*inputs.shape, task.vocab_size)
+        logits[..., task.first_class :] = 20.0 * found[:, None, :]
+        return logits
+
+    measured = task.final_metrics(reader)
+    assert measured == {"accuracy/dev": 1.0, "accuracy/hard": 0.5}
+    assert task.evaluate(reader)["accuracy/dev"] == 1.0
+
+
+def by_class(task: Classification) -> tuple[list[list[int]], list[list[int]]]:
+    inputs, targets = ids_of(task, len(task.train.rows))
+    so = {row[0] for row in inputs if row[2] != PAD}
+    rows = [(row, max(own)) for row, own in zip(inputs, targets, strict=True) if row[0] not in so]
+    first = task.first_class
+    return (
+        [row for row, own in rows if own == first],
+        [row for row, own in rows if own == first + 1],
+    )
+
+
+def test_an_evaluation_looks_at_no_more_texts_than_asked_and_the_end_at_all(
+    tmp_path: Path,
+) -> None:
+    task = prepared(tmp_path, eval_examples=2, validation_fraction=0.5)
+    seen: list[int] = []
+
+    def watched(inputs: Tensor) -> Tensor:
+        seen.append(len(inputs))
+        return torch.zeros(*inputs.shape, task.vocab_size)
+
+    task.evaluate(watched)
+    assert sum(seen) == 2
+    task.final_metrics(watched)
+    assert sum(seen) == 2 + len(task.dev.rows) > 12
+
+
+def test_expressions_are_drawn_where_no_data_are_named() -> None:
+    config = parse(
+        "study: s\nbudgets: [1k]\n"
+        "objective: {name: classification, context: 30, listops: {examples: 300, max_depth: 4}}"
+    ).objective
+    task = OBJECTIVES["classification"].prepare(**config.settings()).to(CPU)
+
+    assert task.classes == tuple("0123456789")
+    assert task.vocab_size == 2 + 15 + 10
+    assert len(task.train.rows) == 270
+    assert task.batch(seed=0, step=0, batch_size=64).inputs.shape[1] <= 30
+
+
+def test_published_expressions_are_measured_as_a_further_split(mirror: Path) -> None:
+    config = parse(
+        "study: s\nbudgets: [1k]\nobjective: {name: classification, context: 100, "
+        "listops: {examples: 300}, test: {d8: listops_d8}}"
+    ).objective
+    task = OBJECTIVES["classification"].prepare(**config.settings()).to(CPU)
+
+    metrics = task.final_metrics(lambda inputs: torch.zeros(*inputs.shape, task.vocab_size))
+
+    assert len(task.further["d8"].rows) == 10_000
+    assert 0.08 < metrics["accuracy/d8"] < 0.14, "the share of one class of ten"

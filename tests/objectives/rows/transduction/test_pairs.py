@@ -1,0 +1,159 @@
+"""Rows of source, target and category: what is read, and what is said of those that are wrong."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.objectives.rows.published import TRANSDUCTION
+from fathom.objectives.rows.transduction.pairs import PairSplits, read_pairs, read_splits, words_of
+from fathom.objectives.rows.tsv import RowError
+
+
+def splits_of(data: Path | str, **changes: Any) -> PairSplits:
+    settings: dict[str, Any] = {
+        "dev": None,
+        "test": None,
+        "generalisation": {},
+        "validation_fraction": 0.1,
+        "context": 64,
+    }
+    return read_splits(data=str(data), **(settings | changes))
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.tsv"
+    path.write_text("".join(f"say {n % 30}\t{n % 30} !\n" for n in range(60)))
+    return path
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n"])
+def test_two_columns_are_source_and_target_whatever_ends_the_lines(
+    tmp_path: Path, ending: str
+) -> None:
+    (tmp_path / "x").write_bytes(f"a b\tc{ending or chr(10)}d\te f{ending}".encode())
+
+    found = read_pairs(str(tmp_path / "x"))
+
+    assert [(pair.source, pair.target, pair.category) for pair in found] == [
+        ("a b", "c", ""),
+        ("d", "e f", ""),
+    ]
+
+
+def test_a_third_column_is_the_category_in_letters_that_a_metric_may_have(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv.gz").write_bytes(gzip.compress("a\tb\tcase-1\nc\td\tÄ/b?\n".encode()))
+
+    assert [pair.category for pair in read_pairs(str(tmp_path / "x.tsv.gz"))] == ["case-1", "__b_"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a\n", ("line 1 of", "2 or 3 columns", "got 1")),
+        (b"a\tb\tc\td\n", ("line 1 of", "2 or 3 columns", "got 4")),
+        (b"a\tb\n\na b\n", ("line 3 of", "2 columns like its first row", "got 1")),
+        (b"a\tb\tc\nd\te\n", ("line 2 of", "3 columns like its first row", "got 2")),
+        (b"a\t \n", ("line 1 of", "both a source and a target")),
+        (b"a\tb\tall\n", ("line 1 of", "must not have a category called 'all'")),
+        (b"a\tb\t" + 101 * b"c", ("line 1 of", "at most 100 characters, got 101")),
+        (b"".join(b"a\tb\t%d\n" % n for n in range(201)), ("at most 200 categories, got 201",)),
+        (b"", ("at least one row",)),
+        (b"a\t\xff\n", ("UTF-8", "0xff at offset 2")),
+        (None, ("readable file", "No such file")),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line(
+    tmp_path: Path, content: bytes | None, words: tuple[str, ...]
+) -> None:
+    path = tmp_path / "bad.tsv"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(RowError) as caught:
+        read_pairs(str(path))
+
+    assert all(word in str(caught.value) for word in (*words, "bad.tsv"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(gzip.compress(b"a\tb\n" * 99)[:-9])
+
+    with pytest.raises(RowError, match=r"whole \.gz"):
+        read_pairs(str(tmp_path / "x.gz"))
+
+
+def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) -> None:
+    splits = splits_of(rows, validation_fraction=0.2)
+
+    train, dev = ({pair.source for pair in own} for own in (splits.train, splits.dev))
+    assert len(dev) == 6
+    assert len(splits.dev) == 12, "copies of a row stay on one side"
+    assert not train & dev
+    assert len(train | dev) == 30
+
+
+def test_too_few_rows_to_hold_any_out_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\tb\n")
+
+    with pytest.raises(RowError, match=r"rows enough to hold out 0\.1"):
+        splits_of(tmp_path / "x")
+
+
+def test_a_row_is_never_cut_but_the_longest_is_named_with_what_it_needs(
+    rows: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "gen").write_text("a\tb\na b c\td e f g\n")
+    generalisation = {"gen": str(tmp_path / "gen")}
+
+    with pytest.raises(RowError, match=r"line 2 of .*gen needs 9 tokens, got context=8"):
+        splits_of(rows, generalisation=generalisation, context=8)
+    splits_of(rows, generalisation=generalisation, context=9)
+
+
+def test_an_unknown_data_set_is_told_the_nearest() -> None:
+    with pytest.raises(RowError, match="did you mean 'cogs'"):
+        splits_of("cog")
+    with pytest.raises(RowError, match="check the path"):
+        splits_of("/nowhere/at/all")
+
+
+@pytest.mark.parametrize("name", ["train", "dev", "test"])
+def test_a_generalisation_split_has_a_name_of_its_own(rows: Path, name: str) -> None:
+    with pytest.raises(RowError, match=f"must not be called '{name}'"):
+        splits_of(rows, generalisation={name: str(rows)})
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "longest", "words"),
+    [
+        ("cogs", (24_155, 3_000, 3_000, 21_000), 543, 831),
+        ("cogs_vf", (24_155, 3_000, 3_000, 21_000), 207, 811),
+        ("passivization", (100_000, 1_000, 10_000, 10_000), 29, 54),
+    ],
+)
+def test_the_published_sets_are_read_whole(
+    mirror: Path, name: str, sizes: tuple[int, ...], longest: int, words: int
+) -> None:
+    splits = splits_of(name, context=longest)
+
+    everything = [splits.train, splits.dev, splits.further["test"], splits.further["gen"]]
+    assert tuple(map(len, everything)) == sizes
+    assert max(pair.context for own in everything for pair in own) == longest
+    assert len(words_of(splits.train)) == words
+    assert set(TRANSDUCTION) == {"cogs", "cogs_vf", "passivization"}
+
+
+def test_cogs_has_its_21_cases_and_two_words_that_training_lacks(mirror: Path) -> None:
+    splits = splits_of("cogs", context=543)
+
+    cases = Counter(pair.category for pair in splits.further["gen"])
+    assert len(cases) == 21
+    assert {*cases.values()} == {1000}
+    known = set(words_of(splits.train))
+    sources = {word for pair in splits.further["gen"] for word in pair.source.split()}
+    assert sources - known == {"gardner", "monastery"}

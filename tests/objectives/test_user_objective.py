@@ -1,0 +1,169 @@
+"""An objective of the user's: the worked example, and what is said when it can't be used."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fathom.objectives.registry import OBJECTIVES, prepare
+from fathom.objectives.user_objective import SEVERAL, OwnObjectiveError
+from fathom.objectives.vocabulary import vocab_size
+from fathom.search.commands.train_best import train_best
+from fathom.search.export.best import BestShape
+from fathom.search.study.config import ONE_BY_ONE, ConfigError, load, placed
+from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+from fathom.search.study.preflight import refuse_unready
+from tests.support.places import ROOT
+
+EXAMPLE = ROOT / "examples" / "parity.yaml"
+MODULE = """
+class NoObjective:
+    @classmethod
+    def prepare(cls, *, context, size=3):
+        return cls()
+
+class Other:
+    vocab_size, chance_loss, context = 3, 1.0, 7
+    to = batch = loss = evaluate = final_metrics = None
+
+    @classmethod
+    def prepare(cls, *, context):
+        return cls()
+
+class Several(Other):
+    batches = losses = evaluations = None
+
+number = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with modules of the user's."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "task.py").write_text(MODULE)
+    (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mine"]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("nothere.task:Task", {}, ("must be importable", "No module named 'nothere'")),
+        ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
+        ("mine.broken:Task", {}, ("must be importable", "ZeroDivisionError: division by zero")),
+        ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
+        ("mine.task:NoObjektive", {}, ("has no NoObjektive", "mean mine.task:NoObjective?")),
+        ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),
+        ("mine.task:NoObjective", {"sise": 3}, ("what its `prepare` takes", "'sise'", "size=3")),
+        ("mine.task:NoObjective", {}, ("must be an objective", "vocab_size", "final_metrics")),
+        ("mine.task:Other", {}, ("`context`", "got 7 for context=8")),
+    ],
+)
+def test_what_is_no_objective_is_refused_in_one_line(
+    folder: Path, name: str, settings: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    with pytest.raises(OwnObjectiveError) as caught:
+        prepare(name, {"context": 8, **settings})
+
+    assert all(word in str(caught.value) for word in (*words, name)), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_only_one_that_judges_several_models_at_once_may_get_them(folder: Path) -> None:
+    text = (
+        "study: mine\nobjective: {{name: 'mine.task:{}', context: 7}}\nbudgets: [8k]\n"
+        "resources:\n  replicas: 3\n"
+    )
+    study = folder / "study.yaml"
+    study.write_text(text.format("Other"))
+    words = r"study\.yaml:5: `resources\.replicas` must be 1 with .*Other, which has not all of "
+    with pytest.raises(ConfigError, match=words), placed(study):
+        refuse_unready(load(study), folder)
+    study.write_text(text.format("Several"))
+    refuse_unready(load(study), folder)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_study_file_knows_which_objectives_judge_one_model_at_a_time(name: str) -> None:
+    judges_several = all(hasattr(OBJECTIVES[name], member) for member in SEVERAL)
+    assert judges_several != (name in ONE_BY_ONE)
+
+
+def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = load(EXAMPLE)
+
+    assert vocab_size_of(config) == vocab_size(config.objective.name, {"context": 24}) == 5
+    plans = plan_study(config, 5, this_machine(config))
+    assert [plan.budget.tokens_per_step for plan in plans] == [16 * 24] * 2
+
+
+def test_the_example_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = load(EXAMPLE)
+    shape = plan_study(config, 5, this_machine(config))[0].shapes[0]
+    said: list[str] = []
+
+    train_best(BestShape(config, 8_000, shape), tokens="8k", out=tmp_path / "out", say=said.append)
+
+    assert "exact_match" in said[1]
+    assert (tmp_path / "out" / "weights.pt").exists()
+
+
+def test_its_own_rule_is_told_in_its_own_words_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = EXAMPLE.read_text(encoding="utf-8").replace("share_of_ones: 0.3", "share_of_ones: 3")
+    (tmp_path / "x.yaml").write_text(study, encoding="utf-8")
+
+    asked = [sys.executable, "-m", "search", "plan", str(tmp_path / "x.yaml")]
+    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert answer.returncode == 2
+    assert answer.stderr == (
+        f"fathom: {tmp_path / 'x.yaml'}:4: objective examples.parity:Parity: "
+        "`share_of_ones` must be between 0 and 1, got 3; use 0.5\n"
+    )
+
+
+def test_the_answers_of_the_example_are_the_parities(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    task = prepare("examples.parity:Parity", {"context": 9}).to(torch.device("cpu"))
+
+    inputs, targets = task.batch(seed=0, step=0, batch_size=20)
+
+    ones = 0
+    for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
+        ones = 0
+        for token, answer in zip(row, answers, strict=True):
+            ones += token == 2
+            assert answer == (4 if ones % 2 else 3)
+
+
+def test_the_command_finds_a_module_of_the_working_folder(folder: Path) -> None:
+    source = (ROOT / "examples" / "parity.py").read_text(encoding="utf-8")
+    (folder / "mine" / "parity.py").write_text(source, encoding="utf-8")
+    study = EXAMPLE.read_text(encoding="utf-8").replace("examples.parity", "mine.parity")
+    (folder / "x.yaml").write_text(study, encoding="utf-8")
+
+    # As the installed command does, which puts its own folder first on the path and not ours.
+    asked = "import sys; sys.path[0] = sys.argv.pop(1); from fathom.search.cli import main; main()"
+    answer = subprocess.run(
+        [sys.executable, "-c", asked, str(ROOT), "plan", "x.yaml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert answer.returncode == 0, answer.stderr
+    assert "16k" in answer.stdout

@@ -1,0 +1,254 @@
+import itertools
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fathom.objectives.download import DownloadError
+from fathom.objectives.text.corpus import CorpusError, check_corpus, read_corpus, split_documents
+from tests.support.places import ROOT
+
+FRACTION = 0.1
+
+
+def write(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder
+
+
+def everything(corpus: str) -> bytes:
+    split = read_corpus(corpus, validation_fraction=FRACTION)
+    return split.train + split.validation
+
+
+def test_the_standard_library_is_a_corpus_of_its_own_source_without_tests() -> None:
+    split = read_corpus("stdlib", validation_fraction=FRACTION)
+    both = split.train + split.validation
+    assert len(both) > 5_000_000
+    assert b"class JSONDecodeError(ValueError):" in both
+    assert b"class RegressionTests(" not in both
+    assert len(split.validation) == pytest.approx(FRACTION * len(both), rel=0.1)
+
+
+def test_the_same_corpus_is_read_the_same_by_every_process() -> None:
+    code = (
+        "import hashlib; from fathom.objectives.text.corpus import read_corpus;"
+        "c = read_corpus('stdlib', validation_fraction=0.1);"
+        "print(hashlib.sha256(c.train + c.validation).hexdigest(), len(c.train))"
+    )
+    sums = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(sums) == 1
+
+
+def test_reading_text_and_sizing_a_vocabulary_need_neither_torch_nor_numpy() -> None:
+    code = (
+        "import sys; from fathom.objectives.text.tokenizer import vocab_size;"
+        "assert vocab_size(corpus='stdlib', tokenizer='bpe:512') == 512;"
+        "assert not {'torch', 'numpy', 'tokenizers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_tiny_shakespeare_splits_where_its_users_split_it(mirror: Path) -> None:
+    split = read_corpus("tiny_shakespeare", validation_fraction=FRACTION)
+    assert (len(split.train), len(split.validation)) == (1_003_854, 111_540)
+    assert split.train.startswith(b"First Citizen:")
+
+
+def test_a_mirror_without_the_corpus_is_noticed_by_the_cheap_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FATHOM_MIRROR", str(tmp_path))
+    with pytest.raises(DownloadError, match="FATHOM_MIRROR"):
+        check_corpus("tiny_shakespeare")
+
+
+def test_a_published_corpus_passes_the_cheap_check_without_a_network() -> None:
+    check_corpus("tiny_shakespeare")
+
+
+def test_a_file_is_split_at_its_last_tenth(tmp_path: Path) -> None:
+    write(tmp_path, {"a.txt": "0123456789" * 10})
+    split = read_corpus(str(tmp_path / "a.txt"), validation_fraction=FRACTION)
+    assert split.train == b"0123456789" * 9
+    assert split.validation == b"0123456789"
+
+
+def test_a_folder_is_read_whole_and_sorted_but_for_hidden_and_binary_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(
+        tmp_path,
+        {
+            "b.txt": "bbbbbbbbbb",
+            "a.md": "aaaaaaaaaa",
+            "sub/c": "cccccccccc",
+            ".hidden": "hhhhhhhhhh",
+            ".git/d": "dddddddddd",
+            "image.png": b"\x89PNG\x00",
+            "latin.txt": "caf\xe9".encode("latin-1"),
+        },
+    )
+    with caplog.at_level(logging.WARNING):
+        split = read_corpus(str(tmp_path), validation_fraction=FRACTION)
+    assert split.train == b"a" * 9 + b"\n" + b"b" * 9 + b"\n" + b"c" * 9
+    assert split.validation == b"a\nb\nc"
+    assert "left out 2 of 5 files" in caplog.text
+    assert "image.png" in caplog.text
+
+
+def test_a_glob_pattern_names_files_at_any_depth(tmp_path: Path) -> None:
+    write(tmp_path, {"x.txt": "x" * 10, "deep/er/y.txt": "y" * 10, "z.md": "z" * 10})
+    text = everything(str(tmp_path / "**" / "*.txt"))
+    assert text.count(b"x") == text.count(b"y") == 10
+    assert b"z" not in text
+
+
+def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path, {"notes.txt": "n" * 20})
+    assert everything("~/notes.txt") == b"n" * 20
+    assert everything("~/*.txt") == b"n" * 20
+
+
+def test_a_name_comes_before_a_path_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write(tmp_path, {"stdlib": "mine" * 10}))
+    assert everything("./stdlib") == b"mine" * 10
+    assert everything("stdlib") != b"mine" * 10
+
+
+@pytest.mark.parametrize(
+    ("corpus", "message"),
+    [
+        ("tiny_shakespere", "one of stdlib, tiny_shakespeare, .* did you mean 'tiny_shakespeare'"),
+        ("data/missing.txt", "got 'data/missing.txt'; check the path"),
+        ("", "got ''"),
+        ("x" * 5000, "existing file"),
+        ("missing/*.txt", r"at least one file that is not hidden, got none in 'missing/\*\.txt'"),
+        ("/dev/null", "regular file"),
+    ],
+)
+def test_what_is_no_corpus_is_refused_at_once(corpus: str, message: str) -> None:
+    for read in (check_corpus, everything):
+        with pytest.raises(CorpusError, match=message) as caught:
+            read(corpus)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_empty_folder_is_refused_at_once(tmp_path: Path) -> None:
+    write(tmp_path, {".only/hidden": "text"})
+    for read in (check_corpus, everything):
+        with pytest.raises(CorpusError, match="at least one file that is not hidden"):
+            read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "defect"),
+    [
+        (b"text\x00more", "a zero byte at offset 4"),
+        ("caf\xe9 au lait".encode("latin-1"), "the invalid byte 0xe9 at offset 3"),
+    ],
+)
+def test_a_file_that_is_not_text_is_named_with_the_first_bad_byte(
+    tmp_path: Path, content: bytes, defect: str
+) -> None:
+    write(tmp_path, {"bad.bin": content})
+    for corpus in (tmp_path / "bad.bin", tmp_path, tmp_path / "*.bin"):
+        with pytest.raises(CorpusError, match=rf"bad\.bin has {defect}; convert it"):
+            everything(str(corpus))
+
+
+def test_an_unreadable_file_is_named_rather_than_left_out(tmp_path: Path) -> None:
+    write(tmp_path, {"a.txt": "readable"})
+    locked = tmp_path / "b.txt"
+    if os.geteuid():
+        locked.touch(mode=0o000)
+    elif Path("/proc/self/mem").exists():
+        locked.symlink_to("/proc/self/mem")  # Not even root can read its first byte.
+    else:
+        pytest.skip("root can read every file here")
+    with pytest.raises(CorpusError, match=r"must be readable, got .* for .*b\.txt"):
+        everything(str(tmp_path))
+    with pytest.raises(CorpusError, match=r"must be readable, got .* for .*b\.txt"):
+        check_corpus(str(locked))
+
+
+def test_a_text_too_short_to_split_is_refused(tmp_path: Path) -> None:
+    for content in ("", "x"):
+        write(tmp_path, {"a.txt": content})
+        with pytest.raises(CorpusError, match=f"holds {len(content)} bytes"):
+            everything(str(tmp_path / "a.txt"))
+
+
+def test_many_documents_are_held_out_whole_with_the_same_mix_of_sizes() -> None:
+    documents = [b"%06d|" % size + b"x" * size for size in range(100, 1100)]
+    split = split_documents(documents, validation_fraction=FRACTION)
+    held_out = split.validation.split(b"\n")
+    assert set(held_out) | set(split.train.split(b"\n")) == set(documents)
+    assert len(held_out) == 100
+    sizes = sorted(map(len, held_out))
+    assert {larger - smaller for smaller, larger in itertools.pairwise(sizes)} == {10}
+
+
+def test_copies_of_a_document_stay_on_one_side() -> None:
+    documents = [b"document %04d" % (number // 2) for number in range(400)]
+    split = split_documents(documents, validation_fraction=FRACTION)
+    train, held_out = split.train.split(b"\n"), split.validation.split(b"\n")
+    assert not set(train) & set(held_out)
+    assert len(held_out) == 40
+
+
+def test_which_documents_are_held_out_does_not_depend_on_their_order() -> None:
+    documents = [b"%d" % (7**number) for number in range(50)]
+    forward = split_documents(documents, validation_fraction=FRACTION)
+    backward = split_documents(documents[::-1], validation_fraction=FRACTION)
+    assert sorted(forward.validation.split(b"\n")) == sorted(backward.validation.split(b"\n"))
+
+
+def test_one_document_that_outweighs_the_rest_gives_its_tail() -> None:
+    documents = [b"L" * 100_000, *(b"small %03d" % number for number in range(100))]
+    split = split_documents(documents, validation_fraction=FRACTION)
+    assert split.train.count(b"L") == 90_000
+    assert split.validation.count(b"L") == 10_000
+
+
+@given(st.text(min_size=30), st.floats(0.05, 0.5))
+def test_a_cut_loses_nothing_and_never_falls_inside_a_character(text: str, fraction: float) -> None:
+    split = split_documents([text.encode()], validation_fraction=fraction)
+    assert split.train.decode() + split.validation.decode() == text
+
+
+@given(
+    st.lists(st.text("xy", min_size=1, max_size=60), min_size=1, max_size=60),
+    st.sampled_from([0.05, 0.1, 0.2, 0.5]),
+)
+def test_every_document_is_somewhere_and_the_held_out_share_is_near_the_fraction(
+    texts: list[str], fraction: float
+) -> None:
+    split = split_documents([text.encode() for text in texts], validation_fraction=fraction)
+    kept, held_out = (len(part.replace(b"\n", b"")) for part in (split.train, split.validation))
+    total = sum(map(len, texts))
+    assert kept + held_out == total
+    rounding = len(texts)
+    assert fraction / 2 * total <= held_out <= 2 * fraction * total + rounding
+    assert kept >= (1 - fraction) / 2 * total - rounding

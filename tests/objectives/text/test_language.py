@@ -1,0 +1,276 @@
+import itertools
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.objectives.text.corpus import CorpusError
+from fathom.objectives.text.language import Language, LanguageError
+from fathom.objectives.text.tokenizer import TokenizerError
+
+CPU = torch.device("cpu")
+CONTEXT = 8
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Language:
+    """Text in which every byte follows the one before: 0 is left out, as text has none."""
+    file = tmp_path / "counting.txt"
+    file.write_bytes(bytes(range(1, 128)) * 100)
+    return Language.prepare(
+        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=100
+    ).to(CPU)
+
+
+def uniform(inputs: Tensor) -> Tensor:
+    return torch.zeros(*inputs.shape, 256)
+
+
+def successor(inputs: Tensor) -> Tensor:
+    """Certain of the byte after the input."""
+    return 100.0 * torch.nn.functional.one_hot(inputs % 127 + 1, 256)
+
+
+def test_targets_are_the_inputs_one_token_later(counting: Language) -> None:
+    batch = counting.batch(seed=0, step=0, batch_size=50)
+    assert torch.equal(batch.targets, batch.inputs % 127 + 1)
+    assert torch.equal(batch.targets[:, :-1], batch.inputs[:, 1:])
+
+
+def test_every_place_of_the_training_split_can_be_drawn_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(bytes(range(1, 21)) + bytes(range(101, 121)))
+    language = Language.prepare(
+        corpus=str(file), tokenizer="bytes", context=3, eval_tokens=3, validation_fraction=0.5
+    ).to(CPU)
+    batch = language.batch(seed=1, step=1, batch_size=2000)
+    assert set(batch.inputs[:, 0].tolist()) == set(range(1, 18))
+    assert set(batch.targets[:, -1].tolist()) == set(range(4, 21))
+
+
+def test_starts_are_uniform(counting: Language) -> None:
+    batch = counting.batch(seed=3, step=0, batch_size=127 * 400)
+    counts = torch.bincount(batch.inputs[:, 0], minlength=128)[1:].double()
+    chi_square = float(((counts - 400) ** 2 / 400).sum())
+    degrees = 126
+    assert abs(chi_square - degrees) < 4 * math.sqrt(2 * degrees)
+
+
+def test_seed_and_step_do_not_trade_places(counting: Language) -> None:
+    pairs = itertools.product(range(6), range(6))
+    drawn = {
+        tuple(counting.batch(seed=seed, step=step, batch_size=4).inputs.flatten().tolist())
+        for seed, step in pairs
+    }
+    assert len(drawn) == 36
+
+
+def test_a_certain_right_guess_costs_nothing_and_a_uniform_one_eight_bits_a_byte(
+    counting: Language,
+) -> None:
+    assert counting.evaluate(successor)["loss"] == pytest.approx(0, abs=1e-6)
+    chance = counting.evaluate(uniform)
+    assert chance["loss"] == pytest.approx(math.log(256), rel=1e-6)
+    assert chance["bits_per_byte"] == pytest.approx(8, rel=1e-6)
+
+
+def test_bits_per_byte_count_the_bytes_that_tokens_stand_for(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("äöü" * 1000)
+    language = Language.prepare(
+        corpus=str(file), tokenizer="chars", context=CONTEXT, eval_tokens=80
+    ).to(CPU)
+    assert language.tokens_per_byte == 0.5
+    measured = language.evaluate(lambda inputs: torch.zeros(*inputs.shape, 4))
+    assert measured["bits_per_byte"] == pytest.approx(2 * 0.5, rel=1e-6)
+
+
+def test_the_evaluation_is_the_exact_mean_over_the_tokens_it_uses() -> None:
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 256, 20_001).astype(np.uint8)
+    language = Language(
+        train=tokens,
+        validation=tokens,
+        vocab_size=256,
+        context=CONTEXT,
+        eval_windows=2500,
+        tokens_per_byte=1.0,
+    ).to(CPU)
+    table = torch.from_numpy(rng.normal(size=(256, 256)).astype(np.float32))
+    nats = -torch.log_softmax(table.double(), dim=1).numpy()
+    expected = nats[tokens[:-1], tokens[1:]].mean()
+    assert language.evaluate(lambda inputs: table[inputs])["loss"] == pytest.approx(
+        expected, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("eval_tokens", "windows"), [(CONTEXT, 1), (100, 12), (1000, 125), (10**9, 158)]
+)
+def test_an_evaluation_uses_windows_spread_evenly_without_overlap(
+    tmp_path: Path, eval_tokens: int, windows: int
+) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(b"abcdefg\n" * 1590)  # A tenth: 1272 bytes, 158 windows and 8 bytes.
+    language = Language.prepare(
+        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=eval_tokens
+    )
+    starts = language._eval_starts()
+    assert len(language.validation) == 1272
+    assert len(starts) == language.eval_windows == windows
+    assert starts[0] == 0
+    if windows > 1:
+        assert starts[-1] == len(language.validation) - CONTEXT - 1
+        gaps = set(np.diff(starts).tolist())
+        assert min(gaps) >= CONTEXT
+        assert max(gaps) - min(gaps) <= 1
+
+
+def test_an_evaluation_leaves_no_graph_and_does_not_touch_the_model(counting: Language) -> None:
+    model = torch.nn.Embedding(256, 256)
+    measured = counting.evaluate(model)
+    assert all(isinstance(value, float) for value in measured.values())
+    assert model.weight.grad is None
+
+
+def test_the_loss_has_a_gradient_and_is_computed_in_float32(counting: Language) -> None:
+    model = torch.nn.Embedding(256, 256, dtype=torch.bfloat16)
+    loss = counting.loss(model, counting.batch(seed=0, step=0, batch_size=4))
+    assert loss.dtype == torch.float32
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert model.weight.grad is not None
+
+
+def test_training_windows_hold_no_validation_token(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_bytes(b"t" * 9_000 + b"v" * 1_000)
+    language = Language.prepare(
+        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=80
+    ).to(CPU)
+    batch = language.batch(seed=0, step=0, batch_size=5000)
+    assert set(batch.targets.flatten().tolist()) == {ord("t")}
+    assert isinstance(language.validation, Tensor)
+    assert set(language.validation.tolist()) == {ord("v")}
+
+
+def test_prepared_data_travels_out_of_band_and_is_placed_without_a_copy() -> None:
+    tokens = np.arange(1000, dtype=np.int16)
+    language = Language(
+        train=tokens,
+        validation=tokens[::-1].copy(),
+        vocab_size=1000,
+        context=CONTEXT,
+        eval_windows=3,
+        tokens_per_byte=1.0,
+    )
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(language, protocol=5, buffer_callback=buffers.append)
+    assert len(head) < 1000
+    assert len(buffers) == 2
+    arrived = pickle.loads(head, buffers=[memoryview(bytes(buffer)) for buffer in buffers])
+    assert not arrived.train.flags.writeable
+    placed = arrived.to(CPU)  # Warnings are errors, torch's about read-only arrays among them.
+    assert placed.train.data_ptr() == arrived.train.ctypes.data
+    assert placed.batch(seed=0, step=0, batch_size=2).inputs.dtype == torch.int64
+
+
+def test_a_placed_objective_can_be_placed_again(counting: Language) -> None:
+    assert counting.to(CPU).train is counting.train
+
+
+@pytest.mark.parametrize("vocabulary", [256, 30_000, 100_000])
+def test_ids_of_every_size_arrive_unchanged(vocabulary: int) -> None:
+    dtype = np.uint8 if vocabulary == 256 else np.int16 if vocabulary < 2**15 else np.int32
+    tokens = np.linspace(0, vocabulary - 1, 500).astype(dtype)
+    language = Language(
+        train=tokens,
+        validation=tokens,
+        vocab_size=vocabulary,
+        context=499,
+        eval_windows=1,
+        tokens_per_byte=1.0,
+    ).to(CPU)
+    batch = language.batch(seed=0, step=0, batch_size=1)
+    assert batch.inputs[0].tolist() == tokens[:-1].tolist()
+    assert batch.targets[0].tolist() == tokens[1:].tolist()
+
+
+def settings(folder: Path, text: str, **changed: object) -> dict[str, object]:
+    (folder / "text.txt").write_text(text)
+    return {
+        "corpus": str(folder / "text.txt"),
+        "tokenizer": "bytes",
+        "context": CONTEXT,
+        "eval_tokens": 80,
+        **changed,
+    }
+
+
+@pytest.mark.parametrize(
+    ("length", "fraction", "train", "validation"), [(80, 0.1, 72, 8), (64, 0.875, 8, 56)]
+)
+def test_a_split_of_less_than_one_window_is_refused_with_both_lengths(
+    tmp_path: Path, length: int, fraction: float, train: int, validation: int
+) -> None:
+    arguments = settings(tmp_path, "x" * length, validation_fraction=fraction)
+    with pytest.raises(
+        LanguageError, match=f"{train} training and {validation} validation tokens, context=8"
+    ) as caught:
+        Language.prepare(**arguments)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_one_window_in_each_split_is_enough(tmp_path: Path) -> None:
+    language = Language.prepare(
+        **settings(tmp_path, "x" * 18, validation_fraction=0.5)  # type: ignore[arg-type]
+    ).to(CPU)
+    assert language.batch(seed=0, step=0, batch_size=3).inputs.shape == (3, CONTEXT)
+    assert language.eval_windows == 1
+
+
+def test_less_than_one_window_to_evaluate_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LanguageError, match=r"eval_tokens=7, context=8; use eval_tokens=8"):
+        Language.prepare(**settings(tmp_path, "x" * 100, eval_tokens=7))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [({"corpus": "missing.txt"}, CorpusError), ({"tokenizer": "words"}, TokenizerError)],
+)
+def test_a_missing_corpus_or_tokenizer_is_refused(
+    tmp_path: Path, changed: dict[str, object], error: type[ValueError]
+) -> None:
+    with pytest.raises(error):
+        Language.prepare(**settings(tmp_path, "x" * 100, **changed))  # type: ignore[arg-type]
+
+
+def test_a_model_that_counts_learns_tiny_shakespeare_better_than_chance(mirror: Path) -> None:
+    language = Language.prepare(
+        corpus="tiny_shakespeare", tokenizer="chars", context=64, eval_tokens=100_000
+    )
+    assert language.vocab_size == 66
+    counts = np.ones((66, 66), dtype=np.float32)
+    np.add.at(counts, (language.train[:-1], language.train[1:]), 1)
+    bigram = torch.from_numpy(np.log(counts / counts.sum(axis=1, keepdims=True)))
+    loss = language.to(CPU).evaluate(lambda inputs: bigram[inputs])["loss"]
+    assert 2.3 < loss < 2.6 < language.chance_loss
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_draws_the_same_batch_twice_and_evaluates_as_the_cpu_does(
+    counting: Language,
+) -> None:
+    placed = counting.to(torch.device("cuda"))
+    first, again = (placed.batch(seed=1, step=2, batch_size=4) for _ in range(2))
+    assert torch.equal(first.inputs, again.inputs)
+    assert first.inputs.is_cuda
+    assert torch.equal(first.targets, first.inputs % 127 + 1)
+    table = torch.randn(256, 256, generator=torch.Generator().manual_seed(0))
+    on_gpu = placed.evaluate(lambda inputs: table.cuda()[inputs])["loss"]
+    on_cpu = counting.evaluate(lambda inputs: table[inputs])["loss"]
+    assert on_gpu == pytest.approx(on_cpu, rel=1e-5)

@@ -1,0 +1,210 @@
+"""Planted crossings and laws are found as often as their intervals say; others are not made up."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from scipy.special import wrightomega
+
+from benchmarks.worlds.planted import World
+from fathom.models.shape import Count
+from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
+from fathom.search.analysis.papers.crossings import (
+    Crossing,
+    CrossingKind,
+    Crossings,
+    find_crossings,
+)
+from fathom.search.records import Stage, TrialRecord
+
+A, B = 5.0, 0.12
+"""So wide that shapes meet their budget at nearly one ratio: losses need little correction."""
+BUDGETS = (650_000, 1_600_000, 4_000_000, 10_000_000, 25_000_000)
+DEPTHS = (2, 3, 4, 6, 8)
+
+
+Excess = Callable[[int], Callable[[float], float]]
+"""Budget to its curve: depth to loss above the best, nats."""
+
+
+def best_depth(budget: int) -> float:
+    """Solves 12 L exp(2a + 2bL) = budget."""
+    return float(wrightomega(log(budget / 12 * 2 * B) - 2 * A).real / (2 * B))
+
+
+def levine(budget: int) -> Callable[[float], float]:
+    """Parabolas in ln depth, lowest where the law says."""
+    best = best_depth(budget)
+    return lambda depth: 0.05 * log(depth / best) ** 2
+
+
+def records_of(
+    excess: Excess = levine,
+    *,
+    budgets: Sequence[int] = BUDGETS,
+    depths: Sequence[int] = DEPTHS,
+    seed: int = 0,
+    noise: float = 0.003,
+    seeds: int = 3,
+    count: Count = Count.NON_EMBEDDING,
+) -> list[TrialRecord]:
+    """Every depth at every budget, with fresh seeds."""
+    generator = np.random.default_rng(seed)
+    records = []
+    for budget in budgets:
+        world = World(
+            curve=excess(budget), budget=budget, noise=noise, count=count, ratio_effect=0.0
+        )
+        records += [
+            world.record(world.spec(world.shape(depth), seed=s, stage=Stage.CONFIRM), generator)
+            for depth in depths
+            for s in range(seeds)
+        ]
+    return records
+
+
+def found_in(records: Sequence[TrialRecord]) -> Crossings:
+    found = find_crossings(records, seed=0)
+    assert found
+    return found
+
+
+def pair(found: Crossings, shallow: int, deep: int) -> Crossing:
+    [own] = [own for own in found.pairs if (own.shallow, own.deep) == (shallow, deep)]
+    return own
+
+
+def true_crossing(shallow: int, deep: int) -> float:
+    """Parabolas in ln depth tie where the best depth is their geometric mean."""
+    middle = sqrt(shallow * deep)
+    return 12 * middle * exp(2 * A + 2 * B * middle)
+
+
+def test_depths_cross_where_they_were_planted_to() -> None:
+    found = found_in(records_of(noise=1e-5))
+    for shallow, deep in pairwise(DEPTHS):
+        own = pair(found, shallow, deep)
+        assert own.kind is CrossingKind.CROSSED
+        assert own.params == pytest.approx(true_crossing(shallow, deep), rel=0.03)
+    assert found.law.a == pytest.approx(A, abs=0.05)
+    assert found.law.b == pytest.approx(B, abs=0.01)
+
+
+def test_intervals_of_crossings_and_of_the_law_cover_the_planted_values() -> None:
+    """Nominal 95 %; measured over 200 studies 0.98 of crossings, 0.96 of a, 0.97 of b."""
+    crossings, a, b = [], [], []
+    for seed in range(40):
+        found = found_in(records_of(seed=seed, noise=0.004))
+        for own in found.pairs:
+            if own.interval and own.neighbours:
+                low, high = own.interval
+                crossings.append(low <= true_crossing(own.shallow, own.deep) <= high)
+        law = found.law
+        if law.a_interval and law.b_interval:
+            a.append(law.a_interval[0] <= A <= law.a_interval[1])
+            b.append(law.b_interval[0] <= B <= law.b_interval[1])
+    assert len(a) >= 38
+    assert np.mean(crossings) >= 0.92
+    assert np.mean(a) >= 0.85
+    assert np.mean(b) >= 0.85
+
+
+def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
+    found = found_in(records_of(budgets=(650_000, 25_000_000), noise=1e-3))
+
+    assert pair(found, 3, 4).kind is CrossingKind.CROSSED
+    assert pair(found, 3, 4).budgets == (650_000, 25_000_000)
+    one = found_in(records_of(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
+    assert not one.law.supported
+    assert one.law.a is None
+    assert "needs 3 crossings" in one.law.reason
+
+
+@pytest.mark.parametrize(
+    ("slope", "kind"),
+    [(0.05, CrossingKind.SHALLOWER), (-0.05, CrossingKind.DEEPER), (0.0, CrossingKind.UNCLEAR)],
+)
+def test_where_depths_do_not_cross_nothing_is_named(slope: float, kind: CrossingKind) -> None:
+    found = found_in(records_of(lambda _: lambda depth: slope * log(depth), noise=0.005))
+
+    kinds = [own.kind for own in found.pairs]
+    assert kinds.count(kind) >= len(kinds) - 1, "one in twenty may look clear by luck"
+    assert all((own.params, own.interval) == (None, None) for own in found.pairs)
+    assert (found.law.crossings, found.law.supported) == (0, False)
+
+
+def test_depths_that_are_all_alike_hardly_ever_cross() -> None:
+    """Measured over 150 studies of ten pairs: 0.8 % with two seeds, 0.2 % with three; and 20 % and
+    14 % where one is called ahead, as five sizes are five chances."""
+    kinds = [
+        own.kind
+        for seed in range(30)
+        for own in found_in(records_of(lambda _: lambda _: 0.0, seed=seed, noise=0.004)).pairs
+    ]
+    assert kinds.count(CrossingKind.CROSSED) <= 0.01 * len(kinds)
+    assert kinds.count(CrossingKind.UNCLEAR) >= 0.8 * len(kinds)
+
+
+def test_a_deeper_one_that_loses_its_lead_is_no_crossing() -> None:
+    def falls_back(budget: int) -> Callable[[float], float]:
+        sign = -1 if budget < 4_000_000 else 1
+        return lambda depth: sign * 0.05 * log(depth)
+
+    own = pair(found_in(records_of(falls_back)), 2, 8)
+    assert (own.kind, own.params) == (CrossingKind.REVERSED, None)
+
+
+def test_pairs_are_of_depths_that_two_budgets_share_and_neighbours_go_by_these() -> None:
+    records = records_of(depths=(2, 4)) + records_of(budgets=BUDGETS[:1], depths=(3,))
+
+    [own] = found_in(records).pairs
+    assert (own.shallow, own.deep, own.neighbours) == (2, 4, True)
+    assert own.budgets == BUDGETS
+
+
+def test_one_budget_or_budgets_of_other_things_have_no_crossings() -> None:
+    assert find_crossings([], seed=0) is None
+    assert find_crossings(records_of(budgets=BUDGETS[:1]), seed=0) is None
+    assert find_crossings(records_of(count=Count.FLOPS), seed=0) is None
+
+
+def test_the_same_records_and_seed_give_the_same_intervals() -> None:
+    records = records_of(budgets=BUDGETS[:3])
+    assert find_crossings(records, seed=1) == find_crossings(records, seed=1)
+
+
+def law_of(widths: Sequence[float], *, error: float = 0.05) -> CrossingLaw:
+    """Through crossings at depths 2, 3, 4 ... with these ln d_model."""
+    depths = np.arange(2, 2 + len(widths), dtype=np.float64)
+    log_params = 2 * np.array(widths) + np.log(12 * depths)
+    noise = np.random.default_rng(0).standard_normal((len(widths), 500))
+    return fit_crossing_law(depths, log_params, log_params[:, None] + 2 * error * noise)
+
+
+def test_a_law_through_crossings_has_its_coefficients() -> None:
+    law = law_of([5.039 + 0.0555 * depth for depth in range(2, 8)], error=0.01)
+    assert law.a == pytest.approx(5.039)
+    assert law.b == pytest.approx(0.0555)
+    assert law.supported
+    assert law.b_interval
+    assert law.b_interval[1] - law.b_interval[0] == pytest.approx(
+        2 * 1.96 * 0.01 / np.sqrt(17.5), rel=0.15
+    ), "the error of a slope through six points"
+
+
+@pytest.mark.parametrize(
+    ("widths", "words"),
+    [
+        ([5.0, 5.01, 4.99, 5.0], "may as well not grow"),
+        ([6.0, 5.5, 5.0, 4.5], "falls with depth"),
+        ([5.0, 6.0, 5.2, 6.4], "no line goes through"),
+        ([5.0, 5.5], "there are 2"),
+        ([5.0], "there is 1"),
+    ],
+)
+def test_data_that_do_not_support_a_law_are_said_not_to(widths: list[float], words: str) -> None:
+    law = law_of(widths)
+    assert not law.supported
+    assert words in law.reason

@@ -1,0 +1,161 @@
+"""Generalisation at equal loss: worlds in which depth helps by the loss alone, or beyond it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from benchmarks.worlds.planted import World, asymmetric, finished
+from fathom.search.analysis.papers.matched_loss import LOSS, Matched, find_matched
+from fathom.search.records import Stage, TrialRecord
+
+WORLD = World(curve=asymmetric(8, scale=0.1), budget=1_000_000)
+GEN, DEV = "exact_match/gen/all", "exact_match/dev/all"
+
+
+def trials_of(
+    depth: int, *, beyond: float, seeds: int = 4, noise: float = 0.005, seed: int = 0
+) -> list[TrialRecord]:
+    """Both metrics follow the loss; generalisation gains `beyond` for each unit of ln depth."""
+    generator = np.random.default_rng([seed, depth])
+    made = []
+    for number in range(seeds):
+        spec = WORLD.spec(WORLD.shape(depth), seed=number, stage=Stage.CONFIRM)
+        final = WORLD.expected_loss(spec.shape) + 0.01 * generator.normal()
+        record = finished(spec, final, lag=0.4)
+        luck = noise * generator.normal()
+        points = tuple(
+            replace(
+                point,
+                metrics={
+                    DEV: exp(-(point.loss - 1.3)),
+                    GEN: 0.6 * exp(-(point.loss - 1.3)) + beyond * log(depth) + luck,
+                    "bits_per_byte": 1.0,
+                },
+            )
+            for point in record.curve
+        )
+        made.append(replace(record, curve=points))
+    return made
+
+
+def study(*, beyond: float, depths: Sequence[int] = (2, 4), seed: int = 0) -> list[TrialRecord]:
+    return [record for depth in depths for record in trials_of(depth, beyond=beyond, seed=seed)]
+
+
+def by(found: Sequence[Matched], yardstick: str) -> Matched:
+    [own] = [own for own in found if own.yardstick == yardstick]
+    return own
+
+
+def difference(own: Matched, level: int = 0) -> tuple[float, float, float]:
+    """Mean, low and high."""
+    found = own.levels[level].difference
+    assert found.interval
+    return found.mean, *found.interval
+
+
+@pytest.mark.parametrize("yardstick", [LOSS, DEV])
+def test_depth_that_helps_by_the_loss_alone_shows_nothing_at_equal_loss(yardstick: str) -> None:
+    records = study(beyond=0.0)
+    ends = [record.curve[-1].metrics[GEN] for record in records]
+    assert min(ends[4:]) > max(ends[:4]) + 0.02, "at the end the deeper ones generalise better"
+
+    own = by(find_matched(records), yardstick)
+
+    for level in range(len(own.levels)):
+        mean, low, high = difference(own, level)
+        assert low < 0 < high
+        assert mean == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("yardstick", [LOSS, DEV])
+def test_depth_that_helps_beyond_the_loss_shows_it_at_equal_loss(yardstick: str) -> None:
+    own = by(find_matched(study(beyond=0.1)), yardstick)
+
+    mean, low, high = difference(own)
+    assert low > 0
+    assert mean == pytest.approx(0.1 * log(2), abs=0.01)
+    assert high < 0.1
+
+
+def test_the_band_covers_no_difference_as_often_as_it_says() -> None:
+    """Nominal 95 %; measured over 1,500 studies 0.945."""
+    covered = []
+    for seed in range(400, 800):
+        _, low, high = difference(by(find_matched(study(beyond=0.0, seed=seed)), LOSS))
+        covered.append(low <= 0 <= high)
+    assert 0.92 <= np.mean(covered) <= 0.98
+
+
+def test_the_first_level_is_the_furthest_that_every_trial_reached() -> None:
+    records = study(beyond=0.0)
+
+    own = by(find_matched(records), LOSS)
+
+    assert own.levels[0].level == pytest.approx(max(record.loss or 0.0 for record in records))
+    levels = [level.level for level in own.levels]
+    assert levels == sorted(levels)
+    assert own.trials == (4, 4)
+    back = [level.level for level in by(find_matched(records), DEV).levels]
+    assert back == sorted(back, reverse=True), "a yardstick that rises is as it was measured"
+
+
+def test_curves_that_do_not_overlap_are_not_compared() -> None:
+    poor, good = trials_of(2, beyond=0.0), trials_of(4, beyond=0.0)
+    lower = [replace(r, curve=tuple(replace(p, loss=p.loss - 1.5) for p in r.curve)) for r in good]
+
+    assert by(find_matched([*poor, *lower]), LOSS).levels == ()
+
+
+def test_a_loss_that_rises_again_is_not_read_twice() -> None:
+    records = study(beyond=0.0)
+    risen = []
+    for record in records:
+        last = record.curve[-1]
+        worse = replace(last, step=last.step + 1, tokens=last.tokens + 1, loss=last.loss + 0.3)
+        worse = replace(worse, metrics=last.metrics | {GEN: 0.0})
+        risen.append(replace(record, curve=(*record.curve, worse)))
+
+    assert by(find_matched(risen), LOSS).levels == by(find_matched(records), LOSS).levels
+
+
+def test_one_trial_a_depth_gives_a_difference_without_a_band() -> None:
+    records = [trials_of(depth, beyond=0.1, seeds=1)[0] for depth in (2, 4)]
+
+    level = by(find_matched(records), LOSS).levels[0]
+
+    assert level.difference.interval is None
+    assert level.difference.mean == pytest.approx(0.07, abs=0.03)
+
+
+def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
+    small = study(beyond=0.0, depths=(2, 3, 4))
+    large = [replace(r, spec=replace(r.spec, budget=2_000_000)) for r in study(beyond=0.0)]
+
+    found = [own for own in find_matched([*large, *small]) if own.yardstick == LOSS]
+
+    assert [(own.budget, own.shallow, own.deep) for own in found] == [
+        (1_000_000, 2, 3),
+        (1_000_000, 3, 4),
+        (2_000_000, 2, 4),
+    ]
+
+
+def test_what_is_measured_at_the_end_only_or_by_some_trials_is_not_compared() -> None:
+    records = study(beyond=0.0)
+    bare = [
+        replace(
+            record,
+            curve=(
+                *(replace(point, metrics={}) for point in record.curve[:-1]),
+                record.curve[-1],
+            ),
+        )
+        for record in records
+    ]
+    assert find_matched(bare) == ()
+    assert find_matched([*records[:4], *bare[4:]]) == ()
+    assert find_matched([]) == ()

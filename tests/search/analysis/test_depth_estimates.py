@@ -1,0 +1,132 @@
+"""What trials say about depths: seeds make shapes, shapes make depths."""
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+
+from benchmarks.worlds.planted import World, finished, flat, symmetric
+from fathom.search.analysis.depth_estimates import (
+    NOISE_FLOOR,
+    best_rate_weights,
+    gather,
+    seed_noise,
+)
+from fathom.search.records import Stage, TrialRecord
+from tests.support.simulated import confirm
+
+
+def trials(
+    world: World, losses: dict[tuple[float, int, float], float], stage: Stage = Stage.CONFIRM
+) -> list[TrialRecord]:
+    """Losses by (ff_ratio, seed, rate), all at depth 3."""
+    return [
+        finished(world.spec(world.shape(3, ratio), seed=seed, stage=stage, rate_scale=rate), loss)
+        for (ratio, seed, rate), loss in losses.items()
+    ]
+
+
+def test_a_larger_model_is_charged_for_its_parameters() -> None:
+    world = World(curve=flat, params_slope=-0.3)
+    exact = world.shape(3)
+    large = replace(exact, d_ff=exact.d_ff + 400)
+    step = log(large.params_total / exact.params_total)
+    runs = [
+        finished(world.spec(shape, seed=seed, stage=Stage.EXPLORE), loss)
+        for seed in range(3)
+        for shape, loss in ((exact, 1.6), (large, 1.6 - 0.3 * step))
+    ]
+    found = gather(runs)
+    assert found.params_slope == pytest.approx(-0.3, abs=0.1)
+    # The ratio grew along with the size, so the two share what the larger model gained.
+    assert found.depths[0].loss == pytest.approx(1.6, abs=0.015)
+
+
+def test_three_rates_give_the_lowest_point_of_their_parabola() -> None:
+    rates = (0.5, 1.0, 2.0)
+    losses = {rate: 1.5 + 0.03 * log(rate / 1.3) ** 2 for rate in rates}
+    weights = best_rate_weights(losses)
+    assert sum(weights.values()) == pytest.approx(1)
+    assert sum(weights[rate] * losses[rate] for rate in rates) == pytest.approx(1.5)
+
+
+def test_a_best_rate_beyond_the_bracket_stays_at_its_end() -> None:
+    losses = {rate: 0.03 * log(rate / 20) ** 2 for rate in (0.5, 1.0, 2.0)}
+    assert best_rate_weights(losses) == pytest.approx({0.5: 0, 1: 0, 2: 1}, abs=1e-9)
+    bent = {0.5: 1.2, 1.0: 1.5, 2.0: 1.3}
+    assert best_rate_weights(bent) == pytest.approx({0.5: 1, 1: 0, 2: 0}, abs=1e-9)
+    assert best_rate_weights({1.0: 1.5, 2.0: 1.4}) == {1.0: 0.0, 2.0: 1.0}
+
+
+def test_the_gain_of_the_best_rate_is_granted_to_the_other_seeds() -> None:
+    world = World(curve=flat, params_slope=0)
+    runs = trials(
+        world, {(4, 0, 1.0): 1.60, (4, 0, 2.0): 1.58, (4, 1, 1.0): 1.61, (4, 2, 1.0): 1.62}
+    )
+    (own,) = gather(runs).depths
+    assert own.loss == pytest.approx((1.58 + 1.59 + 1.60) / 3, abs=2e-4)
+    assert own.trials == 4
+
+
+def test_a_gain_measured_on_one_seed_leaves_more_doubt_than_seeds_of_their_own() -> None:
+    world = World(curve=flat)
+    plain = trials(world, {(4, seed, 1.0): 1.6 for seed in range(3)})
+    bracket = plain + trials(world, {(4, 0, 2.0): 1.5})
+    errors = [gather(runs).depths[0].standard_error for runs in (plain, bracket)]
+    noise = [gather(runs).noise for runs in (plain, bracket)]
+    assert noise[0] == noise[1]
+    assert errors[0] == pytest.approx(noise[0] / np.sqrt(3), rel=1e-3)
+    assert errors[1] > errors[0]
+
+
+def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
+    world = World(curve=flat)
+    lucky = trials(world, {(4, 0, 1.0): 1.50}, Stage.EXPLORE)
+    fresh = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.61})
+    (own,) = gather(lucky + fresh).depths
+    assert own.loss == pytest.approx(1.605, abs=2e-4)
+    assert own.trials == 2
+
+
+def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
+    world = World(curve=flat)
+    runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.63, (1.5, 2, 1.0): 1.64}, Stage.EXPLORE)
+    (own,) = gather(runs).depths
+    assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.623"
+    assert own.shape == world.shape(3, 4)
+
+
+def test_the_luckiest_of_many_equal_shapes_is_not_believed() -> None:
+    generator = np.random.default_rng(0)
+    world = World(curve=flat, ratio_effect=0, params_slope=0, noise=0.004)
+    believed, lowest = [], []
+    for _ in range(60):
+        losses = {(1.5 + i, i, 1.0): 1.6 + 0.004 * generator.normal() for i in range(8)}
+        believed.append(gather(trials(world, losses, Stage.EXPLORE)).depths[0].loss)
+        lowest.append(min(losses.values()))
+    assert 1.6 - np.mean(lowest) > 0.005
+    assert 1.6 - np.mean(believed) < 0.002
+
+
+def test_noise_is_pooled_within_shapes_and_floored_only_while_unknown() -> None:
+    world = World(curve=symmetric(3), noise=0.01)
+    runs = confirm(world, (2, 3, 4), np.random.default_rng(0), seeds=20, rates=(1.0,))
+    noise, degrees_of_freedom = seed_noise(runs)
+    assert degrees_of_freedom == 19 * 3
+    assert noise == pytest.approx(0.01, rel=0.2)
+    quiet = trials(world, {(4, seed, 1.0): 1.6 + 1e-4 * seed for seed in range(4)})
+    assert seed_noise(quiet)[0] < NOISE_FLOOR
+    assert seed_noise(quiet[:3]) == (NOISE_FLOOR, 2)
+
+
+def test_what_the_ratio_does_far_from_the_best_depth_is_not_carried_there() -> None:
+    world = World(curve=flat, params_slope=0, ratio_effect=0)
+    runs = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.60, (2, 1000, 1.0): 1.60})
+    far = [
+        finished(world.spec(world.shape(1, ratio), seed=0), loss)
+        for ratio, loss in ((1.5, 2.05), (6, 1.88))
+    ]
+    (shallow, best) = gather(runs + far).depths
+    assert (shallow.depth, best.depth) == (1, 3)
+    assert best.loss == pytest.approx(1.60, abs=0.002)

@@ -1,0 +1,165 @@
+"""The curve through confirmed and explored depths: `search/analysis/joint_curve.py`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+from numpy.random import Generator
+
+from benchmarks.worlds.planted import World, asymmetric, finished, symmetric
+from fathom.search.analysis.curve_fit import fit, points_of
+from fathom.search.analysis.depth_estimates import gather
+from fathom.search.analysis.joint_curve import best_of, best_so_far, joined_curve
+from fathom.search.analysis.optimum import find_optimum
+from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
+from tests.support.simulated import cut
+
+WORLD = World(curve=symmetric(6), noise=0.0, ratio_effect=0.0, params_slope=0.0)
+CONFIRMED = (2, 4, 8, 16)
+EXPLORED = (1, 2, 3, 4, 5, 6, 8, 11, 16, 24)
+
+
+def explored(
+    world: World, depths: Sequence[int] = EXPLORED, generator: Generator | None = None
+) -> list[TrialRecord]:
+    generator = generator or np.random.default_rng(0)
+    return [world.record(world.spec(world.shape(d), seed=0), generator) for d in depths]
+
+
+def paused(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Most of them at their first rung, as in a search."""
+    return [
+        cut(record, min(record.rungs)) if index % 5 else record
+        for index, record in enumerate(records)
+    ]
+
+
+def confirmed(
+    world: World, depths: Sequence[int] = CONFIRMED, noise: float = 0.0
+) -> list[TrialRecord]:
+    """Two seeds of each, apart by twice the noise."""
+    return [
+        finished(
+            world.spec(world.shape(depth), seed=1000 + seed, stage=Stage.CONFIRM),
+            world.expected_loss(world.shape(depth)) + noise * (2 * seed - 1),
+        )
+        for depth in depths
+        for seed in (0, 1)
+    ]
+
+
+def lowered(record: TrialRecord, by: float) -> TrialRecord:
+    curve: tuple[CurvePoint, ...] = tuple(replace(p, loss=p.loss - by) for p in record.curve)
+    return replace(record, curve=curve, rungs={t: own - by for t, own in record.rungs.items()})
+
+
+def optimum(records: Sequence[TrialRecord]) -> float:
+    curve = joined_curve(records, gather(records))
+    assert curve
+    return curve.optimum
+
+
+def test_the_best_depth_is_seen_before_anything_has_finished() -> None:
+    stopped = [cut(record, min(record.rungs)) for record in explored(WORLD, (1, 2, 4, 8, 16))]
+    assert best_so_far(stopped) in (5, 6, 7)
+
+
+def test_two_depths_make_no_curve_and_the_better_one_leads() -> None:
+    assert best_so_far(explored(WORLD, (2, 8))) == 8
+    assert best_so_far([]) is None
+
+
+def test_trials_that_ended_badly_make_no_answer() -> None:
+    for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
+        lost = [replace(record, outcome=outcome) for record in explored(WORLD)]
+        assert best_so_far(lost) is None
+
+
+@pytest.mark.parametrize(("p", "q"), [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)])
+def test_what_was_explored_brings_the_lowest_point_nearer_to_the_truth(p: float, q: float) -> None:
+    world = replace(WORLD, curve=asymmetric(5.0, p, q, 0.05), noise=0.006)
+    off: list[tuple[float, float]] = []
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        sure = [world.record(record.spec, generator) for record in confirmed(world)]
+        both = optimum([*sure, *paused(explored(world, generator=generator))])
+        off.append((log(both / 5), log(fit(points_of(gather(sure))).optimum / 5)))
+    joined, alone = np.sqrt(np.mean(np.square(off), axis=0))
+    assert joined < 0.75 * alone
+
+
+@pytest.mark.parametrize("level", [-0.02, 0.02])
+def test_the_level_of_what_was_explored_hardly_counts(level: float) -> None:
+    sure, some = confirmed(WORLD, noise=0.003), paused(explored(WORLD))
+    moved = [lowered(record, level) for record in some]
+    assert optimum([*sure, *moved]) == pytest.approx(optimum([*sure, *some]), rel=0.1)
+
+
+def test_an_explored_depth_is_in_doubt_by_what_rates_gain_that_were_not_tried_for_it() -> None:
+    gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
+    sure = confirmed(WORLD, noise=0.0005)
+    halved = [
+        replace(lowered(own, gains[own.spec.shape.depth]), spec=replace(own.spec, rate_scale=0.5))
+        for own in sure
+        if own.spec.seed == 1000
+    ]
+    one_rate, two_rates = (
+        joined_curve(records, gather(records))
+        for records in ([*sure, *explored(WORLD)], [*sure, *halved, *explored(WORLD)])
+    )
+    assert one_rate
+    assert two_rates
+    added = two_rates.points.errors[0] ** 2 - one_rate.points.errors[0] ** 2
+    assert added == pytest.approx(0.05**2 / 4, rel=0.1)
+    assert optimum([*sure, *halved, *explored(WORLD)]) > 7
+
+
+def test_what_was_explored_says_nothing_of_how_far_depths_are_off_the_curve() -> None:
+    sure = confirmed(WORLD, noise=0.003)
+    loud = np.random.default_rng(1)
+    some = explored(replace(WORLD, noise=0.03), generator=loud)
+    curve = joined_curve([*sure, *some], gather([*sure, *some]))
+    assert curve
+    assert curve.misfit.min() == 0.0
+
+
+def test_confirmed_trials_tell_what_was_still_to_come_where_explored_ones_could_not() -> None:
+    """All but depth 1 fall steeply after their first rung; of the explored only that went on."""
+    late = [
+        cut(lowered(record, -0.15), min(record.rungs))
+        for record in explored(WORLD, (2, 3, 4, 8, 12))
+    ]
+    records = [*explored(WORLD, (1,)), *late]
+    assert best_so_far(records) == 1
+    assert best_so_far([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)
+
+
+def test_the_confirmed_depths_have_the_last_word() -> None:
+    deep = replace(WORLD, curve=symmetric(14))
+    records = [*confirmed(WORLD, noise=0.0005), *explored(deep)]
+    found = find_optimum(records, seed=0)
+    assert found.vertex_interval
+    assert found.interval
+    assert found.optimal_depth
+    assert optimum(records) < found.vertex_interval[0]
+    assert found.interval[0] <= found.optimal_depth <= found.interval[1]
+
+
+def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
+    """At 4.7 of 4 and 6: nearest to 5, to which it is rounded, would be 6."""
+    world = replace(WORLD, curve=symmetric(4.7, 0.2))
+    found = find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0)
+    assert found.vertex == pytest.approx(4.7, abs=0.1)
+    assert found.optimal_depth == 5
+    assert found.shape
+    assert found.shape.depth == 4
+
+
+def test_of_the_depths_that_there_are_the_lowest_on_the_curve_is_best() -> None:
+    """Steep on the shallow side, 6.5 of 5 and 9 is nearer to 5, and 9 is better."""
+    world = replace(WORLD, curve=asymmetric(6.5, 4.0, 0.5, 0.5))
+    assert world.curve(9) < world.curve(5)
+    records = [*confirmed(world, (3, 5, 9, 16), 0.0005), *paused(explored(world))]
+    assert best_of(records, (3, 5, 9, 16)) == 9

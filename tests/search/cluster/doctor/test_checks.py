@@ -1,0 +1,369 @@
+"""What `fathom doctor` makes of facts: every finding, with what is well and with what is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fathom.search.cluster.doctor.access import (
+    judge_ports,
+    judge_storage,
+    judge_token,
+    judge_tracking,
+)
+from fathom.search.cluster.doctor.checks import judge_cluster, judge_gpus, judge_members
+from fathom.search.cluster.doctor.facts import (
+    ClusterFacts,
+    ClusterProbe,
+    Disk,
+    Facts,
+    Finding,
+    Gpu,
+    Listener,
+    Needs,
+    Node,
+    Severity,
+    Tracking,
+)
+
+GB = 10**9
+VERSIONS = {
+    "python": "3.11.7",
+    "ray": "2.60.0",
+    "torch": "2.13.0",
+    "optuna": "5.0.0",
+    "mlflow": "3.17.2",
+    "fathom": "0.1.0",
+    "fathom's sources": "abcdef0",
+}
+FACTS = Facts(
+    versions=VERSIONS,
+    gpus=(),
+    torch_gpus=None,
+    gpu_trouble="",
+    ray_disk=Disk("/tmp/ray", 100 * GB, 50 * GB),
+    shared_memory=Disk("/dev/shm", 16 * GB, 16 * GB),
+    memory=32 * GB,
+    memory_used=8 * GB,
+    token_mode="token",
+    token_hash="0123",
+    listeners=(),
+    monitor_grows=None,
+    storage_trouble="",
+)
+L4 = Gpu("NVIDIA L4", 24 * GB, "580.1")
+NEEDS = Needs(gpus_per_trial="auto", cpus_per_trial=1, checkpoints=3 * GB, trial_memory=GB)
+PROBE = ClusterProbe("/shared", ".doctor", "content")
+ROOMY = Disk("/shared", 100 * GB, 50 * GB)
+
+
+def node(
+    name: str = "10.0.0.1",
+    *,
+    gpus: float = 0,
+    skew: float = 0.0,
+    grows: bool = False,
+    **facts: Any,
+) -> Node:
+    return Node(
+        name=name,
+        cpus=4,
+        gpus=gpus,
+        grows=grows,
+        clock_ahead_seconds=skew,
+        facts=replace(FACTS, **facts),
+    )
+
+
+def cluster(*nodes: Node, **changes: Any) -> ClusterFacts:
+    return replace(ClusterFacts("10.0.0.1:6379", nodes, {}), **changes)
+
+
+def judged(*nodes: Node, needs: Needs = NEEDS) -> list[Finding]:
+    """What is not well."""
+    found = judge_cluster(cluster(*nodes), needs)
+    return [one for one in found if one.level is not Severity.OK]
+
+
+def only(findings: list[Finding] | tuple[Finding, ...]) -> Finding:
+    assert len(findings) == 1, findings
+    return findings[0]
+
+
+def test_nodes_that_are_alike_and_well_are_all_ok_in_one_line_a_subject() -> None:
+    found = judge_cluster(cluster(node(), node("10.0.0.2")), NEEDS)
+
+    assert {one.level for one in found} == {Severity.OK}
+    assert not any(one.remedy for one in found)
+    assert len({one.subject for one in found}) == len(found)
+
+
+def test_this_machine_alone_has_no_clock_and_no_token_to_compare() -> None:
+    found = judge_cluster(replace(cluster(node(token_hash="")), address=""), NEEDS)
+
+    assert {one.level for one in found} == {Severity.OK}
+    assert not {one.subject for one in found} & {"clocks", "token"}
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "level"),
+    [
+        ("python", "3.11.9", Severity.WARNING),
+        ("python", "3.12.7", Severity.FAILURE),
+        ("ray", "2.61.0", Severity.FAILURE),
+        ("torch", "2.12.0", Severity.WARNING),
+        ("optuna", "5.1.0", Severity.WARNING),
+        ("mlflow", "3.18.0", Severity.WARNING),
+        ("fathom", "0.2.0", Severity.FAILURE),
+        ("fathom's sources", "0000000", Severity.FAILURE),
+        ("torch", "", Severity.FAILURE),
+    ],
+)
+def test_a_node_with_another_version_is_named_with_both(
+    package: str, version: str, level: Severity
+) -> None:
+    other = node("10.0.0.9", versions=VERSIONS | {package: version})
+
+    found = only(judged(node(), node("10.0.0.2"), other))
+
+    assert found.level is level
+    assert package in found.words
+    assert "10.0.0.9" in found.words
+    assert version in found.words
+    assert "constraints.txt" in found.remedy
+
+
+def test_a_node_that_gives_no_answer_is_a_failure_with_its_reason() -> None:
+    found = judge_members(cluster(node(), silent={"10.0.0.3": "No module named 'search'"}))[1]
+
+    assert found.level is Severity.FAILURE
+    assert "10.0.0.3" in found.words
+    assert "No module named 'search'" in found.words
+
+
+def test_a_cluster_that_does_not_answer_is_said_since_the_search_would_run_here() -> None:
+    found = only(judge_members(ClusterFacts("", (node(),), {}, unanswered="10.0.0.1:6379")))
+
+    assert found.level is Severity.WARNING
+    assert "10.0.0.1:6379" in found.words
+
+
+@pytest.mark.parametrize(("gpus", "asked"), [(1, 1), (1, 0.25), (2, 2), (0, 0), (1, "auto")])
+def test_gpus_that_are_there_for_what_is_asked_are_ok(gpus: int, asked: Any) -> None:
+    plain = node(gpus=gpus, torch_gpus=gpus)
+    well = replace(plain, facts=replace(plain.facts, gpus=(L4,) * gpus))
+
+    found = only(judge_gpus(cluster(well), replace(NEEDS, gpus_per_trial=asked)))
+
+    assert found.level is Severity.OK
+    assert ("NVIDIA L4" in found.words) == bool(gpus)
+
+
+@pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
+def test_a_study_asks_for_a_gpu_and_no_node_has_one(grows: bool, level: Severity) -> None:
+    found = only(judged(node(grows=grows), needs=replace(NEEDS, gpus_per_trial=1.0)))
+
+    assert (found.level, found.subject) == (level, "GPUs")
+    assert "asks for 1" in found.words
+
+
+def test_auto_on_a_cluster_that_has_no_gpu_yet_would_train_on_cpus() -> None:
+    found = only(judged(node(grows=True)))
+
+    assert found.level is Severity.WARNING
+    assert "gpus_per_trial: 1" in found.remedy
+
+
+def with_gpu(*, given: float = 1, **facts: Any) -> Node:
+    plain = node(gpus=given, torch_gpus=1, **facts)
+    return replace(plain, facts=replace(plain.facts, gpus=(L4,)))
+
+
+@pytest.mark.parametrize(("asked", "level"), [("auto", Severity.FAILURE), (0, Severity.WARNING)])
+def test_a_gpu_that_pytorch_cannot_use_matters_as_far_as_trials_would_use_it(
+    asked: Any, level: Severity
+) -> None:
+    blind = with_gpu()
+    blind = replace(blind, facts=replace(blind.facts, torch_gpus=0))
+
+    found = only(judged(blind, needs=replace(NEEDS, gpus_per_trial=asked)))
+
+    assert found.level is level
+    assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.words
+
+
+def test_a_driver_that_fails_is_told_in_its_own_words() -> None:
+    found = only(judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")))
+
+    assert found.level is Severity.FAILURE
+    assert "couldn't communicate" in found.words
+
+
+def test_a_gpu_that_ray_does_not_give_out_is_a_warning() -> None:
+    found = only(judged(with_gpu(given=0)))
+
+    assert found.level is Severity.WARNING
+    assert "Ray gives out 0 of 1 x NVIDIA L4" in found.words
+
+
+@pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
+def test_a_trial_that_asks_for_more_cpus_than_any_node_has(grows: bool, level: Severity) -> None:
+    asks = replace(NEEDS, cpus_per_trial=5, gpus_per_trial=0)
+    found = only(judged(node(grows=grows), node("10.0.0.2"), needs=asks))
+
+    assert (found.level, found.subject) == (level, "CPUs")
+    assert "asks for 5, no node has more than 4" in found.words
+
+
+@pytest.mark.parametrize(("skew", "word"), [(6.0, "6 s ahead"), (-60.0, "60 s behind")])
+def test_a_clock_that_is_off_is_a_warning(skew: float, word: str) -> None:
+    found = only(judged(node(), node("10.0.0.2", skew=skew)))
+
+    assert (found.level, found.subject) == (Severity.WARNING, "clocks")
+    assert f"10.0.0.2 is {word}" in found.words
+    assert not judged(node(), node("10.0.0.2", skew=4.0))
+
+
+def test_full_memory_and_a_model_that_does_not_fit_are_failures() -> None:
+    full = only(judged(node(memory_used=31 * GB)))
+    large = only(judged(node(), needs=replace(NEEDS, trial_memory=25 * GB)))
+
+    assert {full.level, large.level} == {Severity.FAILURE}
+    assert "Ray kills workers" in full.words
+    assert "25.0 GB" in large.words
+
+
+def test_a_model_that_trains_on_a_gpu_takes_none_of_the_machines_memory() -> None:
+    assert not judged(with_gpu(), needs=replace(NEEDS, trial_memory=25 * GB))
+
+
+def test_small_shared_memory_is_a_warning_with_the_size_that_it_needs() -> None:
+    found = only(judged(node(shared_memory=Disk("/dev/shm", 64 * 10**6, 64 * 10**6))))
+
+    assert (found.level, found.subject) == (Severity.WARNING, "/dev/shm")
+    assert "9.6 GB" in found.remedy
+    assert not judged(node(shared_memory=None))
+
+
+def test_rays_disk_fails_a_search_when_nothing_is_left_or_objects_must_go_there() -> None:
+    nearly, full = Disk("/tmp/ray", 100 * GB, 4 * GB), Disk("/tmp/ray", 100 * GB, 0)
+    small = Disk("/dev/shm", 10**6, 10**6)
+
+    assert only(judged(node(ray_disk=nearly))).level is Severity.WARNING
+    assert only(judged(node(ray_disk=full))).level is Severity.FAILURE
+    both = judged(node(ray_disk=nearly, shared_memory=small))
+    assert [one.level for one in both] == [Severity.WARNING, Severity.FAILURE]
+    assert "96%" in both[1].words
+    assert "RAY_TMPDIR" in both[1].remedy
+
+
+@pytest.mark.parametrize(
+    ("others", "level", "word"),
+    [
+        ({}, Severity.OK, "the same"),
+        ({"token_hash": "4567"}, Severity.FAILURE, "another on 10.0.0.2"),
+        ({"token_hash": ""}, Severity.FAILURE, "none on 10.0.0.2"),
+        ({"token_mode": "disabled"}, Severity.FAILURE, "none on 10.0.0.2"),
+    ],
+)
+def test_every_node_must_have_the_token(others: dict[str, Any], level: Severity, word: str) -> None:
+    found = only(judge_token(cluster(node(), node("10.0.0.2", **others))))
+
+    assert found.level is level
+    assert word in found.words
+    assert "0123" not in found.words
+
+
+def test_a_cluster_without_any_token_works_for_everyone() -> None:
+    found = only(judge_token(cluster(node(token_mode="disabled"), node(token_mode="disabled"))))
+
+    assert found.level is Severity.WARNING
+    assert "RAY_AUTH_MODE=token" in found.remedy
+
+
+RAYLET = Listener("raylet", "0.0.0.0", 40123)
+
+
+@pytest.mark.parametrize(
+    ("service", "port", "remedy"),
+    [
+        ("Ray dashboard", 8265, "--dashboard-host=127.0.0.1"),
+        ("MLflow", 5000, "--host 127.0.0.1"),
+    ],
+)
+def test_a_page_that_others_can_open_is_a_warning_even_with_a_token(
+    service: str, port: int, remedy: str
+) -> None:
+    page = Listener(service, "0.0.0.0", port)
+
+    found = only(judge_ports(cluster(node(listeners=(RAYLET, page)))))
+
+    assert found.level is Severity.WARNING
+    assert f"{service}: open at *:{port} on 10.0.0.1" in found.words
+    assert remedy in found.remedy
+
+
+def test_rays_own_ports_are_open_between_nodes_and_well_with_a_token_alone() -> None:
+    guarded, bare = node(listeners=(RAYLET,)), node(listeners=(RAYLET,), token_mode="disabled")
+
+    assert only(judge_ports(cluster(guarded))).level is Severity.OK
+    found = only(judge_ports(cluster(bare)))
+    assert found.level is Severity.WARNING
+    assert "without a token" in found.words
+    elsewhere = only(judge_ports(replace(cluster(guarded), address="")))
+    assert elsewhere.level is Severity.WARNING
+    assert "a Ray that is not asked here" in elsewhere.words
+
+
+def test_ports_that_the_system_does_not_tell_are_no_open_and_no_closed_ones() -> None:
+    found = only(judge_ports(cluster(node(listeners=None))))
+
+    assert found.level is Severity.WARNING
+    assert "not told" in found.words
+
+
+def stored(probe: ClusterProbe | str, *nodes: Node, **changes: Any) -> list[Finding]:
+    found = judge_storage("/shared", probe, cluster(*nodes, **changes), ROOMY, NEEDS)
+    return [one for one in found if one.subject == "storage"]
+
+
+def test_storage_is_ok_when_every_node_has_read_and_been_read() -> None:
+    found = only(stored(PROBE, node(), node("10.0.0.2")))
+
+    assert found.level is Severity.OK
+    assert "every node" in found.words
+
+
+def test_storage_fails_where_this_process_cannot_write() -> None:
+    found = only(stored("No space left on device", node()))
+
+    assert found.level is Severity.FAILURE
+    assert "No space left on device" in found.words
+    assert "--runs" in found.remedy
+
+
+def test_storage_fails_where_a_node_does_not_see_it_or_is_not_seen() -> None:
+    blind = node("10.0.0.2", storage_trouble="does not see it")
+    found = stored(PROBE, node(), blind, node("10.0.0.3"), unseen=("10.0.0.3",))
+
+    assert [one.level for one in found] == [Severity.FAILURE] * 2
+    assert found[0].words == "10.0.0.2: does not see it, /shared"
+    assert found[1].words == "10.0.0.3: what it writes is not seen here, /shared"
+
+
+def test_space_must_hold_the_checkpoints_that_the_study_keeps() -> None:
+    tight = Disk("/shared", 100 * GB, 3 * GB)
+
+    found = judge_storage("/shared", PROBE, cluster(node()), tight, NEEDS)
+
+    assert found[-1].level is Severity.FAILURE
+    assert "3.0 GB free, a search may take 3.1 GB" in found[-1].words
+    assert judge_storage("/shared", PROBE, cluster(node()), ROOMY, NEEDS)[-1].level is Severity.OK
+
+
+def test_tracking_that_is_silent_costs_nothing_and_one_that_cannot_be_used_all() -> None:
+    uri = "http://host:5000"
+
+    assert judge_tracking(Tracking(uri)).level is Severity.OK
+    assert judge_tracking(Tracking(uri, silence="refused")).level is Severity.WARNING
+    assert judge_tracking(Tracking(uri, refusal="no such kind")).level is Severity.FAILURE

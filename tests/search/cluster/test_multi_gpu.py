@@ -1,0 +1,170 @@
+"""Trials on two GPUs each, by Ray Train: gloo on the CPU, with GPUs that only Ray believes in."""
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import ray
+import torch.distributed
+from ray.train import WorkerGroupError
+
+from fathom.objectives.contract import Batch
+from fathom.search.cluster.multi_gpu import cause, team_reports
+from fathom.search.cluster.tune import run_trials
+from fathom.search.records import Outcome, Report
+from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.config import ResourcesConfig, StudyConfig, parse
+from fathom.search.study.shapes import feasible_shapes
+from fathom.search.training.trial import (
+    Assignment,
+    RunningTrial,
+    WorkerLostError,
+    guarded,
+    run_trial,
+)
+from tests.support.toy import CPU, Successor
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    # Ray Train's own, of Ray Data, which nobody uses here.
+    pytest.mark.filterwarnings("ignore:`use_.*` is deprecated"),
+]
+
+TEXT = """
+study: team
+objective: {name: language, context: 6}
+budgets: [2k]
+count: non_embedding
+tokens: 6k
+tolerance: 0.05
+space: {depth: [1, 3], n_heads: 2}
+sampler: ladder
+confirm: {depths: 1, seeds: 1, rates: [1]}
+train: {batch_size: 8, evaluations: 4, learning_rate: 1e-3}
+resources: {gpus_per_trial: 2, cpus_per_trial: 0.5, max_concurrent_trials: 1}
+"""
+CONFIG = parse(TEXT)
+STOPPING = parse(TEXT.replace("sampler: ladder", "stopping: {first_rung: 0.25}"))
+ON_ONE = ResourcesConfig(gpus_per_trial=0, max_concurrent_trials=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailsOnce(Successor):
+    """The second process goes wrong at a step, until a file says that it has."""
+
+    how: str
+    note: Path
+    at_step: int = 60
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        if step == self.at_step and torch.distributed.get_rank() == 1 and not self.note.exists():
+            self.note.touch()
+            if self.how == "dies":
+                os._exit(1)
+            raise MemoryError("no more")
+        return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    ray.init(
+        num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
+        logging_level=logging.ERROR,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def assignment(folder: Path) -> Assignment:
+    search = conductor(folder)
+    spec = search.next_trial()
+    assert spec is not None
+    return Assignment(
+        STOPPING, search.budgets[2000].budget, spec, str(search.folder.checkpoint(spec.trial))
+    )
+
+
+def conductor(folder: Path, config: StudyConfig = STOPPING) -> Conductor:
+    run = RunFolder(folder)
+    run.create()
+    spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
+    return Conductor(config, spaces, run, ())
+
+
+def alone(folder: Path) -> list[Report]:
+    return list(RunningTrial(assignment(folder), Successor(), CPU).reports())
+
+
+def losses(report: Report) -> list[float]:
+    return [point.loss for point in report.points]
+
+
+def test_a_lost_process_is_no_failure_of_the_trial_which_goes_on_to_the_same_end(
+    tmp_path: Path,
+) -> None:
+    given = assignment(tmp_path / "team")
+    objective = ray.put(FailsOnce(how="dies", note=tmp_path / "died"))
+    with pytest.raises(WorkerLostError):
+        list(guarded(run_trial(lambda parts: team_reports(given, objective, parts))))
+    reports = list(team_reports(given, objective))
+    expected = alone(tmp_path / "alone")
+    assert reports[-1].outcome is Outcome.FINISHED
+    assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), abs=1e-4)
+    assert [point.tokens for point in reports[-1].points] == [
+        point.tokens for point in expected[-1].points
+    ]
+    assert reports[0].points[-1].step > 1  # from the checkpoint of its rung
+
+
+def test_one_process_without_memory_sends_the_team_into_micro_batches(tmp_path: Path) -> None:
+    given = assignment(tmp_path / "team")
+    objective = ray.put(FailsOnce(how="memory", note=tmp_path / "full"))
+    reports = list(guarded(run_trial(lambda parts: team_reports(given, objective, parts))))
+    assert reports[-1].outcome is Outcome.FINISHED
+    assert "micro-batches" in reports[-1].reason
+    assert losses(reports[-1]) == pytest.approx(losses(alone(tmp_path / "alone")[-1]), abs=1e-4)
+
+
+def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
+    tmp_path: Path,
+) -> None:
+    given = assignment(tmp_path)
+    reports = team_reports(given, ray.put(Successor()))
+    rung = next(report for report in reports if report.rung)
+    reports.close()  # type: ignore[attr-defined]
+    assert ray.available_resources()["GPU"] == 2
+    again = RunningTrial(given, Successor(), CPU).reports()
+    assert next(again).points == rung.points
+
+
+def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: Path) -> None:
+    several = conductor(tmp_path / "several", CONFIG)
+    run_trials(several, Successor())
+    single = conductor(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}))
+    run_trials(single, Successor())
+    ours, theirs = (read_records(run.folder.records) for run in (several, single))
+    assert [record.spec for record in ours] == [record.spec for record in theirs]
+    assert len(ours) == 4
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.outcome is Outcome.FINISHED
+        assert one.loss == pytest.approx(other.loss, abs=1e-4)
+
+
+def failure(**failures: Exception) -> WorkerGroupError:
+    return WorkerGroupError("failed", dict(enumerate(failures.values())))
+
+
+def test_a_team_ends_of_what_its_first_failing_process_raised() -> None:
+    peer = torch.distributed.DistBackendError("connection closed")
+    own, memory = ValueError("a kernel"), torch.OutOfMemoryError("CUDA out of memory")
+    assert cause(failure(one=peer, two=own)) is own
+    assert cause(failure(one=own, two=memory)) is memory
+    assert isinstance(cause(failure(one=peer, two=peer)), WorkerLostError)
+    assert isinstance(cause(failure(one=ray.exceptions.RayActorError(), two=own)), WorkerLostError)
+    assert isinstance(cause(failure(one=ray.exceptions.OutOfMemoryError("x"))), MemoryError)
+    assert isinstance(cause(RuntimeError("the controller")), WorkerLostError)

@@ -1,0 +1,73 @@
+"""Ray started on this machine, where it can't be: `search/cluster/ray_session.py`."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from fathom.search.cluster.ray_session import start_ray
+from fathom.search.study.config import ResourcesConfig
+from tests.support.dry_run import STUDY
+from tests.support.places import ROOT
+
+RESOURCES = ResourcesConfig(gpus_per_trial=0)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    return monkeypatch
+
+
+def test_a_folder_that_ray_cannot_write_to_is_named_with_the_remedy(
+    alone: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    alone.setenv("RAY_TMPDIR", str(tmp_path / "file"))
+    with pytest.raises(OSError, match=r"Ray can't start .*set RAY_TMPDIR") as refusal:
+        start_ray(RESOURCES)
+    assert refusal.value.filename == str(tmp_path / "file")
+    assert refusal.value.errno == errno.ENOTDIR
+
+
+def test_so_is_one_whose_name_is_too_long_for_a_socket(
+    alone: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    alone.setenv("RAY_TMPDIR", str(long))
+    with pytest.raises(OSError, match=r"cannot exceed .*RAY_TMPDIR to a folder of a short"):
+        start_ray(RESOURCES)
+
+
+def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
+    alone: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    alone.setenv("RAY_TMPDIR", str(tmp_path))
+    usage = namedtuple("usage", ["total", "used", "free"])
+    alone.setattr("shutil.disk_usage", lambda _: usage(10**9, 10**9, 4096))
+    with pytest.raises(OSError, match="Ray can't start: no space left") as refusal:
+        start_ray(RESOURCES)
+    assert refusal.value.errno == errno.ENOSPC
+
+
+def test_the_user_gets_one_line_and_status_1(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "file").touch()
+    own = {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local", "RAY_TMPDIR": str(tmp_path / "file")}
+    done = subprocess.run(
+        [sys.executable, "-m", "search", "run", "study.yaml"],
+        cwd=tmp_path,
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("fathom: Ray can't start")
+    assert not (tmp_path / "runs").exists()

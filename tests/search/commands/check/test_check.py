@@ -1,0 +1,365 @@
+"""Whether a rate carries over: first moves and short trainings, the verdict, and its words."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from fathom.models.coordinates import Coordinates
+from fathom.models.parametrization import Scheme
+from fathom.models.shape import Positions, Residual, Shape
+from fathom.search.commands.check.check import (
+    AxisCheck,
+    CheckResult,
+    Moves,
+    SizeAxis,
+    check_on,
+    check_study,
+    first_moves,
+)
+from fathom.search.commands.check.output import check_json, rate_words, reason, scope
+from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
+from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
+from fathom.search.study.config import StudyConfig, parse
+from tests.support.places import ROOT
+from tests.support.toy import Successor
+
+CPU = torch.device("cpu")
+SHORT = Probe(steps=24, tokens_per_step=48, seeds=2, width=8, depths=(1, 4), widening=2)
+BASE = Shape(depth=2, d_model=32, d_ff=128, n_heads=2, head_dim=16, vocab_size=8, context=6)
+
+
+def study(
+    scheme: Scheme = Scheme.COMPLETEP, *, space: str = "n_heads: 2", rate: str = "4e-3"
+) -> StudyConfig:
+    return parse(f"""
+study: fair
+objective: {{name: language, context: 32}}
+budgets: [20k, 40k]
+count: non_embedding
+space: {{{space}}}
+model: {{parametrization: {{scheme: {scheme.value}, base_width: 64, init_std: 0.04}}}}
+train: {{learning_rate: {rate}}}
+""")
+
+
+# The coordinate check.
+
+
+@cache
+def moves(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> Moves:
+    return first_moves(study(scheme, space=space), axis)
+
+
+@pytest.mark.parametrize(
+    ("axis", "space"),
+    [
+        (SizeAxis.DEPTH, "n_heads: 2"),
+        (SizeAxis.WIDTH, "n_heads: 2"),
+        (SizeAxis.WIDTH, "head_dim: 16"),
+    ],
+)
+def test_the_first_moves_are_flat_over_both_axes_under_completep(
+    axis: SizeAxis, space: str
+) -> None:
+    assert moves(Scheme.COMPLETEP, axis, space).flat
+
+
+@pytest.mark.parametrize("residual", [Residual.ADMIN, Residual.DEEPNORM, Residual.NONE])
+def test_they_are_flat_over_width_under_mup_with_other_residuals(residual: Residual) -> None:
+    config = study(Scheme.MUP)
+    model = config.model.model_copy(update={"residual": residual})
+    found = first_moves(config.model_copy(update={"model": model}), SizeAxis.WIDTH)
+    assert found.sizes == moves(Scheme.MUP, SizeAxis.WIDTH).sizes
+    assert found.flat
+
+
+def test_they_are_flat_over_width_but_not_over_depth_under_mup() -> None:
+    assert moves(Scheme.MUP, SizeAxis.WIDTH).flat
+    over_depth = moves(Scheme.MUP, SizeAxis.DEPTH)
+    assert not over_depth.flat
+    assert over_depth.largest[0] == "stream"
+
+
+@pytest.mark.parametrize("axis", SizeAxis)
+def test_they_are_flat_over_neither_under_the_standard_scheme(axis: SizeAxis) -> None:
+    assert not moves(Scheme.STANDARD, axis).flat
+
+
+def test_the_sizes_reach_further_than_a_laptop_can_train() -> None:
+    assert moves(Scheme.COMPLETEP, SizeAxis.DEPTH).sizes == (2, 4, 16, 64)
+    assert moves(Scheme.COMPLETEP, SizeAxis.WIDTH).sizes == (32, 64, 128, 256)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_moves_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
+    exponents = Coordinates(stream=0.1, features=sign * 0.7, logits=0.0)
+    told = Moves(sizes=(2, 64), exponents=exponents)
+    assert not told.flat
+    assert told.largest == ("features", sign * 0.7)
+
+
+# The shapes that are trained.
+
+
+@pytest.mark.parametrize(
+    ("space", "heads"),
+    [("n_heads: 2", (2, 16)), ("head_dim: 64", (2, 16)), ("n_heads: 12", (4, 8))],
+)
+def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, int]) -> None:
+    config = study(space=space)
+    base, wide = (
+        probe_shape(config, depth=2, widening=widening, vocab_size=8, context=6)
+        for widening in (1, 4)
+    )
+    assert (base.n_heads, base.head_dim) == heads
+    assert (base.d_model, wide.d_model) == (32, 128)
+    fixed = "n_heads" if "n_heads" in space else "head_dim"
+    assert getattr(wide, fixed) == getattr(base, fixed)
+    assert wide.d_attention == wide.d_model
+
+
+@pytest.mark.parametrize("head_dim", [6, 10, 14, 48])
+def test_a_width_that_heads_do_not_divide_is_rounded_up(head_dim: int) -> None:
+    config = study(space=f"head_dim: {head_dim}")
+    shape = probe_shape(config, depth=2, widening=1, vocab_size=8, context=6)
+    assert shape.d_attention == shape.d_model >= 32
+
+
+def test_the_studys_gates_positions_and_tied_weights_are_kept() -> None:
+    config = study().model_copy(
+        update={
+            "model": study().model.model_copy(
+                update={"gated": True, "tied": False, "positions": Positions.LEARNED}
+            )
+        }
+    )
+    shape = probe_shape(config, depth=2, widening=1, vocab_size=8, context=6)
+    assert (shape.gated, shape.tied, shape.positions) == (True, False, Positions.LEARNED)
+
+
+def test_heads_that_are_fixed_twice_do_not_follow_the_width_and_no_branch_is_added() -> None:
+    config = study(space="n_heads: 2, head_dim: 12, feed_forward: false")
+    base, wide = (
+        probe_shape(config, depth=2, widening=widening, vocab_size=8, context=6)
+        for widening in (1, 4)
+    )
+    assert (base.d_model, wide.d_model) == (32, 128)
+    assert (base.n_heads, base.head_dim) == (wide.n_heads, wide.head_dim) == (2, 12)
+    assert base.d_ff == wide.d_ff == 0
+
+
+# Real trainings, short ones.
+
+
+def quiet(_: Shape, __: RatePoint) -> None:
+    """Nobody watches."""
+
+
+def prober(objective: Successor, *, rate: str = "4e-3", watch: Watch = quiet) -> Prober:
+    return Prober(
+        config=study(rate=rate), objective=objective, device=CPU, watch=watch, probe=SHORT
+    )
+
+
+def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> None:
+    seen: list[tuple[Shape, RatePoint]] = []
+    result = check_on(study(), Successor(), lambda *told: seen.append(told), SHORT)
+    depth, width = result.axes
+    assert (depth.sizes, width.sizes) == ((1, 4), (8, 16))
+    assert depth.base == width.base == result.base
+    sweeps = (result.base, depth.far, width.far)
+    told = [(sweep.shape, point) for sweep in sweeps for point in sweep.points]
+    assert sorted(map(str, seen)) == sorted(map(str, told))
+    assert all(len(point.losses) == SHORT.seeds for _, point in told)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "{name: hop, hops: 1, context: 12}",
+        "{name: transduction, data: rows.tsv, dev: rows.tsv, context: 6}",
+    ],
+)
+def test_any_objective_can_be_checked(
+    objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "fathom.search.commands.check.check.first_moves",
+        lambda config, axis: moves(Scheme.MUP, axis),
+    )
+    (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
+    config = parse(
+        f"study: s\nobjective: {objective}\nbudgets: [20k]\ncount: non_embedding\n"
+        "space: {n_heads: 2}\n"
+    )
+
+    result = check_study(config, quiet, replace(SHORT, steps=4, seeds=1))
+
+    assert all(math.isfinite(loss) for point in result.base.points for loss in point.losses)
+
+
+def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
+    first, again = (prober(Successor()).sweep(depth=1, widening=1, centre=0) for _ in range(2))
+    assert first == again
+    assert first.lowest.loss < 0.9 * Successor().chance_loss
+
+
+def test_the_rates_are_multiples_of_the_studys_own() -> None:
+    whole = prober(Successor()).sweep(depth=1, widening=1, centre=1)
+    half = prober(Successor(), rate="2e-3").sweep(depth=1, widening=1, centre=2)
+    losses = [{p.octave: p.losses for p in found.points} for found in (whole, half)]
+    assert [losses[1][octave + 1] for octave in (0, 1, 2)] == [losses[0][o] for o in (0, 1, 2)]
+
+
+def test_a_training_that_diverges_counts_as_a_guess() -> None:
+    broken = Successor(fault=lambda loss: loss + 9)
+    found = prober(broken).sweep(depth=1, widening=1, centre=0)
+    assert {loss for point in found.points for loss in point.losses} == {broken.chance_loss}
+
+
+# The verdict, on planted sweeps.
+
+
+def planted(shape: Shape, best: float, *, bend: float = 0.1, reach: int = 4) -> Sweep:
+    points = tuple(
+        RatePoint(octave=octave, losses=(2 + bend * (octave - best) ** 2,) * 2)
+        for octave in range(-reach, reach + 1)
+    )
+    return Sweep(shape=shape, points=points)
+
+
+FLAT = Moves(sizes=(2, 64), exponents=Coordinates(stream=0.1, features=0.0, logits=-0.3))
+STEEP = Moves(sizes=(2, 64), exponents=Coordinates(stream=1.1, features=0.0, logits=-0.3))
+
+
+def axis_check(
+    *, base: float = 0.0, far: float = 0.0, moves: Moves = FLAT, axis: SizeAxis = SizeAxis.DEPTH
+) -> AxisCheck:
+    shape = replace(BASE, depth=8) if axis is SizeAxis.DEPTH else replace(BASE, d_model=128)
+    return AxisCheck(axis=axis, moves=moves, base=planted(BASE, base), far=planted(shape, far))
+
+
+def result_of(*axes: AxisCheck) -> CheckResult:
+    return CheckResult(
+        study="fair",
+        scheme=Scheme.STANDARD,
+        learning_rate=4e-3,
+        probe=PROBE,
+        axes=axes,
+        study_sizes={SizeAxis.DEPTH: (1, 100), SizeAxis.WIDTH: (12, 112)},
+    )
+
+
+@pytest.mark.parametrize("far", [-0.9, 0.0, 0.9])
+def test_a_best_rate_that_stays_carries_over(far: float) -> None:
+    one = axis_check(far=far)
+    assert one.carries_over
+    assert one.octaves_per_doubling == pytest.approx(far / 2)
+    assert "a doubling" in reason(one, Scheme.COMPLETEP)
+
+
+@pytest.mark.parametrize("axis", SizeAxis)
+@pytest.mark.parametrize("far", [-1.4, 1.4])
+def test_one_that_moves_does_not_and_the_reason_has_factor_limit_and_remedy(
+    far: float, axis: SizeAxis
+) -> None:
+    one = axis_check(far=far, axis=axis)
+    assert not one.carries_over
+    words = reason(one, Scheme.STANDARD)
+    for part in (
+        f"x{2 ** (far / 2):.2f} a doubling",
+        axis.value,
+        "x1.4 allowed",
+        "scheme: completep",
+    ):
+        assert part in words
+
+
+def test_a_best_rate_that_stays_does_not_make_up_for_activations_that_do_not() -> None:
+    one = axis_check(moves=STEEP)
+    assert one.rate_stays
+    assert not one.carries_over
+    assert "depth^1.10" in reason(one, Scheme.MUP)
+
+
+def test_a_best_rate_that_was_not_enclosed_does_not_carry_over() -> None:
+    one = axis_check(far=9)
+    assert not one.carries_over
+    assert "above x16" in reason(one, Scheme.STANDARD)
+    assert "above x16" in rate_words(result_of(axis_check(base=9)))
+
+
+def test_of_completep_the_remedy_is_not_completep() -> None:
+    assert "completep" not in reason(axis_check(far=3), Scheme.COMPLETEP)
+
+
+@pytest.mark.parametrize(("base", "fits"), [(0.0, True), (-0.9, True), (1.5, False), (-2.0, False)])
+def test_the_studys_rate_is_judged_on_the_base_shape(base: float, fits: bool) -> None:
+    result = result_of(axis_check(base=base, far=base))
+    assert result.rate_fits is fits
+    assert result.best_rate == pytest.approx(4e-3 * 2**base)
+    assert (f"learning_rate: {4e-3 * 2**base:.2g}" in rate_words(result)) is not fits
+
+
+def test_no_rate_is_advised_where_none_suits_every_shape() -> None:
+    words = rate_words(result_of(axis_check(base=2.0, far=-2.0)))
+    assert "no one rate suits every shape" in words
+    assert "learning_rate" not in words
+
+
+def test_sizes_of_the_study_that_were_not_looked_at_are_named() -> None:
+    words = scope(result_of(axis_check(), axis_check(axis=SizeAxis.WIDTH)))
+    assert "depth goes from 1 to 100, which beyond 8 rests on the first moves alone" in words
+    assert "beyond 64 on nothing" in words
+    assert words.endswith("width goes from 12 to 112")
+
+
+def test_all_axes_have_to_carry_over() -> None:
+    good, bad = axis_check(), axis_check(far=3)
+    assert result_of(good, good).carries_over
+    assert not result_of(good, bad).carries_over
+    told = check_json(result_of(good, bad))
+    assert [entry["carries_over"] for entry in told["axes"]] == [True, False]
+
+
+# The verb.
+
+
+def fathom(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "search", *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_verb_prints_json_for_programs_progress_for_people_and_its_status_is_the_verdict() -> (
+    None
+):
+    done = fathom("check", ROOT / "configs" / "tiny.yaml", "--steps", "8", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == (0 if told["carries_over"] else 1), done.stderr
+    assert {entry["axis"] for entry in told["axes"]} == {"depth", "width"}
+    assert done.stderr.count(" loss ") == sum(len(sweep["rates"]) for sweep in told["sweeps"])
+
+
+def test_a_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        "study: fair\nobjective: {name: language, corpus: nowhere.txt}\nbudgets: [1M]\n"
+    )
+    done = fathom("check", path)
+    assert done.returncode == 2
+    assert "nowhere.txt" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,78 @@
+"""The best rate of a shape: known answers of the sweep, its edges and its error."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fathom.models.shape import Shape
+from fathom.search.commands.check.rate_sweep import REACH, RatePoint, Sweep, sweep
+
+SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=8, context=6)
+
+
+def trained(loss: Callable[[int], float], *, tried: list[int] | None = None) -> Sweep:
+    def train_at(octave: int) -> RatePoint:
+        if tried is not None:
+            tried.append(octave)
+        return RatePoint(octave=octave, losses=(loss(octave),))
+
+    return sweep(SHAPE, train_at, centre=0)
+
+
+@pytest.mark.parametrize("best", [-3.4, -1.0, -0.3, 0.0, 0.45, 2.2])
+def test_the_lowest_point_of_a_parabola_in_log_rate_is_found_wherever_it_lies(best: float) -> None:
+    found = trained(lambda octave: 2 + 0.1 * (octave - best) ** 2)
+    assert found.enclosed
+    assert found.best_octave == pytest.approx(best)
+
+
+def test_only_the_best_rate_and_its_neighbours_shape_the_parabola() -> None:
+    # Far from the best a loss curve is no parabola: it flattens out at the loss of a guess.
+    found = trained(lambda octave: min(2 + 0.1 * (octave + 3) ** 2, 2.5))
+    assert found.best_octave == pytest.approx(-3)
+
+
+def test_three_rates_suffice_where_the_middle_one_is_best_and_more_are_tried_downhill_only() -> (
+    None
+):
+    tried: list[int] = []
+    trained(lambda octave: octave**2, tried=tried)
+    assert tried == [-1, 0, 1]
+    tried.clear()
+    trained(lambda octave: (octave - 2) ** 2, tried=tried)
+    assert tried == [-1, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_best_rate_beyond_the_reach_is_told_as_not_enclosed(side: int) -> None:
+    found = trained(lambda octave: float(-side * octave))
+    assert not found.enclosed
+    assert found.best_octave == side * REACH
+    assert found.error == 0.0
+
+
+def test_a_sweep_begins_where_it_is_told() -> None:
+    found = sweep(SHAPE, lambda octave: RatePoint(octave=octave, losses=(abs(octave),)), centre=-2)
+    assert [point.octave for point in found.points] == [-3, -2, -1, 0, 1]
+
+
+def seeded(
+    left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
+) -> Sweep:
+    losses = zip((-1, 0, 1), (left, middle, right), strict=True)
+    points = tuple(RatePoint(octave=octave, losses=several) for octave, several in losses)
+    return Sweep(shape=SHAPE, points=points)
+
+
+def test_seeds_that_differ_by_a_constant_leave_no_error_and_others_do() -> None:
+    same = seeded((2.1, 2.2), (2.0, 2.1), (2.1, 2.2))
+    assert same.error == pytest.approx(0, abs=1e-9)
+    # Residuals of -0.005, 0.01 and -0.005, twice: variance 0.0003 / 2 of a loss. The sides differ
+    # by two means of two seeds, and the curve bends by 0.22.
+    noisy = seeded((2.10, 2.10), (1.985, 2.015), (2.10, 2.10))
+    assert noisy.error == pytest.approx((2 * 0.00015 / 2) ** 0.5 / (2 * 0.2))
+    assert noisy.best_octave == pytest.approx(0)
+
+
+def test_one_seed_knows_no_error() -> None:
+    assert trained(lambda octave: octave**2).error == 0.0

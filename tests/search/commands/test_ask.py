@@ -1,0 +1,215 @@
+"""`fathom ask`: a question becomes a study of smaller models, and their law the answer."""
+
+import json
+import math
+import random
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+
+from fathom.models.shape import Count
+from fathom.objectives.text.language import Language
+from fathom.search.api import Study
+from fathom.search.api import load as load_run
+from fathom.search.commands.ask import run as ask_run
+from fathom.search.commands.ask.answer import Answer, answer, answer_json, answer_yaml, lines
+from fathom.search.commands.ask.pace import TrainingPace
+from fathom.search.commands.ask.question import Question, question
+from fathom.search.commands.ask.run import Prepared, prepare_study, print_answer
+from fathom.search.export.best import read_best
+from fathom.search.pipeline import RunResult, prepare
+from fathom.search.records import TrialSpec
+from fathom.search.run_folder import RunFolder
+from fathom.search.study.config import ConfigError, load
+from fathom.search.study.json_schema import modeline
+from fathom.search.study.plan import this_machine
+from tests.support.dry_run import Simulation, conductor
+
+
+def asked(**changes: object) -> Question:
+    values = {"params": "1B", "tokens": "2B", "data": "stdlib", "tokenizer": "bytes", "hours": 1.0}
+    return question(**(values | {"gpus": 0, "count": Count.NON_EMBEDDING} | changes))  # type: ignore[arg-type]
+
+
+def quiet() -> Console:
+    return Console(file=StringIO(), width=500)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def power_of_a_third(spec: TrialSpec, share: float) -> float:
+    """The best depth is 3 at 20k and grows as the cube root of size."""
+    best = 3 * (spec.budget / 20_000) ** (1 / 3)
+    noise = random.Random(spec.trial).gauss(0, 0.002)
+    return 2 + 0.2 * math.log(spec.shape.depth / best) ** 2 + 0.5 * (1 - share) + noise
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A search of three budgets without training, as the question would write it."""
+    config = asked().study((20_000, 60_000, 180_000))
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / config.study)
+    search = conductor(config, folder.path)
+    Simulation(search, power_of_a_third).run()
+    folder.config.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    return load_run(folder.path)
+
+
+def answered(study: Study, **changes: object) -> Answer:
+    found = study.conclusion
+    result = answer(asked(**changes), study.config, found.optima, found.laws, 256)
+    assert result is not None
+    return result
+
+
+def test_small_models_train_as_long_for_their_size_as_the_asked_one() -> None:
+    config = asked(params="1B", tokens="30B").study((20_000, 40_000))
+
+    assert config.tokens_per_parameter == 30
+    assert config.count is Count.NON_EMBEDDING
+
+
+def test_without_tokens_they_are_twenty_a_parameter() -> None:
+    assert asked(tokens=None).tokens == 20_000_000_000
+
+
+def test_the_command_of_a_question_asks_it_again() -> None:
+    words = asked(params="1234567", data="my texts", gpus=2).command
+
+    assert words == (
+        "fathom ask --params 1234567 --tokens 2B --data 'my texts' --tokenizer bytes --hours 1 "
+        "--gpus 2 --count non_embedding"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"params": "many"}, "`--params` must be a positive number"),
+        ({"tokens": "-3"}, "`--tokens` must be a positive number"),
+        ({"hours": 0.0}, "`--hours` must be above 0, got 0"),
+        ({"hours": math.nan}, "`--hours` must be above 0, got nan"),
+        ({"count": Count.HEADS}, "`--count` must be `total`"),
+    ],
+)
+def test_what_is_no_question_is_refused(changes: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        asked(**changes)
+
+
+def test_several_gpus_are_as_many_trials_at_a_time() -> None:
+    resources = asked(gpus=4).study((20_000,)).resources
+
+    assert (resources.gpus_per_trial, resources.max_concurrent_trials) == (1, 4)
+
+
+def test_a_planted_law_is_found_again_beyond_its_budgets(searched: Study) -> None:
+    found = answered(searched, params="600k", tokens="1.2M")
+
+    truth = 3 * 30 ** (1 / 3)
+    assert found.prediction.interval is not None
+    assert found.prediction.interval[0] < truth < found.prediction.interval[1]
+    assert found.beyond == pytest.approx(600 / 180, rel=0.01)
+
+
+def test_the_shape_has_the_asked_size_and_the_answered_depth(searched: Study) -> None:
+    found = answered(searched, params="600k", tokens="1.2M")
+
+    assert found.shape.depth == round(found.prediction.depth)
+    assert found.shape.params_non_embedding == pytest.approx(600_000, rel=0.005)
+
+
+def test_the_answer_says_how_far_it_reaches(searched: Study) -> None:
+    far = "\n".join(lines(answered(searched, params="600k", tokens="1.2M")))
+    near = "\n".join(lines(answered(searched, params="100k", tokens="200k")))
+
+    assert "3.33 times larger than the largest budget, and the budgets span 9 times" in far
+    assert "nothing is extrapolated" in near
+
+
+def test_the_answer_can_be_trained_and_exported(searched: Study, tmp_path: Path) -> None:
+    found = answered(searched, params="600k", tokens="1.2M")
+    (tmp_path / "answer.yaml").write_text(answer_yaml(found))
+
+    best = read_best(tmp_path / "answer.yaml", None)
+
+    assert best.shape == found.shape
+    assert best.config.tokens == 1_200_000
+
+
+def test_programs_get_the_keys_of_a_prediction(searched: Study) -> None:
+    values = json.loads(json.dumps(answer_json(answered(searched, params="600k"))))
+
+    assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
+
+
+def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
+    found, config = searched.conclusion, searched.config
+    console = quiet()
+
+    none = answer(asked(), config, found.optima[:2], (), 256)
+    prepared = Prepared(config, prepare(config), Path("mine.yaml"))
+    print_answer(none, prepared, RunResult(searched.folder, found), console)
+
+    assert none is None
+    assert "No answer, for there is no law: it takes three budgets" in said(console)
+    assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
+
+
+def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
+    file, console = tmp_path / "ask.yaml", quiet()
+    small = asked(params="100k", tokens="5M", hours=90.0)
+
+    prepared = prepare_study(small, file, console)
+
+    assert load(file) == prepared.config
+    assert file.read_text().splitlines()[1] == f"# {small.command}"
+    assert len(prepared.config.budgets) >= 3
+    assert "Planned" in file.read_text()
+
+
+def test_the_same_question_goes_on_with_its_file_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "ask.yaml"
+    keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
+    file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))
+
+    assert prepare_study(asked(), file, quiet()).config.trials == 5
+
+
+def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "ask.yaml"
+    file.write_text(f"{modeline()}\n# fathom ask --params 2B\nstudy: other\n")
+
+    with pytest.raises(ConfigError, match=r"holds another question \(fathom ask --params 2B\)"):
+        prepare_study(asked(), file, quiet())
+    assert "study: other" in file.read_text()
+
+
+def test_the_pace_of_a_size_is_measured_once() -> None:
+    config = asked().study((20_000,))
+    objective = prepare(config)
+    assert isinstance(objective, Language)
+    pace = TrainingPace(lambda params: asked().study((params,)), objective, this_machine(config))
+
+    first = pace.machine(30_000)
+
+    assert 1e7 < first.flops_per_second < 1e13
+    assert pace.machine(35_000) is not first
+    assert pace.machine(35_000) == first
+
+
+def test_a_small_text_bounds_the_budgets(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("a line of text, and another one\n" * 4000)
+
+    objective = prepare(asked(data=str(text)).study((20_000,)))
+    assert isinstance(objective, Language)
+    most = ask_run._most(asked(data=str(text)), objective)
+
+    assert most == pytest.approx(4 * 0.9 * 128_000 / 2, rel=0.01)

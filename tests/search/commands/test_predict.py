@@ -1,0 +1,156 @@
+"""Predictions: one size or a table, by a published law or a run's own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathom.models.shape import Count
+from fathom.search.analysis.law import fit_laws
+from fathom.search.analysis.optimum import find_optima
+from fathom.search.commands.predict import Foretold, predict_size, predict_table
+from fathom.search.commands.predict_tables import print_table, table_json
+from fathom.search.record_json import to_json
+from fathom.search.records import TrialRecord
+from fathom.search.run_folder import append_line
+from fathom.search.study.config import ConfigError
+from tests.support.simulated import simulated_study
+
+BUDGETS = (300_000, 1_000_000, 3_000_000)
+STUDY = """
+study: simulated
+objective: {name: language, corpus: .}
+budgets: [300k, 1M, 3M]
+seed: 0
+"""
+
+
+def run_of(folder: Path, records: Sequence[TrialRecord]) -> str:
+    """A run folder as a study leaves it, as far as predicting needs it."""
+    (folder / "config.yaml").write_text(STUDY)
+    for record in records:
+        append_line(folder / "records.jsonl", to_json(record))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def study() -> list[TrialRecord]:
+    return simulated_study(budgets=BUDGETS)
+
+
+@pytest.fixture(scope="module")
+def run(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run_of(tmp_path_factory.mktemp("run"), study)
+
+
+def fathom(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "search", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_published_law_without_a_size_gives_its_table_of_nine() -> None:
+    found = json.loads(fathom("predict", "--law", "levine2020", "--json").stdout)
+
+    assert [row["model"] for row in found["rows"]] == [
+        *("125M", "350M", "760M", "1.3B", "2.7B", "6.7B", "13B", "175B", "1T")
+    ]
+    assert found["rows"][0]["trained_depth"] == 12
+    assert found["rows"][0]["depth"] == pytest.approx(23.0, abs=0.05)
+    assert found["rows"][-1]["trained_d_model"] is None
+    assert [row["extrapolated"] for row in found["rows"]] == 5 * [False] + 4 * [True]
+    assert "95" in found["note"]
+    assert "92" in found["note"]
+
+
+def test_the_published_table_is_printed_with_the_note_on_a_trillion() -> None:
+    done = fathom("predict")
+
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["2.7B", "32,", "2560", "2.52B", "47.1", "2111"] in lines
+    assert ["1T", "-", "1T", "94.7*", "29657"] in lines
+    assert "At 1T the published constants give depth 95; the authors' own blog says 92." in (
+        done.stdout
+    )
+
+
+def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
+    run: str, study: list[TrialRecord], capsys: pytest.CaptureFixture[str]
+) -> None:
+    optima = find_optima(study, seed=0)
+    best = fit_laws(optima)[0]
+
+    rows = predict_table(run)
+
+    found = table_json(rows)["rows"]
+    assert [row["budget"] for row in found] == list(BUDGETS)
+    assert [row["measured_depth"] for row in found] == [own.optimal_depth for own in optima]
+    assert [row["depth"] for row in found] == [best.predict(own.budget).depth for own in optima]
+    assert {row["law"] for row in found} == {best.name}
+    assert not any(row["extrapolated"] for row in found)
+    assert all(row["fitted"] for row in found)
+    print_table(rows)
+    printed = capsys.readouterr().out
+    assert best.name in printed
+    assert "300k" in printed
+
+
+def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
+    study: list[TrialRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    larger = [
+        record
+        for record in simulated_study(budgets=(10_000_000,))
+        if record.spec.shape.depth in (6, 8)
+    ]
+
+    rows = predict_table(run_of(tmp_path, [*study, *larger]))
+
+    last = rows[-1]
+    assert isinstance(last, Foretold)
+    assert not last.fitted
+    assert last.prediction
+    assert last.prediction.extrapolated
+    print_table(rows)
+    assert "not fitted" in capsys.readouterr().out
+
+
+def test_a_size_is_predicted_by_the_runs_own_law_with_an_interval(run: str) -> None:
+    found = predict_size("2M", run)
+
+    assert found.interval
+    assert found.interval[0] < found.depth < found.interval[1]
+    assert not found.extrapolated
+    assert predict_size("300M", run).extrapolated
+
+
+def test_a_run_of_too_few_budgets_has_no_law_and_says_what_it_takes(
+    study: list[TrialRecord], tmp_path: Path
+) -> None:
+    few = run_of(tmp_path, [record for record in study if record.spec.budget != BUDGETS[0]])
+
+    with pytest.raises(ConfigError, match=r"three budgets .* got 1M identified, 3M identified"):
+        predict_table(few)
+    with pytest.raises(ConfigError, match="takes three budgets"):
+        predict_size("1M", few)
+
+
+def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
+    study: list[TrialRecord], tmp_path: Path
+) -> None:
+    heads = [replace(own, spec=replace(own.spec, count=Count.HEADS)) for own in study]
+
+    with pytest.raises(ConfigError, match="a law is of parameters, and its budgets are heads"):
+        predict_size("1M", run_of(tmp_path, heads))
+
+
+def test_what_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:
+    done = fathom("predict", "--law", str(tmp_path))
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "`--law` must be levine2020 or a run folder" in done.stderr

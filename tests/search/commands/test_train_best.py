@@ -1,0 +1,98 @@
+"""`fathom train`: progress, another corpus, and going on after Ctrl-C."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fathom.search.commands.train_best import train_best
+from fathom.search.export.best import BestShape
+from fathom.search.study.config import ConfigError
+from fathom.search.training import trial_log
+from tests.support.trained import LANGUAGE, best_of
+
+TEXT = "The quick brown fox jumps over the lazy dog, again and again. "
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT * 40)
+    return path
+
+
+@pytest.fixture
+def best(corpus: Path) -> BestShape:
+    return best_of(objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "bytes"})
+
+
+def said_by(best: BestShape, out: Path, *, tokens: str = "2k", corpus: str | None = None) -> str:
+    said: list[str] = []
+    train_best(best, tokens=tokens, corpus=corpus, out=out, say=said.append)
+    return "\n".join(said)
+
+
+def test_it_says_how_fast_it_is_and_what_it_came_to(best: BestShape, tmp_path: Path) -> None:
+    said = said_by(best, tmp_path / "out").splitlines()
+    shape = f"depth 3, d_model 24, d_ff 40, {best.shape.params_total:,} parameters"
+    assert said[0] == f"{shape}: 2,000 tokens on the CPU, threads: 1"
+    assert all("tokens/s" in line and "left" in line for line in said[1:-2])
+    assert "100%" in said[-3]
+    assert "held-out loss" in said[-2]
+    assert "bits per byte, after 2,000 tokens in" in said[-2]
+    assert "rank_ratio" not in said[1]
+
+
+def test_ctrl_c_loses_nothing_that_was_said(
+    best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
+    said: list[str] = []
+
+    def interrupt(line: str) -> None:
+        said.append(line)
+        if len(said) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_best(best, tokens="2k", out=tmp_path / "cut", say=interrupt)
+    rest = said_by(best, tmp_path / "cut")
+    whole = said_by(best, tmp_path / "whole")
+
+    losses = [[line.split("  ")[3] for line in text.splitlines()[1:-2]] for text in (rest, whole)]
+    assert losses[0] == losses[1]
+    assert [line.split("  ")[3] for line in said[1:]] == losses[1][:3]
+    cut, uncut = (torch.load(tmp_path / name / "weights.pt") for name in ("cut", "whole"))
+    assert all(torch.equal(cut[name], uncut[name]) for name in uncut)
+
+
+def test_another_corpus_is_trained_on_and_takes_another_folder(
+    best: BestShape, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("1234567890 " * 200)
+    plain = said_by(best, tmp_path / "plain")
+    assert said_by(best, tmp_path / "out", corpus=str(other)) != plain
+    with pytest.raises(ConfigError, match="holds another training"):
+        said_by(best, tmp_path / "out")
+
+
+def test_a_corpus_that_does_not_suit_the_shape_is_refused_before_anything_is_written(
+    corpus: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("1234567890 " * 200)
+    best = best_of(
+        objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}, vocab_size=28
+    )
+    with pytest.raises(ConfigError, match=r"as the shape, 28, and .*other.txt' by `chars` has 12"):
+        said_by(best, tmp_path / "out", corpus=str(other))
+    with pytest.raises(ValueError, match="nowhere"):
+        said_by(best, tmp_path / "out", corpus="nowhere.txt")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_is_for_language_alone(tmp_path: Path) -> None:
+    best = best_of(objective={"name": "hop", "context": 16})
+    with pytest.raises(ConfigError, match=r"`--corpus` needs .*`objective: language`, got `hop`"):
+        said_by(best, tmp_path / "out", corpus="stdlib")

@@ -1,0 +1,185 @@
+"""Crossings, depth needed and matched comparisons, as the report, its tables and a terminal say."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fathom.search.analysis.papers.crossing_law import CrossingLaw
+from fathom.search.analysis.papers.depth_needed import Need
+from fathom.search.analysis.papers.findings import Further, find_further
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.papers_text import crossing_law_words, further_lines, need_words
+from fathom.search.report.terminal.answer_tables import print_further
+from tests.search.analysis.papers import test_crossings as crossings
+from tests.search.analysis.papers import test_depth_needed as threshold
+from tests.search.analysis.papers import test_matched_loss as matched
+from tests.support.reporting import page_on, publish, rows, visible
+from tests.support.simulated import simulated_study
+
+LEVINE = crossings.records_of(seeds=2)
+HOPS = threshold.hops()
+PETTY = matched.study(beyond=0.1, depths=(2, 4, 8))
+
+
+def found_in(records: Sequence[TrialRecord]) -> Further:
+    return find_further(records, seed=0)
+
+
+def said_of(records: Sequence[TrialRecord]) -> str:
+    return visible(page_on(records))
+
+
+def test_a_section_is_there_only_when_there_is_something_to_say() -> None:
+    headings = ("Where deeper begins to win", "Depth needed", "Depth at equal loss")
+    present = {
+        "levine": [heading in said_of(LEVINE) for heading in headings],
+        "hops": [heading in said_of(HOPS) for heading in headings],
+        "petty": [heading in said_of(PETTY) for heading in headings],
+        "nothing": [heading in said_of([]) for heading in headings],
+    }
+    assert present == {
+        "levine": [True, False, False],
+        "hops": [False, True, False],
+        "petty": [False, False, True],
+        "nothing": [False, False, False],
+    }
+
+
+def test_every_section_can_be_reached_from_the_top() -> None:
+    page = page_on([*LEVINE, *HOPS, *PETTY])
+    for anchor in ("crossings", "needed", "matched"):
+        assert f'<a href="#{anchor}">' in page
+        assert f'<section id="{anchor}">' in page
+
+
+def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
+    further = found_in(LEVINE)
+    assert further.crossings
+    law = further.crossings.law
+    assert law.a_interval
+    words = said_of(LEVINE)
+
+    assert f"a = {law.a:.3f} [{law.a_interval[0]:.3f} to {law.a_interval[1]:.3f}]" in words
+    assert "Through 4 crossings of neighbouring depths goes ln d_model" in words
+    assert "depth 3 begins to beat depth 2" in words
+    assert "a parabola through 5 budgets" in words
+
+
+def test_a_study_without_a_law_says_so_plainly() -> None:
+    flat = crossings.records_of(lambda _: lambda _: 0.0)
+    words = said_of(flat)
+    assert "No law of width against depth; a law needs 3 crossings" in words
+    assert "depth 3 and depth 2 are not told apart at any size" in words
+    doubtful = CrossingLaw(
+        crossings=3, supported=False, reason="b may be 0", a=5.0, b=0.01,
+        a_interval=(4.0, 6.0), b_interval=(-0.01, 0.03),
+    )  # fmt: skip
+    assert crossing_law_words(doubtful) == (
+        "the data do not support a law through 3 crossings of neighbouring depths; b may be 0 "
+        "(a = 5.000 [4.000 to 6.000], b = 0.0100 [-0.0100 to 0.0300])"
+    )
+
+
+def test_the_page_says_depth_needed_and_what_a_layer_gains() -> None:
+    words = said_of(HOPS)
+    [own] = found_in(HOPS).needs
+    assert own.gained_interval
+    assert "100k: error/k at most 0.05 in the mean of 3 trials or more of a depth" in words
+    assert f"gains {own.gained:.2f} [{own.gained_interval[0]:.2f} to" in words
+    assert "doublings of the difficulty" in words
+
+
+@pytest.mark.parametrize(
+    ("depths", "words"),
+    [
+        ((3, 3, 3), "3"),
+        ((3, 2, 4), "3 [2 to 4]"),
+        ((3, 3, None), "3 [3 to deeper than tried]"),
+        ((None, None, None), "none tried"),
+        ((None, 4, None), "none tried (a trial passes at 4)"),
+    ],
+)
+def test_a_depth_comes_with_what_single_trials_say(
+    depths: tuple[int | None, int | None, int | None], words: str
+) -> None:
+    depth, soonest, surest = depths
+    need = Need(difficulty=8, depth=depth, soonest=soonest, surest=surest)
+    assert need_words(need) == words
+
+
+def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
+    words = said_of(PETTY)
+    assert "1M: exact_match/gen/all at equal validation loss" in words
+    assert "1M: exact_match/gen/all at equal exact_match/dev/all" in words
+    assert "better (+0.0" in words
+    assert "not told apart" in said_of(matched.study(beyond=0.0))
+
+
+def test_lines_in_a_terminal_are_the_short_form() -> None:
+    lines = [line for study in (LEVINE, HOPS, PETTY) for line in further_lines(found_in(study))]
+
+    assert lines[0].startswith("crossing: depth 3 begins to beat depth 2 at ")
+    assert any(line.startswith("crossings: through 4 crossings") for line in lines)
+    assert any(line.startswith("100k: error/k at most 0.05") for line in lines)
+    assert any(
+        line.startswith("1M: exact_match/gen/all at equal validation loss, depth 2 to 4 better")
+        for line in lines
+    )
+    out = io.StringIO()
+    print_further(found_in(HOPS), Console(file=out, width=300))
+    assert out.getvalue().splitlines() == further_lines(found_in(HOPS))
+    assert further_lines(found_in([])) == []
+
+
+def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
+    records = [*LEVINE, *HOPS, *PETTY]
+    further = found_in(records)
+    publish(tmp_path, records)
+
+    assert further.crossings
+    found = rows(tmp_path, "crossings")
+    assert [float(row["params"]) for row in found if row["params"]] == [
+        pair.params for pair in further.crossings.pairs if pair.params
+    ]
+    [law] = rows(tmp_path, "crossing_law")
+    assert (float(law["a"]), float(law["b"])) == (
+        further.crossings.law.a,
+        further.crossings.law.b,
+    )
+    needed = rows(tmp_path, "depth_needed")
+    assert [int(row["depth"]) for row in needed] == [
+        need.depth for own in further.needs for need in own.needs
+    ]
+    compared = rows(tmp_path, "matched")
+    assert [float(row["difference"]) for row in compared] == [
+        level.difference.mean for own in further.matched for level in own.levels
+    ]
+
+
+def test_further_follow_from_the_finished_trials_alone() -> None:
+    study = simulated_study()
+    finished = [record for record in study if record.outcome is Outcome.FINISHED]
+    assert found_in(study) == found_in(finished)
+
+
+def test_the_name_of_a_metric_cannot_become_part_of_the_page() -> None:
+    hostile = "exact_match/<img src=x onerror=alert(2)>"
+    records = [
+        replace(
+            record,
+            curve=tuple(
+                replace(point, metrics={hostile: point.metrics[matched.GEN]})
+                for point in record.curve
+            ),
+        )
+        for record in PETTY
+    ]
+
+    page = page_on(records)
+
+    assert "<img" not in page
+    assert hostile in visible(page)

@@ -1,0 +1,241 @@
+"""What a person sees while a search runs: `search/report/terminal/`."""
+
+import io
+import math
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fathom.search.formatting import format_hours, format_seconds
+from fathom.search.records import Outcome, Stage
+from fathom.search.report.answer_log import Trail, read_trails
+from fathom.search.report.terminal import progress
+from fathom.search.report.terminal.progress import Progress
+from fathom.search.report.terminal.remaining_work import (
+    CONFIRMED_SHARE,
+    SearchPace,
+    Wave,
+    flops_done,
+    flops_left,
+)
+from fathom.search.report.terminal.screen import Terminal, as_text
+from fathom.search.run_folder import read_records
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.config import ResourcesConfig
+from fathom.search.study.plan import plan_study
+from tests.search.study.test_plan import MACHINE
+from tests.support.dry_run import Loss, Simulation, best_at_four, conductor, study
+
+
+def watched(
+    path: Path,
+    *,
+    terminal: bool = False,
+    events: int = 10**6,
+    loss: Loss = best_at_four,
+    tell: Callable[[Trail], None] = lambda trail: None,
+) -> tuple[Progress, str]:
+    """A search that is followed to its end, or for so many reports."""
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=80)
+    config = study()
+    search = conductor(config, path)
+    plans = plan_study(config, 256, MACHINE)
+    with Progress(config, plans, search.folder, console, tell) as progress:
+        search._listeners = (progress.trial,)
+        progress.follow(search)
+        simulation = Simulation(search, loss)
+        for share in (0.5, 1.0):
+            simulation.run(events=int(share * events))
+            progress.tick()
+    return progress, output.getvalue()
+
+
+def test_in_a_file_a_budget_is_a_plain_line_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINES_SECONDS", 1e9)
+    _, text = watched(tmp_path)
+    assert "\x1b" not in text
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[1:3] for line in lines] == [["20k", "done"], ["40k", "done"]], "and no trial's"
+    assert "best depth" in text
+    assert "0 running" in text
+
+
+def test_a_trial_that_is_lost_is_said_at_once_with_the_reason(tmp_path: Path) -> None:
+    _, text = watched(
+        tmp_path, loss=lambda spec, share: math.nan if spec.shape.depth > 5 else 2.0 - share
+    )
+    assert " diverged: simulated" in text
+    assert "lost" in text.splitlines()[-1]
+
+
+def test_in_a_terminal_the_table_fits_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Terminal, "refresh_seconds", 0.0)
+    progress, text = watched(tmp_path, terminal=True, events=60)
+    assert "best depth" in text
+    table = as_text(progress.table())
+    assert max(map(len, table.splitlines())) <= 80
+    assert "20k" in table
+    assert "left" in table
+    assert "…" not in table
+    assert "[" in table.splitlines()[2], "the best depth has its interval"
+
+
+def test_a_notebook_gets_one_output_of_plain_text_that_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], *, raw: bool) -> None:
+            shown.append(data)
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
+        shown.append("new output")
+        shown.append(data)
+        return Handle()
+
+    module = types.ModuleType("IPython.display")
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    config = study()
+    search = conductor(config, tmp_path)
+    console = Console(file=io.StringIO(), force_jupyter=True)
+    with Progress(config, plan_study(config, 256, MACHINE), search.folder, console) as progress:
+        progress._screen.draw(progress.table())
+        progress._screen.draw(progress.table())
+    assert shown.count("new output") == 1
+    assert len(shown) == 3
+    assert "budget" in shown[-1]["text/plain"]
+    assert "\x1b" not in shown[-1]["text/plain"]
+
+
+def test_answers_are_kept_from_one_run_to_the_next_and_told(tmp_path: Path) -> None:
+    told: dict[int, Trail] = {}
+    progress, _ = watched(tmp_path, tell=lambda trail: told.update({trail.budget: trail}))
+    folder = progress._conductor.folder if progress._conductor else None
+    assert folder
+    kept = {trail.budget: trail for trail in read_trails(folder)}
+    assert kept == told
+    for trail in kept.values():
+        steps = [answer.tokens for answer in trail.answers]
+        assert steps == sorted(set(steps))
+        last = trail.answers[-1]
+        own = [r for r in read_records(folder.records) if r.spec.budget == trail.budget]
+        assert last.tokens == sum(record.tokens for record in own)
+        assert last.low is not None
+        assert last.high is not None
+        assert last.low <= 4 <= last.high
+        assert last.trials["finished"] == sum(r.outcome is Outcome.FINISHED for r in own)
+        assert last.loss == min(point.loss for record in own for point in record.curve)
+
+
+def test_little_is_known_at_first_and_that_is_what_is_said(tmp_path: Path) -> None:
+    progress, _ = watched(tmp_path, events=2)
+    rows = as_text(progress.table()).splitlines()[2:4]
+    assert all(" - " in row and "[" not in row for row in rows)
+    assert "estimating the time left" in as_text(progress.table())
+
+
+def test_what_is_left_of_a_search_is_nothing_at_its_end(tmp_path: Path) -> None:
+    config = study()
+    search = conductor(config, tmp_path)
+    plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
+    whole = flops_left(plans[20_000], [], Wave())
+    assert 0.5 * plans[20_000].flops < whole < plans[20_000].flops
+    assert flops_left(plans[20_000], [], Wave(share=1.0)) == pytest.approx(plans[20_000].flops)
+    Simulation(search).run()
+    own = [record for record in search.records if record.spec.budget == 20_000]
+    assert flops_left(plans[20_000], own, Wave(settled=True)) == 0
+    assert flops_done(own) > 0
+
+
+def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_may(
+    tmp_path: Path,
+) -> None:
+    config = study()
+    search = conductor(config, tmp_path)
+    plan = plan_study(config, 256, MACHINE)[0]
+    Simulation(search).run()
+    own = [record for record in search.records if record.spec.budget == plan.budget.params]
+    confirming = sum(record.spec.stage is Stage.CONFIRM for record in own)
+    per_trial = plan.budget.tokens * plan.flops / plan.expected_tokens
+    expected = CONFIRMED_SHARE * (plan.confirming - confirming) * per_trial
+    assert flops_left(plan, own, Wave()) == pytest.approx(expected)
+    running = replace(own[-1], outcome=None, curve=own[-1].curve[:1])
+    assert flops_left(plan, [*own[:-1], running], Wave(settled=True)) == pytest.approx(
+        per_trial * (1 - running.tokens / plan.budget.tokens)
+    )
+
+
+def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    plan = plan_study(study(), 256, MACHINE)[0]
+    Simulation(search).run()
+    own = [record for record in search.records if record.spec.budget == plan.budget.params]
+    patient = [replace(record, curve=record.curve[: len(record.curve) // 2]) for record in own]
+    finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
+    share = sum(finished) / len(finished) / plan.budget.tokens
+    assert share < 0.9
+    whole = flops_left(plan, own, Wave())
+    assert flops_left(plan, patient, Wave()) == pytest.approx(share * whole)
+
+
+def test_each_budget_has_a_pace_of_its_own() -> None:
+    now = 0.0
+    pace = SearchPace(lambda: now)
+    pace.begin({1: 100.0, 2: 0.0})
+    assert pace.left({1: 100.0, 2: 0.0}, {1: 10.0, 2: 10.0}) is None, "nothing is known yet"
+    now = 10.0
+    pace.passed({1: 1, 2: 2})
+    left = pace.left({1: 110.0, 2: 80.0}, {1: 10.0, 2: 40.0})
+    assert left
+    assert left.busy_seconds == pytest.approx(10.0 + 10.0), "a second a FLOP, and a quarter"
+    assert left.seconds == pytest.approx(20 / 3), "three trials ran at a time"
+
+
+def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Path) -> None:
+    config = study(resources=ResourcesConfig(replicas=3))
+    search = conductor(config, tmp_path)
+    plans = plan_study(config, 256, MACHINE)
+    with Progress(config, plans, search.folder, Console(file=io.StringIO())) as progress:
+        search._listeners = (progress.trial,)
+        progress.follow(search)
+        sizes = set()
+        while specs := search.next_trials():
+            sizes.add(len(specs))
+            assert sum(progress._running.values()) == pytest.approx(1)
+            for spec in specs:
+                finish(search, spec.trial)
+            assert sum(progress._running.values()) == pytest.approx(0)
+    assert sizes == {1, 2}
+
+
+def finish(search: Conductor, trial: str) -> None:
+    """Carry a trial to its end at once."""
+    simulation = Simulation(search, running={trial: 0})
+    while simulation.running:
+        simulation.report(trial)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
+)
+def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
+    assert format_seconds(seconds) == words
+
+
+@pytest.mark.parametrize(("hours", "words"), [(0.0341, "0.034"), (1.25, "1.2"), (1234.0, "1200")])
+def test_cost_has_two_digits(hours: float, words: str) -> None:
+    assert format_hours(hours) == words

@@ -1,0 +1,180 @@
+"""What the report says: the answer in a line, how sure it is, and what the data do not show."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from fathom.search.analysis.law import fit_laws
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.formatting import ranges
+from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.report.caveats import unsupported
+from fathom.search.report.certainty import certainty
+from fathom.search.report.law_section import law_part
+from fathom.search.report.text import answer, law_words, plateau
+from tests.support.reporting import BUDGETS, of_budget, visible
+from tests.support.simulated import simulated_study
+
+
+@pytest.fixture(scope="module")
+def study() -> list[TrialRecord]:
+    return simulated_study(budgets=BUDGETS)
+
+
+@pytest.fixture(scope="module")
+def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
+    return find_optima(study, seed=0)
+
+
+def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
+    optima: tuple[Optimum, ...],
+) -> None:
+    planted = replace(
+        optima[1],
+        budget=10_000_000,
+        tokens=200_000_000,
+        optimal_depth=7,
+        interval=(6, 9),
+        plateau=(5, 6, 7, 8, 9),
+        verdict=Verdict.IDENTIFIED,
+    )
+
+    assert answer(planted) == (
+        "10M parameters, 200M tokens, total count: depth 7 [6-9], plateau 5-9, identified"
+    )
+    assert plateau(replace(planted, plateau=(7,))) == "7"
+    assert "no depth yet" in answer(replace(planted, optimal_depth=None, interval=None))
+
+
+def test_depths_are_listed_as_ranges() -> None:
+    assert ranges((1, 2, 3, 4, 6, 8, 9)) == "1-4, 6, 8-9"
+    assert ranges(()) == ""
+
+
+def test_what_the_data_do_not_show_is_said(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    edge = replace(optima[0], verdict=Verdict.EDGE)
+
+    limits = unsupported(study, (edge, *optima[1:]), (), {})
+
+    assert "300k: that the best depth lies inside the range that was tried." in limits
+    assert any("none of their trials finished" in limit for limit in limits)
+    assert any("stopping early was fair" in limit for limit in limits)
+    assert any(limit.startswith("Law: any line from size to depth") for limit in limits)
+
+
+def limits_of(optimum: Optimum, records: Sequence[TrialRecord] = ()) -> list[str]:
+    return [limit for limit in unsupported(records, (optimum,), (), {}) if "Law" not in limit]
+
+
+def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Optimum, ...]) -> None:
+    flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8))
+
+    assert (
+        "1M: that depth 5 is better by 0.005 nats than depths 3-4, 6, 8; they can't be told apart."
+    ) in limits_of(flat)
+    assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
+
+
+def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimum, ...]) -> None:
+    assert any(
+        "a factor of 1.60 apart" in x for x in limits_of(replace(optima[1], disagreement=1.6))
+    )
+    assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
+
+
+def test_an_interval_that_ends_where_the_tests_do_is_said_to(optima: tuple[Optimum, ...]) -> None:
+    tested = [own.depth for own in optima[1].depths]
+    cut = replace(optima[1], interval=(3, tested[-1]))
+
+    assert any(f"the interval ends at {tested[-1]} because" in limit for limit in limits_of(cut))
+    assert not any("the interval ends at" in limit for limit in limits_of(optima[1]))
+    at_one = replace(optima[0], interval=(1, 3))
+    assert optima[0].depths[0].depth == 1
+    assert not any("the interval ends" in x for x in limits_of(at_one)), "no model is shallower"
+
+
+def test_noise_from_few_repeats_is_said_to_be_assumed(study: list[TrialRecord]) -> None:
+    own = of_budget(study, BUDGETS[2])
+    first = min(r.spec.seed for r in own if r.spec.stage is Stage.CONFIRM)
+    once = [r for r in own if r.spec.stage is Stage.EXPLORE or r.spec.seed == first]
+    finished = [r for r in own if r.outcome is Outcome.FINISHED]
+    assert len(once) < len(own)
+
+    [optimum] = find_optima(once, seed=0)
+
+    said = "how far seeds differ; no repeated trial measured it, and 0.0100 nats are assumed."
+    assert any(said in limit for limit in limits_of(optimum, once))
+    assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
+
+
+def test_a_best_depth_that_was_not_trained_is_said_to_be_read_from_the_curve(
+    optima: tuple[Optimum, ...],
+) -> None:
+    assert 5 not in {own.depth for own in optima[1].depths}
+    untested = replace(optima[1], optimal_depth=5)
+
+    assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
+
+
+def test_how_sure_a_depth_is_stands_beside_it(optima: tuple[Optimum, ...]) -> None:
+    known = replace(
+        optima[1],
+        vertex=4.6,
+        vertex_interval=(4.0, 5.25),
+        plateau=(3, 4, 5),
+        disagreement=1.3,
+        dropped=0.025,
+        noise=0.0031,
+        params_slope=-0.21,
+        best_ratio=3.24,
+    )
+
+    facts = certainty(known)
+
+    words = "; ".join(facts.values())
+    assert "4.60 layers, 95 % interval 4.00 to 5.25" in words
+    assert "depth 3, the shallowest of the plateau 3-5" in words
+    assert "factor of 1.30" in words
+    assert "2.5 %" in words
+    assert "0.0031 nats" in words
+    assert "-0.210 nats for each unit of ln parameters" in words
+    assert "3.2, among those that finished" in words
+    beyond = certainty(replace(known, verdict=Verdict.EDGE))
+    assert "may lie beyond" in beyond["Lowest point of the curve"]
+    assert certainty(replace(known, depths=())) == {}
+
+
+def test_the_laws_are_said_with_their_test_and_their_scatter(optima: tuple[Optimum, ...]) -> None:
+    law = fit_laws(optima)[0]
+
+    assert "fitted to 3 budgets from 300k to 3M" in law_words(law)
+    assert "Predicting each budget from the others, it misses the depth by" in law_words(law)
+    assert "no more than their own errors" in law_words(replace(law, scatter=0.0))
+    assert "by a factor of 1.11" in law_words(replace(law, scatter=0.1))
+    assert "it can't be fitted" in law_words(replace(law, leave_one_out_error=None))
+
+
+def test_what_a_law_says_beyond_the_budgets_is_marked(optima: tuple[Optimum, ...]) -> None:
+    laws = fit_laws(optima)
+
+    words = visible(law_part(laws, optima))
+
+    assert words.count("extrapolated") == 2 * len(laws), "at 3 and 10 times the largest budget"
+    for law in laws:
+        for size in (*BUDGETS, 3 * BUDGETS[-1], 10 * BUDGETS[-1]):
+            said = law.predict(size)
+            assert said.interval
+            assert f"{said.depth:.1f} [{said.interval[0]:.1f} to {said.interval[1]:.1f}]" in words
+
+
+def test_a_law_of_few_budgets_is_said_to_know_little_of_its_scatter(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    limits = unsupported(study, optima, fit_laws(optima), {})
+
+    assert any("how far best depths scatter about it; 3 budgets say" in limit for limit in limits)
+    assert "Law: the depth below 300k or above 3M parameters; that is extrapolation." in limits

@@ -1,0 +1,199 @@
+"""The report: every number from the records, whole whatever happens, readable without a network."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.papers.crossings import CrossingKind
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report import writer
+from fathom.search.report.text import answer, summary_table
+from fathom.search.report.writer import report_json
+from tests.support.reporting import BUDGETS, of_budget, page_on, publish, report_on, visible
+from tests.support.simulated import simulated_study
+
+
+@pytest.fixture(scope="module")
+def study() -> list[TrialRecord]:
+    return simulated_study(budgets=BUDGETS)
+
+
+@pytest.fixture(scope="module")
+def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
+    return find_optima(study, seed=0)
+
+
+@pytest.fixture(scope="module")
+def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    publish(folder, study)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(run_folder: Path) -> str:
+    return (run_folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_opens_with_the_answer_of_every_budget(
+    page: str, optima: tuple[Optimum, ...]
+) -> None:
+    words = visible(page)
+
+    places = [words.index(answer(optimum)) for optimum in optima]
+    assert places == sorted(places)
+    assert places[-1] < words.index("Best depth and shape")
+    assert all(optimum.reason.rstrip(".")[1:] in words.replace("`", "") for optimum in optima)
+
+
+def test_a_shape_of_another_depth_than_the_best_says_so(optima: tuple[Optimum, ...]) -> None:
+    [optimum, *_] = optima
+    assert optimum.shape is not None
+    untested = replace(optimum, optimal_depth=optimum.shape.depth + 1)
+
+    assert f"(at depth {optimum.shape.depth})" in summary_table([untested])
+    assert "at depth" not in summary_table([replace(optimum, optimal_depth=optimum.shape.depth)])
+
+
+def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
+    without_plotly = re.sub(r"<script>/\*\*.*?</script>", "", page, count=1, flags=re.DOTALL)
+
+    assert len(without_plotly) < len(page) - 1_000_000, "plotly.js is in the page, once"
+    assert not re.search(r"(src|href|action)\s*=\s*[\"']?\s*(https?:)?//", without_plotly)
+    assert not re.search(r"@import|url\(|<link|fetch\(", without_plotly)
+    assert "default-src 'none'" in page, "and the browser is told to load nothing"
+
+
+def test_names_from_the_user_cannot_become_part_of_the_page(study: list[TrialRecord]) -> None:
+    hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)> $plotly ${x} & co"
+    records = [
+        replace(
+            record,
+            reason=hostile,
+            spec=replace(record.spec, study=hostile, trial=f"{hostile} {record.spec.trial}"),
+        )
+        for record in of_budget(study, BUDGETS[0])[:12]
+    ]
+
+    page = page_on(records, study=hostile, settings=f"study: {hostile!r}")
+
+    assert "alert(1)</script>" not in page
+    assert "<img" not in page
+    assert hostile in visible(page), "but it is shown as it was written"
+    assert page.count("<script") == 4
+
+
+@pytest.mark.parametrize("kept", [Outcome.STOPPED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY])
+def test_a_budget_without_a_finished_trial_is_reported_as_such(
+    kept: Outcome, study: list[TrialRecord]
+) -> None:
+    records = [r for r in study if r.outcome is kept and r.spec.budget == BUDGETS[0]]
+    records += of_budget(study, BUDGETS[1])
+
+    words = visible(page_on(records))
+
+    assert "300k parameters, 6M tokens, total count: no depth yet, insufficient" in words
+    assert "300k: any best depth; nothing trained to the end." in words
+    assert "1M parameters, 20M tokens, total count: depth" in words
+    stopped_early = "every point is a trial that was stopped" in words
+    assert stopped_early is (kept is Outcome.STOPPED)
+
+
+def test_a_trial_that_diverged_at_once_leaves_a_report(study: list[TrialRecord]) -> None:
+    [first] = [r for r in of_budget(study, BUDGETS[0]) if r.outcome is Outcome.DIVERGED]
+    nan = replace(first.curve[0], loss=float("nan"))
+
+    words = visible(page_on([replace(first, curve=(nan,)), replace(first, curve=())]))
+
+    assert "2 diverged" in words
+    assert "No trial of this budget has a loss to show." in words
+
+
+def test_a_run_without_any_ended_trial_has_a_report_that_says_so(tmp_path: Path) -> None:
+    words = visible(publish(tmp_path, []))
+
+    assert "No trial has ended yet" in words
+    assert list((tmp_path / "figures").iterdir()) == []
+
+
+def test_one_budget_alone_is_reported_without_a_law(study: list[TrialRecord]) -> None:
+    words = visible(page_on(of_budget(study, BUDGETS[2])))
+
+    assert "3M parameters, 60M tokens, total count: depth" in words
+    assert "No law was fitted." in words
+    assert "it needs 3 budgets" in words
+
+
+def test_figures_for_papers_are_pictures_of_something(run_folder: Path) -> None:
+    keys = {path.stem for path in (run_folder / "figures").glob("*.png")}
+
+    assert len(keys) == 2 + 4 * len(BUDGETS)
+    for key in keys:
+        with Image.open(run_folder / "figures" / f"{key}.png") as image:
+            assert image.width > 800
+            colours = image.convert("RGB").getcolors(maxcolors=image.width * image.height)
+            assert colours is not None
+            assert len(colours) > 20, f"{key} is empty"
+        svg = (run_folder / "figures" / f"{key}.svg").read_text(encoding="utf-8")
+        assert svg.rstrip().endswith("</svg>")
+        assert svg.count("<path") > 20
+
+
+def test_the_same_records_give_the_same_bytes(study: list[TrialRecord], tmp_path: Path) -> None:
+    own = [record for record in study if record.outcome is Outcome.STOPPED][:9]
+    publish(tmp_path, own)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+    publish(tmp_path, own)
+
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_an_interrupted_report_leaves_the_earlier_one_whole(
+    study: list[TrialRecord], run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run_folder, tmp_path, dirs_exist_ok=True)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "save_tables", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        publish(tmp_path, [record for record in study if record.outcome is Outcome.DIVERGED])
+
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) -> None:
+    report = report_on(study)
+    found = json.loads(
+        json.dumps(
+            report_json("simulated", report.optima, report.laws, report.audits, report.further),
+            allow_nan=False,
+        )
+    )
+
+    assert list(found) == ["study", "budgets", "law", "crossings", "needs", "matched"]
+    assert found["crossings"]["pairs"][0]["kind"] in list(CrossingKind)
+    keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
+    for budget in found["budgets"]:
+        assert list(budget)[:10] == keys.split(), "the contract's keys come first"
+        assert budget["shallowest"] == budget["plateau"][0]
+        low, high = budget["vertex_interval"]
+        assert low <= budget["vertex"] <= high
+        assert {*budget["power"]} == {"a", "b", "c", "p", "q", "scale"}
+        assert list(budget["trials"]) == ["finished", "stopped", "diverged", "failed"]
+        assert budget["trials"]["failed"] == 1, "running out of memory is a way to fail"
+        assert budget["shape"]["depth"] >= 1
+        assert [rung["rung"] for rung in budget["rungs"]] == [
+            audit.rung for audit in report.audits[budget["budget"]]
+        ]
+    assert found["law"]["name"] in ("logarithmic", "power")
+    assert report_json("simulated", report.optima, (), {}, report.further)["law"] is None

@@ -1,0 +1,204 @@
+"""Every number of a report comes from the records: it goes with them, and with no others."""
+
+import csv
+import json
+import re
+import shutil
+from collections import Counter
+from dataclasses import asdict, replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.papers.findings import Further
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.csv_tables import save_tables, tables
+from tests.support.reporting import BUDGETS, of_budget, publish, rows, visible
+from tests.support.simulated import simulated_study
+
+
+@pytest.fixture(scope="module")
+def study() -> list[TrialRecord]:
+    return simulated_study(budgets=BUDGETS)
+
+
+@pytest.fixture(scope="module")
+def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
+    return find_optima(study, seed=0)
+
+
+@pytest.fixture(scope="module")
+def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    publish(folder, study)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def without_one(
+    study: list[TrialRecord], run_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same run, reported again after the middle budget's records were deleted."""
+    folder = tmp_path_factory.mktemp("fewer")
+    shutil.copytree(run_folder, folder, dirs_exist_ok=True)
+    (folder / "figures" / "mine.txt").write_text("kept")
+    publish(folder, [record for record in study if record.spec.budget != BUDGETS[1]])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(run_folder: Path) -> str:
+    return (run_folder / "report.html").read_text(encoding="utf-8")
+
+
+def cells(page: str) -> list[dict[str, str]]:
+    """The table of optima as it is shown, heading to text."""
+    table = page.split('id="table"', 1)[1].split("</section>", 1)[0]
+    return [
+        {
+            unescape(head): unescape(re.sub(r"<[^>]*>", "", cell))
+            for head, cell in re.findall(r'<td data-head="(.*?)">(.*?)</td>', row)
+        }
+        for row in re.findall(r"<tr>(.*?)</tr>", table)[1:]
+    ]
+
+
+def test_every_number_of_the_table_can_be_traced_to_the_records(
+    page: str, study: list[TrialRecord]
+) -> None:
+    for shown, budget in zip(cells(page), BUDGETS, strict=True):
+        own = of_budget(study, budget)
+        outcomes = Counter(record.outcome for record in own)
+        [optimum] = find_optima(own, seed=0)
+
+        assert shown["trials"] == ", ".join(
+            f"{outcomes[o]} {o.replace('_', ' ')}" for o in Outcome if outcomes[o]
+        )
+        assert shown["tokens"] == f"{20 * budget / 1e6:g}M"
+        assert shown["depth"] == str(optimum.optimal_depth)
+        assert shown["loss (nats)"] == f"{optimum.loss:.4f}"
+        assert any(
+            shown["d_model"].split()[0] == f"{shape.d_model:,}"
+            and shown["d_ff / d_model"] == f"{shape.d_ff / shape.d_model:.2f}"
+            and shown["heads"] == str(shape.n_heads)
+            and shown["parameters, total"] == f"{shape.params_total:,}"
+            and shown["non-embedding"] == f"{shape.params_non_embedding:,}"
+            for shape in (record.spec.shape for record in own)
+        ), "the shape is one that was trained"
+
+
+def test_the_tables_hold_what_is_known_of_each_optimum_with_its_units(
+    run_folder: Path, optima: tuple[Optimum, ...]
+) -> None:
+    for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
+        assert optimum.vertex_interval
+        assert float(row["vertex_depth"]) == optimum.vertex
+        assert float(row["vertex_low_depth"]) == optimum.vertex_interval[0]
+        assert int(row["shallowest_depth"]) == optimum.shallowest
+        assert float(row["disagreement_factor"]) == optimum.disagreement
+        assert float(row["dropped_share"]) == optimum.dropped
+        assert float(row["noise_nats"]) == optimum.noise
+        assert float(row["params_slope_nats_per_ln"]) == optimum.params_slope
+        assert float(row["best_ff_ratio"]) == optimum.best_ratio
+    fits = rows(run_folder, "fits")
+    assert optima[0].power
+    assert {
+        row["coefficient"]: float(row["value"])
+        for row in fits
+        if row["budget"] == str(BUDGETS[0]) and row["formula"].startswith("a z^-p")
+    } == asdict(optima[0].power)
+
+
+def test_the_tables_hold_every_trial_and_every_evaluation(
+    run_folder: Path, study: list[TrialRecord]
+) -> None:
+    trials, curves = rows(run_folder, "trials"), rows(run_folder, "curves")
+
+    assert [row["trial"] for row in trials] == [record.spec.trial for record in study]
+    assert len(curves) == sum(len(record.curve) for record in study)
+    for row, record in zip(trials, study, strict=True):
+        assert row["loss_nats"] == ("" if record.loss is None else str(record.loss))
+        assert row["outcome"] == record.outcome
+        assert int(row["params_total"]) == record.spec.shape.params_total
+    assert [int(row["budget"]) for row in rows(run_folder, "optima")] == list(BUDGETS)
+
+
+def test_what_an_objective_measured_last_is_a_table_of_its_own(
+    study: list[TrialRecord], tmp_path: Path
+) -> None:
+    first, *others = study
+    *before, last = first.curve
+    last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
+
+    records = [replace(first, curve=(*before, last)), *others]
+    save_tables(tmp_path, tables(records, (), (), {}, Further(None, (), ())))
+
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]
+    assert [(row["metric"], float(row["value"])) for row in told] == [*last.metrics.items()]
+    assert {int(row["depth"]) for row in told} == {first.spec.shape.depth}
+
+
+def test_deleting_a_budgets_records_removes_that_budget_and_nothing_else(
+    run_folder: Path, without_one: Path
+) -> None:
+    before, after = (
+        (folder / "report.html").read_text(encoding="utf-8") for folder in (run_folder, without_one)
+    )
+
+    assert "1M parameters" not in visible(after)
+    assert of_its_own(after) == of_its_own(before) - {"1000000"}
+    for budget in (BUDGETS[0], BUDGETS[2]):
+        assert section(after, budget) == section(before, budget)
+    whole, fewer = drawn(before), drawn(after)
+    gone = {key for key in whole if key.endswith("-1000000")}
+    assert len(gone) == 4
+    assert fewer.keys() == whole.keys() - gone
+    for key in fewer.keys() - {"depth-against-budget", "loss-against-size"}:
+        assert fewer[key] == whole[key], f"{key} speaks of its own budget alone"
+        for kind in ("png", "svg"):
+            same = (without_one / "figures" / f"{key}.{kind}").read_bytes()
+            assert same == (run_folder / "figures" / f"{key}.{kind}").read_bytes()
+    kept = {path.stem for path in (without_one / "figures").glob("*.png")}
+    assert kept == fewer.keys(), "the budget's own figures are gone"
+    assert (without_one / "figures" / "mine.txt").exists(), "only its own kinds of file are its own"
+
+
+@pytest.mark.parametrize("table", ["trials", "curves", "optima", "depths", "fits", "rungs"])
+def test_deleting_a_budgets_records_removes_its_rows_and_no_others(
+    table: str, study: list[TrialRecord], run_folder: Path, without_one: Path
+) -> None:
+    trials = {record.spec.trial for record in study if record.spec.budget != BUDGETS[1]}
+
+    def remains(row: dict[str, str]) -> bool:
+        return row["trial"] in trials if "trial" in row else row["budget"] != str(BUDGETS[1])
+
+    left = rows(without_one, table)
+    assert left == [row for row in rows(run_folder, table) if remains(row)]
+    assert left
+
+
+def of_its_own(page: str) -> set[str]:
+    """The budgets that have a section."""
+    return set(re.findall(r'<section id="budget-(\d+)"', page))
+
+
+def section(page: str, budget: int) -> str:
+    """All that the page says of one budget: its answer, its row of the table and its section."""
+    own = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
+    name = {300_000: "300k", 3_000_000: "3M"}[budget]
+    [said] = re.findall(rf'<div class="answer"><p class="sentence">[^:]*>{name} .*?</div>', page)
+    [row] = re.findall(rf'<tr><td data-head="budget"><span><b>{name}</b>.*?</tr>', page)
+    limits = re.findall(rf"<li>{name}: .*?</li>", page)
+    assert limits
+    return "".join([own, said, row, *limits])
+
+
+def drawn(page: str) -> dict[str, Any]:
+    """The interactive figures of a page by their names."""
+    [charts] = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', page)
+    found: dict[str, Any] = json.loads(charts)
+    return found

@@ -1,0 +1,306 @@
+"""Stopping that was fair, unfair to depth, costly, or too rarely checked to say."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.worlds.planted import World, shallower_is_better, symmetric
+from fathom.search.records import Stage, TrialRecord
+from fathom.search.scheduling.audit import RungAudit, audit_stopping, later_first_rung
+from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
+from fathom.search.study.config import StoppingConfig
+from tests.support.simulated import confirm, cut, explore
+
+DEPTHS = (1, 2, 3, 4, 6, 8)
+HALF = StoppingConfig(eta=2)
+
+
+def finished_trials(slow_start: float, noise: float = 0.001) -> list[TrialRecord]:
+    world = World(curve=symmetric(6, 0.1), noise=noise, slow_start=slow_start)
+    return confirm(world, DEPTHS, np.random.default_rng(0))
+
+
+def late_bloomers(lean: float) -> list[TrialRecord]:
+    """After the first rung a trial gains so much at once for each unit of ln depth.
+
+    That turns the order round, and nothing before it can foretell it.
+    """
+    world = World(curve=shallower_is_better(lean / 2), noise=0.001, slow_start=0.0)
+    records = []
+    for record in confirm(world, DEPTHS, np.random.default_rng(0)):
+        first, gain = min(record.rungs), lean * np.log(record.spec.shape.depth)
+        curve = tuple(
+            replace(p, loss=p.loss - gain) if p.tokens > first else p for p in record.curve
+        )
+        rungs = {t: loss - gain * (t > first) for t, loss in record.rungs.items()}
+        records.append(replace(record, curve=curve, rungs=rungs))
+    return records
+
+
+def with_one_stopped(records: list[TrialRecord]) -> list[TrialRecord]:
+    """The same and one that was stopped at the first rung."""
+    first = min(records[0].rungs)
+    other = replace(records[0].spec, trial="another", stage=Stage.EXPLORE)
+    return [*records, cut(replace(records[0], spec=other), first)]
+
+
+def explored(values: list[tuple[float, float]], exempt: set[int]) -> list[TrialRecord]:
+    """Trials that come to a rung one after the other with the first value and end at the second.
+
+    They are not stopped, whether exempt or not.
+    """
+    world = World(curve=symmetric(3))
+    records = []
+    for index, (here, end) in enumerate(values):
+        shape = world.shape(3 + index)
+        spec = replace(world.spec(shape, seed=index), may_stop=index not in exempt)
+        run = world.record(spec, np.random.default_rng(index))
+        points = tuple(replace(point, time=point.time + index) for point in run.curve)
+        rung = world.rung_tokens[0]
+        early = tuple(
+            replace(p, loss=here + 1 - p.tokens / rung) for p in points if p.tokens <= rung
+        )
+        late = tuple(replace(p, loss=end) for p in points if p.tokens > rung)
+        records.append(replace(run, curve=early + late, rungs={rung: here}))
+    return records
+
+
+def test_rank_correlations_agree_with_scipy_ties_included() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        x, y = generator.integers(0, 6, (2, 12)).astype(float)
+        assert places(x) == pytest.approx(stats.rankdata(x))
+        assert spearman_rho(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
+
+
+def test_an_order_is_kept_as_kendalls_tau_says_over_the_pairs_that_are_apart() -> None:
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(2, 12))
+    tau, pairs = order_kept(x, y, apart=0.0)
+    assert tau == pytest.approx(stats.kendalltau(x, y).statistic)
+    assert pairs == 66
+    near = np.array([0.0, 0.1, 5.0])
+    assert order_kept(np.array([2.0, 1.0, 3.0]), near, apart=1.0) == (1.0, 2)
+    assert order_kept(near, np.ones(3), apart=0.0) == (None, 0)
+
+
+def test_a_correlation_with_all_ties_is_none() -> None:
+    assert spearman_rho(np.arange(4.0), np.ones(4)) is None
+
+
+def test_curves_that_do_not_cross_are_trusted() -> None:
+    for own in audit_stopping(finished_trials(slow_start=0.0)):
+        assert own.trusted
+        assert own.agreement == pytest.approx(1)
+        assert own.depth_lean == 0
+        assert own.place_of_best == 1
+        assert not own.failed
+        assert "agreed with the end" in own.sentence
+        assert "first_rung" not in own.sentence
+
+
+def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
+    early, late = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
+    assert early.rung < late.rung
+    assert early.failed
+    assert early.depth_lean is not None
+    assert early.depth_lean > 0.5
+    assert early.place_of_best is not None
+    assert early.place_of_best > 1
+    assert "deep trials stood worse than they ended" in early.sentence
+    assert "set `stopping.first_rung: 0.5`" in early.sentence
+    assert "`fathom run --extend`" in early.sentence
+    assert early.agreement is not None
+    assert late.agreement is not None
+    assert late.agreement > early.agreement
+
+
+def test_a_rung_that_foresees_how_slow_models_end_does_not_lean() -> None:
+    early = audit_stopping(with_one_stopped(finished_trials(slow_start=0.1)))[0]
+    assert early.trusted
+    assert not early.leans
+
+
+def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
+    early, late = audit_stopping(late_bloomers(lean=0.15))
+    assert early.trusted is False
+    assert not early.failed
+    assert not late.failed
+    assert "no trial was stopped here" in early.sentence
+    assert later_first_rung((early, late)) is None
+
+
+def test_deep_models_that_lose_later_lean_the_other_way() -> None:
+    early, _ = audit_stopping(late_bloomers(lean=-0.15))
+    assert early.trusted is False
+    assert "shallow trials stood worse than they ended" in early.sentence
+
+
+def shuffled(noise: float) -> RungAudit:
+    """Four depths, three seeds of each, whose order at the rung is drawn at random."""
+    generator = np.random.default_rng(1)
+    world = World(curve=symmetric(3, 0.1), noise=noise)
+    records = [
+        replace(run, rungs={5_000_000: float(generator.normal())})
+        for run in confirm(world, (2, 3, 4, 6), generator, seeds=3, rates=(1.0,))
+    ]
+    (own,) = audit_stopping(records)
+    return own
+
+
+def test_little_agreement_without_a_lean_is_not_trusted() -> None:
+    own = shuffled(noise=0.001)
+    assert not own.leans
+    assert own.trusted is False
+    assert "agreed little with the end" in own.sentence
+    assert own.why in own.sentence
+
+
+def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
+    """Where trials end as close together as seeds do, any rung disagrees with the end."""
+    own = shuffled(noise=0.2)
+    assert own.pairs < 15
+    assert own.agreement is None
+    assert own.trusted is None
+    assert "pairs of trials end further apart than seeds explain" in own.sentence
+    assert "always_finish" not in own.sentence
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "no trial that finished can be compared with the end"),
+        (1, "1 trial that finished can be compared with the end"),
+        (5, "5 trials that finished can be compared with the end"),
+    ],
+)
+def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
+    at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
+    records = with_one_stopped(at_the_rate)
+    own = audit_stopping([*records[:number], records[-1]])[0]
+    assert own.finished == number
+    assert own.trusted is own.agreement is own.depth_lean is None
+    assert not own.failed
+    assert f"{words}, too few to tell" in own.sentence
+    assert "raise `stopping.always_finish`" in own.sentence
+
+
+def test_trials_at_other_rates_are_not_compared() -> None:
+    (own, _) = audit_stopping(finished_trials(slow_start=0.0))
+    assert own.finished == 3 * len(DEPTHS)
+
+
+def test_what_was_stopped_and_which_depths_ended_is_told() -> None:
+    generator = np.random.default_rng(0)
+    world = World(curve=symmetric(3))
+    first, second = world.rung_tokens
+    runs = confirm(world, (2, 3, 4, 8), generator)
+    records = [cut(run, first) if run.spec.shape.depth == 8 else run for run in runs]
+    records += [cut(run, second) for run in confirm(world, (2,), generator)]
+    early, late = audit_stopping(records)
+    assert (early.stopped, early.stopped_depths, early.cut_depths) == (5, (8,), (8,))
+    assert (late.stopped, late.stopped_depths, late.cut_depths) == (5, (2,), ())
+    assert "no trial of depth 8 went on" in early.sentence
+
+
+def test_every_stopped_trial_is_counted_once() -> None:
+    world = World(curve=symmetric(3))
+    records = explore(world, DEPTHS, np.random.default_rng(0))
+    stopped = sum(own.stopped for own in audit_stopping(records))
+    assert stopped == sum(record.outcome == "stopped" for record in records)
+
+
+def test_no_records_have_no_rungs() -> None:
+    assert audit_stopping([]) == ()
+
+
+def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit:
+    (own,) = audit_stopping(explored(values, exempt), HALF)
+    return own
+
+
+def test_regret_is_how_far_a_spared_trial_ends_ahead_of_the_best_that_went_on() -> None:
+    own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
+    assert (own.exempt, own.spared) == (2, 2)
+    assert own.regret == pytest.approx(0.1)
+    assert own.regrets
+    assert own.trusted is False
+    assert (
+        "of 2 trials that are never stopped, the rule would have stopped 2, of which"
+        in own.sentence
+    )
+    assert "0.1000 nats ahead of the best that went on" in own.sentence
+
+
+def test_spared_trials_that_end_behind_leave_nothing_to_regret() -> None:
+    own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
+    assert (own.exempt, own.spared, own.regret) == (3, 2, 0.0)
+    assert not own.regrets
+    assert "none of these ended ahead of the best that went on" in own.sentence
+
+
+def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
+    """Two single losses differ by more than 1.96 x sqrt(2) x noise in one case of twenty."""
+
+    def regretted(regret: float, noise: float) -> bool:
+        records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.5 - regret)], exempt={2})
+        pair = explored([(2.0, 1.7), (2.1, 1.7 + noise * 2**0.5)], exempt=set())
+        twice = replace(pair[0].spec, trial="again", seed=9, stage=Stage.CONFIRM)
+        pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
+        (own,) = audit_stopping([*records, *pair], HALF)
+        assert own.regret == pytest.approx(regret)
+        return own.regrets
+
+    chance = 1.96 * 2**0.5
+    for noise in (0.01, 0.05):
+        # Three pairs around a common mean: 3 x noise^2 over 5 degrees of freedom.
+        measured = noise * (3 / 5) ** 0.5
+        assert not regretted(0.95 * chance * measured, noise)
+        assert regretted(1.05 * chance * measured, noise)
+
+
+def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
+    (own, *_) = audit_stopping(finished_trials(slow_start=0.0))
+    assert not replace(own, regret=0.0049, noise=1e-4).regrets
+    assert replace(own, regret=0.0051, noise=1e-4).regrets
+
+
+def test_the_rule_is_asked_whatever_the_order_in_which_trials_came() -> None:
+    """The last of three would have been stopped, also where it was the first to come."""
+    for values in ([(2.9, 1.9), (2.1, 1.6), (2.2, 1.5)], [(2.1, 1.6), (2.2, 1.5), (2.9, 1.9)]):
+        worst = values.index((2.9, 1.9))
+        assert rung_where(values, exempt={worst}).spared == 1
+        assert rung_where(values, exempt={values.index((2.1, 1.6))}).spared == 0
+
+
+def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
+    own = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
+    assert (own.exempt, own.regret) == (0, None)
+    assert "no trial that is never stopped came here" in own.sentence
+
+
+def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
+    records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
+    confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
+    (own,) = audit_stopping([*records[:2], replace(records[2], spec=confirming)], HALF)
+    assert (own.exempt, own.spared) == (0, 0)
+
+
+def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
+    def rungs(*failed: bool) -> list[RungAudit]:
+        (own, *_) = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
+        tokens = range(100, 100 * len(failed) + 100, 100)
+        last = max(t for t, f in zip(tokens, failed, strict=True) if f)
+        later = min((t for t in tokens if t > last), default=None)
+        return [
+            replace(own, rung=t, horizon=1000, later=later, stopped=int(f))
+            for t, f in zip(tokens, failed, strict=True)
+        ]
+
+    assert later_first_rung(rungs(True, False, False)) == 200
+    assert later_first_rung(rungs(True, False, True, False)) == 400
+    assert later_first_rung(rungs(True, True)) == 1000
+    assert "`stopping.first_rung: 0.4`" in rungs(True, False, True, False)[0].sentence
+    assert "`stopping.enabled: false`" in rungs(True, True)[0].sentence

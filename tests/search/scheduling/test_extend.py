@@ -1,0 +1,229 @@
+"""Stopped trials taken up again after a failed audit: `scheduling/extend.py`, on planted losses."""
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathom.search.conclusion import audit_budgets
+from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.run_folder import read_lines, read_records
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
+from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
+from fathom.search.study.config import StoppingConfig, StudyConfig
+from tests.support.dry_run import Simulation, conductor, slow_deep, study, told
+
+PARAMS = 20_000
+CONFIG: StudyConfig = study(
+    budgets=(PARAMS,),
+    trials=16,
+    stopping=StoppingConfig(first_rung=0.25, eta=2, always_finish=0.25),
+)
+
+
+def rungs_of(search: Conductor) -> tuple[int, ...]:
+    """Tokens of the study's rungs, and the horizon."""
+    budget = search.budgets[PARAMS].budget
+    steps = (*rung_steps(search.config, budget), budget.steps)
+    return tuple(step * budget.tokens_per_step for step in steps)
+
+
+def move_first_rung(search: Conductor, position: int) -> int:
+    """Extend as if the audit had asked for the rung of that position; its tokens."""
+    tokens = rungs_of(search)[position]
+    (own, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
+    failed = replace(own, depth_lean=1.0, agreement=0.0, stopped=1, later=tokens)
+    (extension,) = extend(search.folder, search.records, {PARAMS: [failed]}, budgets(search))
+    assert extension.first_rung == tokens
+    return tokens
+
+
+def budgets(search: Conductor) -> list[Budget]:
+    return [own.budget for own in search.budgets.values()]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Conductor:
+    """A study that ran to its end and stopped deep trials early."""
+    search = conductor(CONFIG, tmp_path_factory.mktemp("first"))
+    Simulation(search, slow_deep).run()
+    assert any(record.outcome is Outcome.STOPPED for record in search.records)
+    return search
+
+
+@pytest.fixture
+def again(first: Conductor, tmp_path: Path) -> Conductor:
+    """The same in a folder of its own."""
+    shutil.copytree(first.folder.path, tmp_path, dirs_exist_ok=True)
+    return conductor(CONFIG, tmp_path)
+
+
+def stopped(records: list[TrialRecord]) -> dict[str, TrialRecord]:
+    return {r.spec.trial: r for r in records if r.outcome is Outcome.STOPPED}
+
+
+def test_an_audit_that_failed_moves_the_first_rung_and_one_that_did_not_does_nothing(
+    again: Conductor,
+) -> None:
+    audits = audit_budgets(again.records, CONFIG)
+    assert any(audit.failed for audit in audits[PARAMS])
+    (extension,) = extend(again.folder, again.records, audits, budgets(again))
+    assert extension.again == len(stopped(again.records))
+    assert extension.anew == extension.again, "a simulation has no checkpoints"
+    before = again.folder.journal.read_text()
+    assert json.loads(before.splitlines()[-1])["event"] == "extend"
+
+    assert extend(again.folder, again.records, audits, budgets(again)) == (), "it has moved already"
+    fine: dict[int, tuple[RungAudit, ...]] = {
+        PARAMS: tuple(replace(audit, stopped=0) for audit in audits[PARAMS])
+    }
+    assert extend(again.folder, again.records, fine, budgets(again)) == ()
+    assert extend(again.folder, [], {}, budgets(again)) == ()
+    assert again.folder.journal.read_text() == before
+
+
+def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
+    again: Conductor,
+) -> None:
+    cut = stopped(again.records)
+    move_first_rung(again, -1)
+    search = conductor(CONFIG, again.folder.path)
+    assert not search.done
+    Simulation(search, slow_deep).run()
+
+    records = {r.spec.trial: r for r in search.records}
+    assert not stopped(search.records)
+    budget = search.budgets[PARAMS].budget
+    for trial, before in cut.items():
+        record = records[trial]
+        assert record.spec == before.spec
+        assert record.outcome is Outcome.FINISHED
+        assert record.curve[: len(before.curve)] == before.curve
+        assert tuple(point.step for point in record.curve) == evaluation_steps(CONFIG, budget)
+        assert sorted(record.rungs) == list(rungs_of(search)[:-1]), "dropped rungs stay on record"
+    assert len(records) == len(search.records), "a trial has one record"
+    assert read_records(search.folder.records) == search.records
+    lines = Counter(line["trial"] for line in read_lines(search.folder.records))
+    assert all(lines[trial] >= 2 for trial in cut)
+
+
+def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
+    again: Conductor,
+) -> None:
+    """Those stopped there among fewer are taken up again when the later ones are worse."""
+    first_rung = move_first_rung(again, 1)
+    search = conductor(CONFIG, again.folder.path)
+    Simulation(search, slow_deep).run()
+    assert search.done
+    explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
+    assert all(first_rung in record.rungs for record in explored)
+    for record in stopped(search.records).values():
+        rung = max(record.rungs)
+        assert rung >= first_rung
+        came = [record for record in explored if rung in record.rungs]
+        assert record.spec.trial not in leaders(came, rung, eta=2, complete=True)
+
+
+def test_confirming_looks_again_at_what_the_extension_has_shown(again: Conductor) -> None:
+    move_first_rung(again, -1)
+    search = conductor(CONFIG, again.folder.path)
+    Simulation(search, slow_deep).run()
+    events = [line["event"] for line in read_lines(search.folder.journal)]
+    after = events[events.index("extend") :]
+    assert "wave" in after
+    assert after.index("wave") > max(i for i, event in enumerate(after) if event == "revived")
+
+
+@pytest.mark.parametrize("events", [1, 6, 17, 40])
+def test_a_killed_extension_goes_on_where_it_was(again: Conductor, events: int) -> None:
+    move_first_rung(again, -1)
+    second = conductor(CONFIG, again.folder.path)
+    Simulation(second, slow_deep).run(events=events)
+    ended = {r.spec.trial: r for r in second.records}
+    live = dict(second.live)
+
+    third = conductor(CONFIG, again.folder.path)
+    assert {r.spec.trial: r for r in third.records} == ended
+    assert third.live == live
+    assert third.budgets[PARAMS].first_rung == rungs_of(third)[-1]
+    Simulation(third, slow_deep).run()
+    assert not stopped(third.records)
+    assert set(Counter(r.spec.trial for r in third.records).values()) == {1}
+    lives = Counter(line["trial"] for line in read_lines(third.folder.records))
+    begun = Counter(
+        line["trial"]
+        for line in read_lines(third.folder.journal)
+        if line["event"] in ("started", "revived")
+    )
+    assert lives == begun, "no life was lived twice"
+
+
+def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Conductor) -> None:
+    cut = stopped(again.records)
+    move_first_rung(again, -1)
+    with again.folder.journal.open("a") as journal:
+        journal.write('{"event": "revi')
+    search = conductor(CONFIG, again.folder.path)
+    Simulation(search, slow_deep).run()
+    assert cut
+    assert not stopped(search.records)
+
+
+def test_the_extended_rung_holds_for_every_later_run(again: Conductor) -> None:
+    move_first_rung(again, -1)
+    Simulation(conductor(CONFIG, again.folder.path), slow_deep).run()
+    later = conductor(CONFIG, again.folder.path)
+    assert later.done
+    assert later.budgets[PARAMS].first_rung == rungs_of(later)[-1]
+    audits = audit_budgets(later.records, CONFIG)
+    assert not any(audit.failed for audit in audits[PARAMS]), "what stops nobody does no harm"
+    assert warnings(audits, "fathom run x.yaml") == ()
+
+
+def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Conductor) -> None:
+    cut = stopped(again.records)
+    move_first_rung(again, -1)
+    search = conductor(CONFIG, again.folder.path)
+    Simulation(search, slow_deep).run()
+    ends: dict[str, list[str]] = {}
+    for trial in told(search, PARAMS):
+        ends.setdefault(trial.user_attrs["trial"], []).append(trial.state.name)
+    for name, states in ends.items():
+        assert states[-1] == "COMPLETE"
+        assert set(states[:-1]) <= {"PRUNED"}
+        assert name not in cut or len(states) > 1
+
+
+def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
+    again: Conductor,
+) -> None:
+    audits = audit_budgets(again.records, CONFIG)
+    kept = {trial: again.folder.checkpoint(trial) for trial in stopped(again.records)}
+    for path in kept.values():
+        path.touch()
+    forget_checkpoints(again.folder, again.records, audits)
+    assert all(path.exists() for path in kept.values())
+    (extension,) = extend(again.folder, again.records, audits, budgets(again))
+    assert extension.anew == 0
+
+    fine = {PARAMS: tuple(replace(audit, stopped=0) for audit in audits[PARAMS])}
+    forget_checkpoints(again.folder, again.records, fine)
+    assert not any(path.exists() for path in kept.values())
+
+
+def test_the_words_name_budget_rung_setting_and_command(first: Conductor) -> None:
+    audits = audit_budgets(first.records, CONFIG)
+    *told, remedy = warnings(audits, "fathom run studies/x.yaml")
+    failed = [audit for audit in audits[PARAMS] if audit.failed]
+    (line,) = told
+    assert line.startswith("20k: stopping at ")
+    assert all(f"{audit.rung:,}" in line for audit in failed)
+    assert failed[0].why in line
+    assert failed[0].remedy in line
+    assert "`fathom run studies/x.yaml --extend`" in remedy

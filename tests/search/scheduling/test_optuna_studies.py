@@ -1,0 +1,91 @@
+"""Optuna's studies, a copy of what the records say: `search/scheduling/optuna_studies.py`."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from optuna.trial import FrozenTrial
+
+from fathom.search.records import Outcome
+from fathom.search.run_folder import read_records
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.config import Sampler
+from tests.support.dry_run import Simulation, conductor, study, told
+
+CONFIG = study(sampler=Sampler.TPE, trials=14)
+
+
+def essence(search: Conductor) -> list[list[object]]:
+    """What a tool sees of every study, without Optuna's numbers of it."""
+
+    def of(trial: FrozenTrial) -> object:
+        attributes = {"state", "values", "params", "user_attrs", "datetime_start"}
+        kept = {name: getattr(trial, name) for name in sorted(attributes)}
+        return kept | {"intermediate": trial.intermediate_values, "end": trial.datetime_complete}
+
+    return [[of(trial) for trial in told(search, params)] for params in search.budgets]
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def foreign(path: Path) -> None:
+    path.write_bytes(b"\x00\xffnot Optuna's\n" * 9)
+
+
+def short_of_the_last(path: Path) -> None:
+    """As a kill leaves it that comes between the record and its copy."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, emptied, foreign, short_of_the_last])
+def test_what_optuna_s_file_lacks_is_added_from_the_records(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    search = conductor(CONFIG, tmp_path)
+    Simulation(search).run(events=90)
+    assert any(record.outcome is Outcome.STOPPED for record in search.records)
+    before = essence(search)
+    lose(search.folder.optuna)
+    assert essence(conductor(CONFIG, tmp_path)) == before
+
+
+def test_without_its_file_optuna_draws_what_it_would_have_drawn(tmp_path: Path) -> None:
+    def rest(path: Path, *, lose: bool) -> list[object]:
+        Simulation(conductor(CONFIG, path)).run(events=60)
+        search = conductor(CONFIG, path)
+        if lose:
+            search.folder.optuna.unlink()
+            search = conductor(CONFIG, path)
+        Simulation(search).run()
+        return [(r.spec, r.outcome) for r in read_records(search.folder.records)]
+
+    assert rest(tmp_path / "lost", lose=True) == rest(tmp_path / "kept", lose=False)
+
+
+def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = conductor(CONFIG, tmp_path)
+    Simulation(search).run(events=40)
+    foreign(search.folder.optuna)
+    damaged = search.folder.optuna.read_bytes()
+    with caplog.at_level(logging.WARNING):
+        conductor(CONFIG, tmp_path)
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert f"can't read {search.folder.optuna}" in line
+    assert "written anew from the records" in line
+    assert "\n" not in line
+    assert search.folder.optuna.with_name("optuna.log.damaged").read_bytes() == damaged
+
+
+def test_a_whole_file_is_not_added_to_by_a_search_that_goes_on(tmp_path: Path) -> None:
+    search = conductor(CONFIG, tmp_path)
+    Simulation(search).run()
+    before = essence(search)
+    Simulation(conductor(CONFIG, tmp_path)).run()
+    assert essence(search) == before
+    names = [trial.user_attrs["trial"] for trial in told(search, 20_000)]
+    assert len(names) > len(set(names)), "one that paused and went on has two ends"

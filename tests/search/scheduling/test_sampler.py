@@ -1,0 +1,98 @@
+"""What Optuna is asked and told: `search/scheduling/sampler.py`."""
+
+import math
+from pathlib import Path
+
+import optuna
+import pytest
+
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.scheduling.optuna_studies import open_file
+from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.study.config import Sampler
+from tests.support.dry_run import Simulation, conductor, study, told
+
+
+def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
+    search = conductor(study(sampler=kind, trials=trials), path)
+    return search.budgets[40_000].sampler
+
+
+@pytest.mark.parametrize("kind", [Sampler.CURVE, Sampler.TPE, Sampler.GP, Sampler.RANDOM])
+def test_every_sampler_finds_its_way_to_the_planted_depth(tmp_path: Path, kind: Sampler) -> None:
+    search = conductor(study(sampler=kind, trials=24), tmp_path)
+    Simulation(search).run()
+    for budget in search.budgets.values():
+        finished = [r for r in budget.ended if r.loss is not None]
+        best = min(finished, key=lambda r: r.loss or math.inf)
+        assert 3 <= best.spec.shape.depth <= 5
+
+
+def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
+    asked = sampler(tmp_path, Sampler.TPE)
+    depths = [asked.draw(index, []).shape.depth for index in range(6)]
+    assert len(set(depths)) == 6
+    assert min(depths) <= 2
+    assert max(depths) >= 9
+
+
+def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    Simulation(search).run()
+    for params, budget in search.budgets.items():
+        built = {
+            r.spec.trial: (r.spec.shape.depth, r.spec.shape.ff_ratio)
+            for r in budget.ended
+            if r.spec.stage == "explore"
+        }
+        for trial in told(search, params):
+            depth, ratio = built[trial.user_attrs["trial"]]
+            assert math.exp(trial.params["ln_depth"]) == pytest.approx(depth)
+            assert math.exp(trial.params["ln_ff_ratio"]) == pytest.approx(ratio)
+
+
+def test_a_diverged_trial_is_told_without_a_value_which_ranks_it_last(tmp_path: Path) -> None:
+    search = conductor(study(trials=16), tmp_path)
+
+    def explodes(spec: object, share: float) -> float:
+        return math.nan if share > 0.04 else 1.0  # the lowest losses of all, until it blows up
+
+    Simulation(search, explodes).run(events=40)
+    for params in search.budgets:
+        trials = told(search, params)
+        diverged = [t for t in trials if t.user_attrs["outcome"] == Outcome.DIVERGED]
+        assert all(t.state is optuna.trial.TrialState.PRUNED for t in diverged)
+        assert all(not t.intermediate_values for t in diverged)
+        assert diverged
+        assert not any(t.state is optuna.trial.TrialState.COMPLETE for t in trials)
+
+
+def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    spec = search.next_trial()
+    assert spec is not None
+    search.end(spec.trial, Outcome.OUT_OF_MEMORY, "too large")
+    (trial,) = told(search, spec.budget)
+    assert trial.state is optuna.trial.TrialState.FAIL
+    record: TrialRecord = search.records[0]
+    assert record.outcome is Outcome.OUT_OF_MEMORY
+
+
+def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    Simulation(search).run()
+    storage = open_file(search.folder.optuna)
+    assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
+    for params, budget in search.budgets.items():
+        names = {t.user_attrs["trial"] for t in told(search, params)}
+        assert all(name.startswith(budget.budget.label) for name in names)
+
+
+def test_a_ladder_has_one_shape_a_depth_near_the_middle_ratio(tmp_path: Path) -> None:
+    shapes = conductor(study(), tmp_path).budgets[40_000].shapes
+    rungs = ladder_shapes(shapes)
+    assert [s.depth for s in rungs] == sorted({s.depth for s in shapes})
+    middle = math.sqrt(min(s.ff_ratio for s in shapes) * max(s.ff_ratio for s in shapes))
+    for rung in rungs:
+        same = [s for s in shapes if s.depth == rung.depth]
+        assert rung == min(same, key=lambda s: abs(math.log(s.ff_ratio / middle)))

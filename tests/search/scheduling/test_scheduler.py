@@ -1,0 +1,329 @@
+"""The search between events, without Ray and without training: `search/scheduling/scheduler.py`."""
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fathom.search.analysis.optimum import find_optima
+from fathom.search.records import Outcome, Stage, TrialSpec
+from fathom.search.run_folder import read_lines, read_records
+from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.study.budget import rung_steps
+from fathom.search.study.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig, parse
+from tests.support.dry_run import STUDY, Simulation, best_at_four, conductor, study, told
+
+
+def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    Simulation(search).run()
+    stages = Counter((r.spec.budget, r.spec.stage) for r in search.records)
+    for budget in (20_000, 40_000):
+        assert stages[budget, Stage.EXPLORE] == 10
+        assert stages[budget, Stage.CONFIRM] == 3 * (2 + 2)
+    assert read_records(search.folder.records) == sorted(search.records, key=lambda r: r.ended or 0)
+
+
+def test_confirming_trials_and_the_exempt_are_never_stopped(tmp_path: Path) -> None:
+    config = study(trials=40, stopping=StoppingConfig(always_finish=0.3))
+    search = conductor(config, tmp_path)
+    Simulation(search).run()
+    assert any(r.outcome is Outcome.STOPPED for r in search.records)
+    exempt = [r for r in search.records if not r.spec.may_stop]
+    assert all(r.outcome is Outcome.FINISHED for r in exempt)
+    share = sum(r.spec.stage is Stage.EXPLORE for r in exempt) / 80
+    assert abs(share - 0.3) < 3 * math.sqrt(0.3 * 0.7 / 80)
+
+
+def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
+    search = conductor(study(trials=16), tmp_path)
+    Simulation(search).run()
+    for budget in (20_000, 40_000):
+        depths = {
+            r.spec.shape.depth
+            for r in search.records
+            if r.spec.stage is Stage.CONFIRM and r.spec.budget == budget
+        }
+        assert any(3 <= depth <= 5 for depth in depths), depths
+
+
+def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    begun = [search.next_trial() for _ in range(8)]
+    budgets = [spec.budget for spec in begun if spec]
+    assert Counter(budgets) == {20_000: 4, 40_000: 4}
+
+
+def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
+    tmp_path: Path,
+) -> None:
+    search = conductor(study(trials=2), tmp_path)
+    begun = [search.next_trial() for _ in range(5)]
+    assert begun[4] is None
+    simulation = Simulation(search, running={spec.trial: 0 for spec in begun if spec}, slots=4)
+    simulation.run()
+    assert search.done
+
+
+def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path) -> None:
+    def explodes(spec: TrialSpec, share: float) -> float:
+        deep = spec.shape.depth > 6
+        return math.nan if deep and share > 0.04 else best_at_four(spec, share)
+
+    search = conductor(study(trials=16), tmp_path)
+    Simulation(search, explodes).run()
+    diverged = [r for r in search.records if r.outcome is Outcome.DIVERGED]
+    assert diverged
+    assert all(r.loss is None for r in diverged)
+    confirmed = {r.spec.shape.depth for r in search.records if r.spec.stage is Stage.CONFIRM}
+    assert 4 in confirmed or {3, 5} & confirmed
+
+
+def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
+    search = conductor(study(sampler=Sampler.LADDER), tmp_path)
+    Simulation(search).run()
+    for budget in search.budgets.values():
+        explored = [r for r in budget.ended if r.spec.stage is Stage.EXPLORE]
+        depths = [r.spec.shape.depth for r in explored]
+        assert sorted(depths) == sorted({shape.depth for shape in budget.shapes})
+        assert all(r.outcome is Outcome.FINISHED for r in explored)
+
+
+def test_a_shape_drawn_again_is_a_new_seed_of_it(tmp_path: Path) -> None:
+    search = conductor(study(trials=60, sampler=Sampler.TPE), tmp_path)
+    Simulation(search).run()
+    explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
+    assert len({(spec.budget, spec.shape, spec.seed) for spec in explored}) == len(explored)
+    assert any(spec.seed > 0 for spec in explored)
+
+
+def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Path) -> None:
+    search = conductor(study(budgets=(20_000,), trials=999), tmp_path)
+    Simulation(search).run()
+    explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
+    (budget,) = search.budgets.values()
+    assert {spec.shape for spec in explored} == set(budget.shapes)
+    assert len(explored) == len(budget.shapes)
+
+
+@pytest.mark.parametrize("events", [1, 7, 40, 90, 150])
+def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> None:
+    """After a kill at any moment nothing that ended runs again and nothing is lost."""
+    config = study()
+    first = conductor(config, tmp_path)
+    Simulation(first).run(events=events)
+    ended = {r.spec.trial: r for r in first.records}
+    live = dict(first.live)
+
+    second = conductor(config, tmp_path)
+    assert {r.spec.trial: r for r in second.records} == ended
+    assert second.live == live
+
+    Simulation(second).run()
+    everything = Counter(r.spec.trial for r in second.records)
+    assert set(everything.values()) == {1}
+    explored = [r for r in second.records if r.spec.stage is Stage.EXPLORE]
+    assert len(explored) == 2 * 10
+    for trial, record in ended.items():
+        kept = next(r for r in second.records if r.spec.trial == trial)
+        assert kept.curve[: len(record.curve)] == record.curve
+        assert kept == record or record.outcome is Outcome.STOPPED, "only a paused one goes on"
+
+
+def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
+    config = study()
+    Simulation(conductor(config, tmp_path)).run(events=60)
+    search = conductor(config, tmp_path)
+    Simulation(search).run()
+    for params, budget in search.budgets.items():
+        trials = told(search, params)
+        explored = {r.spec.trial: r for r in budget.ended if r.spec.stage is Stage.EXPLORE}
+        assert {t.user_attrs["trial"] for t in trials} == set(explored)
+        last = {trial.user_attrs["trial"]: trial for trial in trials}
+        for name, trial in last.items():  # one that paused and went on was told at either end
+            record = explored[name]
+            state = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}[
+                Outcome(trial.user_attrs["outcome"])
+            ]
+            assert trial.state.name == state
+            assert math.exp(trial.params["ln_depth"]) == pytest.approx(record.spec.shape.depth)
+            if record.outcome is Outcome.STOPPED:
+                assert trial.intermediate_values == record.rungs
+
+
+def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
+    config = study()
+    first = conductor(config, tmp_path)
+    Simulation(first).run(events=60)
+    text = first.folder.records.read_text()
+    first.folder.records.write_text(text[:-40])
+    cut = json.loads(text.splitlines()[-1])["trial"]
+
+    second = conductor(config, tmp_path)
+    assert cut in second.live
+    Simulation(second).run()
+    assert Counter(r.spec.trial for r in second.records)[cut] == 1
+
+
+def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
+    def specs(path: Path, config: StudyConfig) -> list[TrialSpec]:
+        search = conductor(config, path)
+        Simulation(search, slots=1).run()
+        return [r.spec for r in search.records]
+
+    assert specs(tmp_path / "a", study()) == specs(tmp_path / "b", study())
+    assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
+
+
+def test_listeners_hear_of_every_start_report_and_end(tmp_path: Path) -> None:
+    heard: Counter[str] = Counter()
+    search = conductor(study(), tmp_path)
+    search._listeners = (lambda record: heard.update([str(record.outcome)]),)
+    Simulation(search, seed=random.Random(0).randrange(100)).run()
+    ended = Counter(str(r.outcome) for r in search.records)
+    assert heard[Outcome.FINISHED] == ended[Outcome.FINISHED]
+    assert heard[Outcome.STOPPED] >= ended[Outcome.STOPPED], "who paused may have gone on"
+    assert heard["None"] > len(search.records)
+
+
+def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
+    tmp_path: Path,
+) -> None:
+    """One at a time: the first to come waits, until four have come and it is the best of them."""
+    search = conductor(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
+    Simulation(search, slots=1).run()
+    journal = [line for line in read_lines(search.folder.journal) if "trial" in line]
+    revived = {line["trial"] for line in journal if line["event"] == "revived"}
+    explored = {r.spec.trial: r for r in search.records if r.spec.stage is Stage.EXPLORE}
+    assert revived
+    first_rung = min(explored[next(iter(revived))].rungs)
+    for name in revived:
+        assert max(explored[name].rungs) > first_rung
+    beyond = [r for r in explored.values() if r.tokens > first_rung]
+    assert len(beyond) < len(explored)
+    assert any(record.outcome is Outcome.FINISHED for record in beyond)
+    depths = sorted(record.spec.shape.depth for record in beyond)
+    assert depths[0] <= 4 <= depths[-1] + 1
+
+
+def test_a_trial_that_comes_by_its_rung_again_after_it_was_taken_up_goes_on(tmp_path: Path) -> None:
+    search = conductor(study(), tmp_path)
+    Simulation(search, slots=1).run()
+    lines = list(read_lines(search.folder.journal))
+    starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "revived"))
+    rungs = rung_steps(search.config, next(iter(search.budgets.values())).budget)
+    assert max(starts.values()) <= 1 + len(rungs), "at each rung it pauses once at most"
+
+
+@pytest.mark.parametrize("sampler", Sampler)
+def test_a_search_without_feed_forward_finds_the_planted_depth(
+    tmp_path: Path, sampler: Sampler
+) -> None:
+    space = {"depth": [1, 12], "feed_forward": False, "n_heads": 2, "head_dim": 4}
+    config = parse(yaml.safe_dump(yaml.safe_load(STUDY) | {"space": space, "tolerance": 0.05}))
+    search = conductor(config.model_copy(update={"sampler": sampler}), tmp_path)
+    Simulation(search).run()
+    assert {record.spec.shape.d_ff for record in search.records} == {0}
+    for optimum in find_optima(search.records, seed=0):
+        assert optimum.best_ratio is None
+        assert optimum.interval is not None
+        assert optimum.interval[0] <= 4 <= optimum.interval[1]
+
+
+# Trials that train as one model.
+
+TOGETHER = ResourcesConfig(replicas=3)
+NEVER = StoppingConfig(enabled=False)
+
+
+def confirming(config: StudyConfig, path: Path) -> Conductor:
+    """A search of one budget whose exploring is over."""
+    search = conductor(config.model_copy(update={"budgets": (20_000,)}), path)
+    (budget,) = search.budgets.values()
+    simulation = Simulation(search)
+    while budget.explored < budget.planned[0] or simulation.running:
+        while budget.explored < budget.planned[0] and (spec := search.next_trial()):
+            simulation.running[spec.trial] = 0
+        simulation.report(min(simulation.running))
+    return search
+
+
+def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    search = conductor(study(resources=TOGETHER), tmp_path / "exploring")
+    assert len(search.next_trials()) == 1
+    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
+    groups = []
+    while specs := search.next_trials():
+        groups.append(specs)
+    assert [len(specs) for specs in groups] == [3, 3, 3, 1, 1, 1]
+    for specs in groups:
+        assert len({spec.shape for spec in specs}) == 1
+        assert all(spec.stage is Stage.CONFIRM for spec in specs)
+    everyone = [spec for specs in groups for spec in specs]
+    assert len({(spec.shape, spec.seed, spec.rate_scale) for spec in everyone}) == 3 * (2 + 2)
+    assert [spec.trial for spec in everyone] == [f"20k-confirm-{n:03d}" for n in range(12)]
+    journal = [line["trial"] for line in read_lines(search.folder.journal) if "shape" in line]
+    assert journal[-12:] == [spec.trial for spec in everyone]
+
+
+def test_a_group_is_what_waits_and_no_more(tmp_path: Path) -> None:
+    config = study(resources=ResourcesConfig(replicas=99), stopping=NEVER)
+    search = confirming(config, tmp_path)
+    assert [len(search.next_trials()) for _ in range(4)] == [2, 2, 2, 0], "the first wave's seeds"
+
+
+def test_by_default_trials_are_begun_one_by_one(tmp_path: Path) -> None:
+    search = confirming(study(stopping=NEVER), tmp_path)
+    assert [len(search.next_trials()) for _ in range(7)] == [1] * 6 + [0]
+
+
+def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
+    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
+    search = confirming(config, tmp_path)
+    group = search.next_trials()
+    search.start_again(group[0].trial)
+    assert search.next_trials() == group[:1]
+    again = conductor(search.config, tmp_path)
+    assert [again.next_trials() for _ in group] == [(spec,) for spec in group]
+    assert len(again.next_trials()) == 3, "which are new"
+
+
+def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
+    search = confirming(config, tmp_path / "killed")
+    begun = {spec.trial: 0 for _ in range(2) for spec in search.next_trials()}
+    Simulation(search, running=begun).run(events=5)
+    again = conductor(search.config, tmp_path / "killed")
+    Simulation(again).run()
+    alone = confirming(study(sampler=Sampler.LADDER), tmp_path / "alone")
+    Simulation(alone).run()
+
+    def choices(one: Conductor) -> Counter[tuple[object, ...]]:
+        specs = [record.spec for record in one.records]
+        return Counter((spec.stage, spec.shape, spec.seed, spec.rate_scale) for spec in specs)
+
+    assert choices(again) == choices(alone)
+    lines = Counter(line["trial"] for line in read_lines(again.folder.records))
+    assert set(lines.values()) == {1}
+
+
+def test_those_that_train_together_share_a_worker(tmp_path: Path) -> None:
+    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
+    (budget,) = search.budgets.values()
+    first, second, third = (spec.trial for spec in search.next_trials())
+    other = search.next_trial()
+    assert other
+    assert [budget.share(trial) for trial in (first, second, third)] == [1 / 3] * 3
+    assert budget.share(other.trial) == 1.0
+    search.end(first, Outcome.DIVERGED, "on purpose")
+    assert budget.share(second) == 1 / 2
+    search.start_again(second)
+    assert budget.share(second) == budget.share(third) == 1.0

@@ -1,0 +1,121 @@
+"""Fathom in Python: a run folder as frames, figures and shapes; the same study, run from code."""
+
+import json
+import math
+import random
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from fathom import Study, load, run
+from fathom.search.records import TrialSpec
+from fathom.search.study.config import ConfigError, dump
+from tests.support.dry_run import Simulation, conductor, study
+from tests.support.places import ROOT
+
+
+def grows(spec: TrialSpec, share: float) -> float:
+    """The best depth grows with size: 3, 4.2 and 6 layers."""
+    best = 3 * math.sqrt(spec.budget / 20_000)
+    noise = random.Random(spec.trial).gauss(0, 0.002)
+    return 2 + 0.2 * math.log(spec.shape.depth / best) ** 2 + 0.5 * (1 - share) + noise
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """A finished search on three budgets without training, with a law."""
+    config = study(budgets=(20_000, 40_000, 80_000))
+    search = conductor(config, tmp_path_factory.mktemp("runs") / config.study)
+    Simulation(search, grows).run()
+    search.folder.config.write_text(dump(config))
+    return load(search.folder.path)
+
+
+def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found: Study) -> None:
+    assert list(found.trials["trial"]) == [record.spec.trial for record in found.records]
+    assert found.trials["loss_nats"].dtype == float
+    assert {"budget", "depth", "d_model", "ff_ratio", "params_total"} <= {*found.trials.columns}
+    assert len(found.curves) == sum(len(record.curve) for record in found.records)
+
+
+def test_the_optima_are_those_of_the_conclusion(found: Study) -> None:
+    assert list(found.optima["optimal_depth"]) == [
+        own.optimal_depth for own in found.conclusion.optima
+    ]
+    assert found.tables["depths"].groupby("budget").size().min() >= 3
+
+
+def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:
+    figure = found.figures["depth-against-budget"]
+
+    figure.savefig(tmp_path / "mine.png")
+
+    assert (tmp_path / "mine.png").read_bytes().startswith(b"\x89PNG")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert {"loss-against-depth-20000", "learning-curves-80000"} <= {*found.figures}
+
+
+def test_a_shape_goes_by_its_budget_as_people_write_it(found: Study) -> None:
+    shape = found.shape("40k")
+
+    assert shape == found.shape(40_000)
+    assert shape.params_non_embedding == pytest.approx(40_000, rel=0.005)
+
+
+@pytest.mark.parametrize("budget", ["30k", "many"])
+def test_a_budget_without_a_shape_is_told_those_with_one(found: Study, budget: str) -> None:
+    with pytest.raises(ConfigError, match=f"{budget}; there are 20k, 40k, 80k"):
+        found.shape(budget)
+
+
+def test_the_law_answers_for_another_size(found: Study) -> None:
+    prediction = found.predict("1M")
+
+    assert prediction.extrapolated
+    assert prediction == found.conclusion.laws[0].predict(1_000_000)
+
+
+def test_a_study_says_what_it_found(found: Study) -> None:
+    first, *answers = repr(found).splitlines()
+
+    assert first == f"Study simulated in {found.folder.path}"
+    assert answers[0].startswith("  20k non-embedding parameters: best depth")
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no run folder"):
+        load(tmp_path)
+
+
+def test_a_run_without_any_trial_yet_has_empty_frames(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(dump(study()))
+
+    empty = load(tmp_path)
+
+    assert empty.trials.empty
+    assert empty.figures == {}
+    assert repr(empty).endswith("no trial has ended")
+
+
+def test_a_study_that_can_not_be_run_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="`budgets` is required"):
+        run({"study": "none", "objective": "language"}, runs=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.timeout(300)
+def test_the_notebook_runs_from_a_study_to_its_figures(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    shutil.copy(ROOT / "configs" / "tiny.yaml", tmp_path / "configs")
+    text = (ROOT / "examples" / "notebook.ipynb").read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+
+    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": tmp_path}}).execute()
+
+    shown = json.dumps([cell.get("outputs", []) for cell in notebook.cells])
+    assert "optimal_depth" in shown
+    assert shown.count("image/png") >= 2
+    assert (tmp_path / "runs" / "tiny" / "report.html").exists()

@@ -1,0 +1,93 @@
+"""MLflow's page in a browser: the best depth in two clicks, its figures, its charts, no error."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fathom.search.pipeline import report_study
+from fathom.search.report.terminal.progress import Progress
+from fathom.search.study.config import dump
+from fathom.search.study.plan import plan_study
+from tests.search.study.test_plan import MACHINE
+from tests.support.browser import Browser, browser
+from tests.support.dry_run import Simulation, conductor, study
+
+pytestmark = pytest.mark.browser
+STUDY = "simulated"
+OWN_ERRORS = (
+    # MLflow asks for the user at every page, and a server without logins has none.
+    "/ajax-api/2.0/mlflow/users/current",
+    # Of Chromium, when a chart has changed its size while it was drawn; it is drawn again.
+    "ResizeObserver loop",
+)
+"""What MLflow's page says to the console of an empty store as well."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What `fathom ui` says: where the front page is, and the study's runs."""
+
+    front: str
+    runs: str
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A study as a search leaves it, served by `fathom ui`."""
+    runs = tmp_path_factory.mktemp("page")
+    config = study()
+    search = conductor(config, runs / STUDY)
+    plans, console = plan_study(config, 256, MACHINE), Console(quiet=True)
+    with Progress(config, plans, search.folder, console) as progress:
+        search._listeners = (progress.trial,)
+        simulation = Simulation(search)
+        while not search.done:
+            simulation.run(events=simulation.events + 20)
+            progress.answers.look_at_all(progress._of)
+    search.folder.config.write_text(dump(config))
+    report_study(search.folder.path)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "search", "ui", "--runs", str(runs), "--port", str(port)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        front, runs_page = (server.stdout.readline().split() for _ in range(2))
+        yield Page(front[3], runs_page[1])
+        server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Iterator[Browser]:
+    with browser(tmp_path / "profile") as one:
+        yield one
+    errors = [error for error in one.errors if not any(own in error for own in OWN_ERRORS)]
+    assert errors == []
+
+
+def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: Browser) -> None:
+    chromium.open(page.front)
+    chromium.follow(STUDY, to="/experiments/")
+    chromium.wait_for("document.body.innerText.includes('→ depth 4')")
+    chromium.follow("table, figures and YAML", to="/runs/")
+    chromium.wait_for("document.body.innerText.includes('best depth 4')")
+    assert "workflowType=machine_learning" in chromium.ask("location.href")
+    chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
+
+
+def test_loss_against_depth_is_two_clicks_away_too(page: Page, chromium: Browser) -> None:
+    chromium.open(page.runs)
+    chromium.follow("trials side by side", to="viewStateShareKey")
+    chromium.wait_for("document.querySelectorAll('.scatterlayer .point').length > 20")
+    text = chromium.text()
+    assert "Group by: budget" in text
+    assert "final_loss" in text

@@ -1,0 +1,109 @@
+"""What is said of the layers of a training, and of where it diverged."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.models.transformer import Transformer
+from fathom.objectives.contract import Batch, Model
+from fathom.search.training.layer_metrics import Layers, diagnose, in_short, looks, where_it_began
+from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from fathom.search.training.speed import matrix_rate, speed
+from tests.search.training.test_data_parallel import CPU, PARAMETRIZATION, PLAN, SHAPE
+from tests.support.toy import Successor
+
+LOOKING = replace(PLAN, diagnostics=True)
+OBJECTIVE = Successor(context=24)
+DEEP = replace(SHAPE, depth=3, context=24)
+
+
+def trained(
+    plan: TrainPlan, objective: Successor = OBJECTIVE
+) -> tuple[Training, list[Measurement]]:
+    training = Training(DEEP, PARAMETRIZATION, plan, seed=3, device=CPU)
+    return training, list(train(training, objective, plan, seed=3))
+
+
+def test_looking_into_the_layers_changes_no_loss() -> None:
+    _, looked = trained(LOOKING)
+    _, blind = trained(PLAN)
+    assert [one.loss for one in looked] == [one.loss for one in blind]
+    assert [one.train_loss for one in looked] == [one.train_loss for one in blind]
+    assert all(not one.layers and set(one.metrics) == {"sequences"} for one in blind)
+    *before, last = looked
+    assert all(not one.layers for one in before)  # a training of less than fifty steps
+    assert {len(values) for values in last.layers.values()} == {DEEP.depth}
+    assert last.metrics.items() >= in_short(last.layers).items()
+    assert {"flop_utilisation", "generation_seconds", "compile_seconds"} <= set(looked[-1].metrics)
+    assert "flop_utilisation" not in looked[0].metrics
+
+
+def test_the_layers_are_looked_into_at_the_end_and_at_most_once_in_fifty_steps() -> None:
+    assert looks((2, 8, 9, 10, 26, 78)) == (78,)
+    assert looks((18, 51, 62, 73, 195, 271, 282, 293, 391)) == (51, 195, 271, 391)
+    assert looks((50, 100, 101)) == (50, 100, 101)
+
+
+def test_the_short_form_takes_the_last_layer_the_best_head_and_the_mean() -> None:
+    layers: Layers = {
+        "rank_ratio": (0.9, 0.5), "induction": (0.8, 0.1), "attention_entropy": (1.0, 2.0),
+        "gradient_norm": (3.0, 4.0),
+    }  # fmt: skip
+    assert in_short(layers) == {
+        "rank_ratio": 0.5, "induction": 0.8, "attention_entropy": 1.5, "gradient_norm": 5.0,
+    }  # fmt: skip
+
+
+def test_what_is_no_number_is_left_out() -> None:
+    training, _ = trained(LOOKING)
+    with torch.no_grad():
+        training.model.embedding.weight.fill_(math.nan)
+    seen = diagnose(training.model, training.optimizer, OBJECTIVE)
+    assert set(seen) == {"gradient_norm"}
+
+
+class Breaks(Successor):
+    """At the sixth step one layer alone has a loss and a gradient beyond all others; then none."""
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        loss = Successor.loss(self, model, batch)
+        step = BROKEN.get("step", 0)
+        BROKEN["step"] = step + 1
+        assert isinstance(model, Transformer)
+        if step == 6:
+            return loss + 100 * model.blocks[1].attention.out.weight.square().sum()  # type: ignore[union-attr, operator]
+        return loss * math.nan if step == 7 else loss
+
+
+BROKEN: dict[str, Any] = {}
+
+
+def test_a_divergence_is_told_with_its_step_and_layer() -> None:
+    BROKEN.clear()
+    _, measurements = trained(LOOKING, Breaks(context=24))
+    assert measurements[-1].diverged.startswith("the loss is not finite")
+    assert "it began at step 6, in layer 2, whose gradient had grown" in measurements[-1].diverged
+
+
+def test_without_a_step_at_fault_nothing_is_said() -> None:
+    training, _ = trained(LOOKING)
+    norms_SP = torch.ones(3, len(list(training.model.parameters())))
+    place: Any = {"first": 5, "limit": 2.0}
+    words = where_it_began(training.model, training.optimizer, torch.ones(3), norms_SP, **place)
+    assert words == ""
+    losses_S = torch.tensor([1.0, 3.0, 1.0])
+    words = where_it_began(training.model, training.optimizer, losses_S, norms_SP, **place)
+    assert words == "it began at step 6"
+
+
+def test_utilisation_is_the_operations_of_the_training_of_those_of_a_matrix_product() -> None:
+    training, _ = trained(PLAN)
+    rate = matrix_rate(CPU, False)
+    tokens_per_second = 0.5 * rate / DEEP.train_flops_per_token
+    measured = speed(training.model, tokens_per_second=tokens_per_second, bfloat16=False)
+    assert measured["flop_utilisation"] == pytest.approx(0.5)
+    assert measured["generation_seconds"] > 0

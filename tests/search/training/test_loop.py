@@ -1,0 +1,364 @@
+"""The training loop: what it yields and when, how it ends, and that only its arguments count."""
+
+import itertools
+import math
+import random
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.models.admin import profile
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Positions, Residual, Shape
+from fathom.objectives.contract import Batch, Model
+from fathom.search.training.compile_policy import possible
+from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from tests.support.toy import Successor
+
+CPU = torch.device("cpu")
+PARAMETRIZATION = Parametrization(
+    scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
+)
+SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
+PLAN = TrainPlan(
+    steps=40,
+    batch_size=4,
+    learning_rate=1e-2,
+    warmup_steps=3,
+    cooldown_steps=8,
+    weight_decay=0.1,
+    betas=(0.9, 0.95),
+    eps=1e-12,
+    grad_clip=1.0,
+    evaluation_steps=(3, 10, 17, 40),
+    bfloat16=False,
+)
+
+
+def training(plan: TrainPlan = PLAN, *, shape: Shape = SHAPE, seed: int = 0) -> Training:
+    return Training(shape, PARAMETRIZATION, plan, seed=seed, device=CPU)
+
+
+def run(
+    one: Training, plan: TrainPlan = PLAN, *, objective: Successor | None = None, seed: int = 0
+) -> list[Measurement]:
+    return list(train(one, objective or Successor(), plan, seed=seed))
+
+
+def losses(measurements: list[Measurement]) -> list[tuple[int, float, float]]:
+    return [(one.step, one.loss, one.train_loss) for one in measurements]
+
+
+def assert_same_weights(one: Training, other: Training) -> None:
+    weights, others = one.model.state_dict(), other.model.state_dict()
+    assert weights.keys() == others.keys()
+    for name, weight in weights.items():
+        assert torch.equal(weight, others[name]), name
+
+
+def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
+    plan = replace(PLAN, steps=150, evaluation_steps=(1, 150))
+    first, last = run(training(plan), plan)
+    assert first.loss == pytest.approx(math.log(8), abs=0.5)
+    assert last.loss < 0.05
+    assert last.train_loss < first.train_loss
+
+
+@pytest.mark.parametrize("steps", [(40,), (1, 2, 3, 40), tuple(range(1, 41))])
+def test_the_loop_yields_at_the_evaluation_steps_and_nowhere_else(steps: tuple[int, ...]) -> None:
+    plan = replace(PLAN, evaluation_steps=steps)
+    measurements = run(training(plan), plan)
+    assert tuple(one.step for one in measurements) == steps
+    assert not any(one.diverged for one in measurements)
+
+
+def test_a_measurement_says_what_was_measured() -> None:
+    measurements = run(training())
+    seconds = [one.train_seconds for one in measurements]
+    assert all(a < b for a, b in itertools.pairwise(seconds))
+    for one in measurements:
+        assert one.metrics == {"sequences": 8.0}
+        assert math.isfinite(one.loss + one.train_loss)
+
+
+def test_evaluating_more_often_changes_no_weight() -> None:
+    often = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
+    one, other = training(), training(often)
+    last, last_of_often = run(one)[-1], run(other, often)[-1]
+    assert_same_weights(one, other)
+    assert last.loss == last_of_often.loss
+
+
+def test_the_training_loss_is_the_mean_since_the_last_evaluation() -> None:
+    every = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
+    each = [one.train_loss for one in run(training(every), every)]
+    for begin, one in zip((0, 3, 10, 17), run(training()), strict=True):
+        assert one.train_loss == pytest.approx(np.mean(each[begin : one.step]), rel=1e-5)
+
+
+# Admin's profile, which needs data before the first step.
+
+
+def profiled_training(seed: int = 0) -> Training:
+    shape = replace(SHAPE, residual=Residual.ADMIN)
+    parametrization = replace(PARAMETRIZATION, scheme=Scheme.STANDARD)
+    return Training(shape, parametrization, PLAN, seed=seed, device=CPU)
+
+
+def test_a_training_that_begins_profiles_its_first_batch() -> None:
+    one, reference = profiled_training(), profiled_training()
+    omegas = profile(reference.model, Successor().batch(seed=5, step=0, batch_size=4).inputs)
+    still = replace(PLAN, learning_rate=0.0, weight_decay=0.0)
+    run(one, still, seed=5)
+    assert_same_weights(one, reference)
+    assert len(omegas) == 4
+    assert len(set(omegas)) == 4
+
+
+def test_a_training_that_goes_on_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, first = profiled_training(), profiled_training()
+    seen = run(whole)
+    next(train(first, Successor(), PLAN, seed=0))
+    resumed = profiled_training(seed=9)
+    resumed.load_state_dict(first.state_dict())
+    monkeypatch.setattr("fathom.search.training.loop.profile", None)
+    assert losses(run(resumed)) == losses(seen)[1:]
+    assert_same_weights(whole, resumed)
+
+
+# Divergence.
+
+
+def not_a_number(_: float) -> float:
+    return math.nan
+
+
+def endless(_: float) -> float:
+    return math.inf
+
+
+@pytest.mark.parametrize("fault", [not_a_number, endless])
+def test_a_loss_that_is_no_number_ends_it_with_a_reason(fault: object) -> None:
+    objective = Successor(fault=fault)  # type: ignore[arg-type]
+    (last,) = run(training(), objective=objective)
+    assert last.step == 3
+    assert "not finite" in last.diverged
+
+
+class NanAtStep(Successor):
+    """A training loss that is no number, once; the held-out loss is not computed from it."""
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        loss = super().loss(model, batch)
+        return loss * math.nan if len(batch.inputs) == 4 else loss
+
+
+def test_a_training_loss_that_is_no_number_ends_it_too() -> None:
+    (last,) = run(training(), objective=NanAtStep())
+    assert "training nan" in last.diverged
+
+
+def test_a_loss_above_chance_after_warm_up_ends_it_with_both_values() -> None:
+    objective = Successor(fault=lambda loss: loss + 3)
+    measurements = run(training(), objective=objective)
+    # At the end of warm-up, step 3, a loss above chance is forgiven; at step 10 it is not.
+    assert [one.step for one in measurements] == [3, 10]
+    assert measurements[0].diverged == ""
+    assert f"{measurements[1].loss:.3f}" in measurements[1].diverged
+    assert f"{math.log(8):.3f}" in measurements[1].diverged
+    # In pre-training, and in as many steps after it as warm-up has, it says nothing either.
+    plan = replace(PLAN, pretraining_steps=14)
+    assert [one.step for one in run(training(), plan, objective=objective)] == [3, 10, 17, 40]
+
+
+def test_a_rate_far_too_high_diverges_by_itself() -> None:
+    plan = replace(PLAN, learning_rate=1e4)
+    last = run(training(plan), plan)[-1]
+    assert last.diverged
+    assert last.step < 40
+
+
+def test_after_divergence_nothing_is_yielded() -> None:
+    measurements = train(training(), Successor(fault=not_a_number), PLAN, seed=0)
+    assert next(measurements).diverged
+    assert list(measurements) == []
+
+
+# Same input, same answer.
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None:
+    first, second, other = training(), training(), training(seed=1)
+    assert losses(run(first)) == losses(run(second))
+    assert_same_weights(first, second)
+    assert losses(run(other)) != losses(run(training()))
+
+
+def test_the_seed_of_the_data_is_used() -> None:
+    assert losses(run(training(), seed=1)) != losses(run(training(), seed=2))
+
+
+@pytest.mark.parametrize("stop", PLAN.evaluation_steps[:-1])
+def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
+    stop: int, tmp_path: object
+) -> None:
+    whole = training()
+    expected = run(whole)
+    stopped, path = training(), f"{tmp_path}/checkpoint.pt"
+    for measurement in train(stopped, Successor(), PLAN, seed=0):
+        if measurement.step == stop:
+            torch.save(stopped.state_dict(), path)
+            break
+    resumed = training(seed=123)
+    resumed.load_state_dict(torch.load(path, weights_only=True))
+    rest = run(resumed)
+    assert losses(rest) == losses([one for one in expected if one.step > stop])
+    assert_same_weights(whole, resumed)
+    moments = [training_.optimizer.state_dict()["state"] for training_ in (whole, resumed)]
+    for index, state in moments[0].items():
+        for name, value in state.items():
+            assert torch.equal(value, moments[1][index][name])
+
+
+@pytest.mark.parametrize("stop", range(1, PLAN.steps))
+def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
+    plan = replace(PLAN, diagnostics=True)
+    expected = list(train(training(), Successor(), plan, seed=0))
+    left, path = training(), tmp_path / "checkpoint.pt"
+    before = list(train(left, Successor(), plan, seed=0, leave=lambda: left.step >= stop))
+    assert left.step in (stop, stop + 1), "after an evaluation, one step more"
+    torch.save(left.state_dict(), path)
+    resumed = training(seed=123)
+    resumed.load_state_dict(torch.load(path, weights_only=True))
+    rest = list(train(resumed, Successor(), plan, seed=0))
+    assert [(one.step, one.loss, one.train_loss) for one in before + rest] == [
+        (one.step, one.loss, one.train_loss) for one in expected
+    ]
+
+
+def test_time_goes_on_where_it_was_saved() -> None:
+    one = training()
+    first = next(train(one, Successor(), PLAN, seed=0))
+    resumed = training()
+    resumed.load_state_dict(one.state_dict())
+    assert run(resumed)[0].train_seconds > first.train_seconds
+
+
+def test_a_finished_training_yields_nothing_more() -> None:
+    one = training()
+    run(one)
+    assert run(one) == []
+
+
+@pytest.mark.parametrize("positions", Positions)
+def test_no_global_random_number_matters_and_no_step_draws_one(positions: Positions) -> None:
+    shape, measured = replace(SHAPE, positions=positions, tied=False), []
+    for seed in (5, 6):
+        torch.manual_seed(seed)
+        one = training(shape=shape)
+        random.seed(seed)
+        before, before_random = torch.get_rng_state(), random.getstate()
+        measured.append(losses(run(one)))
+        assert torch.equal(torch.get_rng_state(), before)
+        assert random.getstate() == before_random
+    assert measured[0] == measured[1]
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "eps", "grad_clip"])
+def test_each_number_of_the_plan_reaches_the_weights(name: str) -> None:
+    plan = replace(PLAN, **{name: 30 * getattr(PLAN, name) + (1e-3 if name == "eps" else 0)})
+    plan = replace(plan, grad_clip=1e-9) if name == "grad_clip" else plan
+    # Adam is blind to the size of gradients but for epsilon, so clipping needs a large one to show.
+    base = replace(PLAN, eps=1e-3) if name == "grad_clip" else PLAN
+    plan = replace(plan, eps=1e-3) if name == "grad_clip" else plan
+    assert losses(run(training(plan), plan)) != losses(run(training(base), base))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"betas": (0.5, 0.95)}, {"betas": (0.9, 0.5)}, {"warmup_steps": 1}, {"cooldown_steps": 20}],
+)
+def test_so_do_betas_and_the_schedule(change: dict[str, object]) -> None:
+    plan = replace(PLAN, **change)  # type: ignore[arg-type]
+    assert losses(run(training(plan), plan)) != losses(run(training()))
+
+
+def test_the_batch_size_reaches_the_objective() -> None:
+    seen = []
+
+    class Watching(Successor):
+        def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+            seen.append((seed, step, batch_size))
+            return super().batch(seed=seed, step=step, batch_size=batch_size)
+
+    run(training(), objective=Watching(), seed=9)
+    assert seen == [(9, step, 4) for step in range(40)]
+
+
+def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
+    plan = replace(PLAN, bfloat16=True)
+    one = training(plan)
+    measurements = run(one, plan)
+    assert measurements[-1].loss < math.log(8)
+    assert {weight.dtype for weight in one.model.parameters()} == {torch.float32}
+    exact = run(training())
+    assert losses(measurements) != losses(exact)
+    assert measurements[-1].loss == pytest.approx(exact[-1].loss, abs=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own, in compiling
+@pytest.mark.skipif(not possible(), reason="no C compiler to compile with")
+def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
+    plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
+    eager = run(training(), replace(plan, compiled=False))
+    began = time.perf_counter()
+    compiled = run(training(plan), plan)
+    for one, other in zip(compiled, eager, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-3)
+        assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
+    assert compiled[-1].train_seconds < (time.perf_counter() - began) / 2
+
+
+@pytest.mark.gpu
+def test_a_gpu_learns_the_same_task() -> None:
+    plan, device = replace(PLAN, bfloat16=True), torch.device("cuda")
+    one = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=device)
+    assert run(one, plan, objective=Successor().to(device))[-1].loss < math.log(8)
+
+
+def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:
+    code = "import sys, search.train; print(*{m.split('.')[0] for m in sys.modules})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(result.stdout.split())
+    assert "torch" in loaded
+    assert not loaded & {"ray", "mlflow", "optuna", "pydantic", "yaml", "scipy", "matplotlib"}
+
+
+def test_training_and_saving_import_no_compiler(tmp_path: Path) -> None:
+    """It takes two seconds of every worker's start."""
+    code = f"""
+import sys, torch
+from tests.search.training.test_loop import PARAMETRIZATION, PLAN, SHAPE, Successor, run
+from fathom.search.training.loop import Training
+one, other = (
+    Training(SHAPE, PARAMETRIZATION, PLAN, seed=0, device=torch.device("cpu")) for _ in range(2)
+)
+run(one, PLAN, objective=Successor())
+torch.save(one.state_dict(), {str(tmp_path / "state.pt")!r})
+other.load_state_dict(torch.load({str(tmp_path / "state.pt")!r}, weights_only=True))
+print(*sys.modules)
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "torch.optim.adamw" in result.stdout.split()
+    assert "torch._dynamo" not in result.stdout.split()

@@ -1,0 +1,485 @@
+"""One trial: its reports, the checkpoint that outlives it, and exceptions that become outcomes."""
+
+import errno
+import itertools
+import math
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.models.shape import Count, Shape
+from fathom.objectives.contract import Batch, Model
+from fathom.search.records import Outcome, Report, Stage, TrialSpec
+from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.training import trial_log
+from fathom.search.training.layer_metrics import SEED as LOOKED_AT
+from fathom.search.training.loop import TrainPlan
+from fathom.search.training.trial import (
+    Assignment,
+    Attempt,
+    RunningTrial,
+    guarded,
+    run_trial,
+    train_plan,
+)
+from tests.support.toy import Successor
+
+CPU = torch.device("cpu")
+CONFIG = parse(
+    """
+study: toy
+objective: {name: language, context: 6}
+budgets: [4k]
+tokens: 2400
+train: {batch_size: 4, evaluations: 10, learning_rate: 1e-2}
+stopping: {first_rung: 0.2, eta: 2, median_of: 3}
+model: {parametrization: {base_width: 16, base_head_dim: 8}}
+"""
+)
+(BUDGET,) = expand_budgets(CONFIG)
+SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
+SPEC = TrialSpec(
+    trial="4k-explore-000",
+    study="toy",
+    stage=Stage.EXPLORE,
+    budget=BUDGET.params,
+    count=Count.TOTAL,
+    horizon_tokens=BUDGET.tokens,
+    shape=SHAPE,
+    seed=0,
+    learning_rate=1e-2,
+    rate_scale=1.0,
+    may_stop=True,
+)
+RUNGS = rung_steps(CONFIG, BUDGET)
+EVALUATIONS = evaluation_steps(CONFIG, BUDGET)
+
+
+def assignment(folder: Path, spec: TrialSpec = SPEC, config: StudyConfig = CONFIG) -> Assignment:
+    folder.mkdir(exist_ok=True)
+    return Assignment(config, BUDGET, spec, str(folder / f"{SPEC.trial}.pt"))
+
+
+def trial(
+    folder: Path,
+    *,
+    objective: Successor | None = None,
+    spec: TrialSpec = SPEC,
+    config: StudyConfig = CONFIG,
+) -> RunningTrial:
+    return RunningTrial(assignment(folder, spec, config), objective or Successor(), CPU)
+
+
+def attempts(folder: Path, objective: Successor) -> Attempt:
+    return lambda micro_batches: RunningTrial(
+        assignment(folder), objective, CPU, micro_batches=micro_batches
+    ).reports()
+
+
+def checkpoint(folder: Path) -> Path:
+    return folder / f"{SPEC.trial}.pt"
+
+
+def losses(reports: list[Report]) -> list[float]:
+    return [point.loss for point in reports[-1].points]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spiking(Successor):
+    """The held-out loss is told 100 times too high at some evaluations, counted from 0."""
+
+    spikes: frozenset[int] = frozenset()
+    counter: Iterator[int] = field(default_factory=itertools.count)
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        metrics = Successor.evaluate(self, model)
+        if next(self.counter) in self.spikes:
+            # Below chance, or it would be divergence.
+            metrics["loss"] = math.log(8) - 1e-6
+        return metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing(Successor):
+    """Raises at a step."""
+
+    error: Exception
+    at_step: int
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        if step == self.at_step:
+            raise self.error
+        return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greedy(Successor):
+    """Has memory to train on so many sequences at once."""
+
+    most: int
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        if torch.is_grad_enabled() and len(batch.inputs) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried...")
+        return Successor.loss(self, model, batch)
+
+
+def test_the_toy_study_has_three_rungs() -> None:
+    assert BUDGET.steps == 100
+    assert RUNGS == (20, 40, 80)
+
+
+def test_a_trial_reports_at_its_rungs_and_at_the_end(tmp_path: Path) -> None:
+    reports = list(trial(tmp_path).reports())
+    rungs = [report.rung for report in reports if report.rung is not None]
+    assert [tokens for tokens, _ in rungs] == [step * BUDGET.tokens_per_step for step in RUNGS]
+    last = reports[-1]
+    assert (last.outcome, last.reason) == (Outcome.FINISHED, "trained to the horizon")
+    assert last.rung is None
+    assert [report.outcome for report in reports[:-1]] == [None] * (len(reports) - 1)
+
+
+def test_every_report_has_all_points_so_far(tmp_path: Path) -> None:
+    reports = list(trial(tmp_path).reports())
+    for one, other in itertools.pairwise(reports):
+        assert other.points[: len(one.points)] == one.points
+    points = reports[-1].points
+    assert tuple(point.step for point in points) == EVALUATIONS
+    assert all(point.tokens == point.step * BUDGET.tokens_per_step for point in points)
+    assert points[-1].tokens == BUDGET.tokens
+    assert all(point.metrics["sequences"] == 8.0 for point in points)
+    assert all(a.time <= b.time for a, b in itertools.pairwise(points))
+    assert reports[0].setup_seconds > 0
+    assert reports[-1].peak_memory_bytes is None
+
+
+def test_a_rung_is_judged_by_the_median_of_the_evaluations_up_to_it(tmp_path: Path) -> None:
+    for report in trial(tmp_path).reports():
+        if report.rung is not None:
+            tokens, value = report.rung
+            recent = [point for point in report.points if point.tokens <= tokens][-3:]
+            assert recent[-1].tokens == tokens
+            assert value == statistics.median(point.loss for point in recent)
+            # They lie one percent of the horizon apart.
+            assert recent[0].step == recent[-1].step - 2
+
+
+def rung_values(reports: list[Report]) -> dict[int, float]:
+    return dict(report.rung for report in reports if report.rung is not None)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_one_spike_at_a_rung_does_not_count(tmp_path: Path, rung: int) -> None:
+    calm = list(trial(tmp_path).reports())
+    checkpoint(tmp_path).unlink()
+    spiking = Spiking(spikes=frozenset({EVALUATIONS.index(rung)}))
+    wild = list(trial(tmp_path, objective=spiking).reports())
+    assert wild[-1].points[EVALUATIONS.index(rung)].loss > 2
+    # The value stays one of those just before the rung, the largest of the two that are left.
+    at = EVALUATIONS.index(rung)
+    before = [point.loss for point in calm[-1].points[at - 2 : at]]
+    tokens = rung * BUDGET.tokens_per_step
+    assert rung_values(wild)[tokens] == max(before)
+
+
+def test_two_spikes_of_three_do_count(tmp_path: Path) -> None:
+    at = EVALUATIONS.index(RUNGS[1])
+    reports = list(trial(tmp_path, objective=Spiking(spikes=frozenset({at - 1, at}))).reports())
+    assert rung_values(reports)[RUNGS[1] * BUDGET.tokens_per_step] > 2
+
+
+def test_between_rungs_a_trial_reports_every_few_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
+    reports = list(trial(tmp_path).reports())
+    assert len(reports) == len(EVALUATIONS)
+
+
+def test_between_rungs_a_trial_saves_every_few_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
+    reports = trial(tmp_path).reports()
+    assert next(reports).rung is None
+    assert not checkpoint(tmp_path).exists()
+    monkeypatch.setattr(trial_log, "CHECKPOINT_SECONDS", 0.0)
+    assert next(reports).rung is None
+    assert checkpoint(tmp_path).exists()
+
+
+def test_a_checkpoint_is_whole_at_every_rung_and_leaves_no_other_file(tmp_path: Path) -> None:
+    for report in trial(tmp_path).reports():
+        assert not list(tmp_path.glob("*.tmp"))
+        if report.rung is not None:
+            state = torch.load(checkpoint(tmp_path), weights_only=True)
+            assert state["training"]["step"] == report.points[-1].step
+            assert len(state["points"]) == len(report.points)
+    assert list(tmp_path.iterdir()) == [checkpoint(tmp_path)]
+
+
+def test_a_full_disk_costs_a_checkpoint_and_not_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = list(trial(tmp_path / "roomy").reports())
+    reports = trial(tmp_path).reports()
+    next(report for report in reports if report.rung)
+    before = checkpoint(tmp_path).read_bytes()
+
+    def full(state: object, file: BinaryIO) -> None:
+        file.write(b"half of a check")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.warns(UserWarning, match="no checkpoint: .*No space left"):
+        *_, last = reports
+    assert losses([last]) == losses(undisturbed)
+    assert checkpoint(tmp_path).read_bytes() == before
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def truth(report: Report) -> list[tuple[int, float, float]]:
+    """What a report says but for the clock."""
+    return [(point.step, point.loss, point.train_loss) for point in report.points]
+
+
+@pytest.mark.parametrize("rung", range(len(RUNGS)))
+def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
+    tmp_path: Path, rung: int
+) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = list(trial(tmp_path / "whole").reports())
+    killed = trial(tmp_path).reports()
+    at_rung = [next(report for report in killed if report.rung) for _ in range(rung + 1)][-1]
+    next(killed, None)  # it had gone on for a while
+    again = list(trial(tmp_path).reports())
+    # What is kept may be newer than the rung only if the next report was a rung as well.
+    newest = again[0]
+    assert newest.rung is not None
+    assert newest.rung[0] >= at_rung.points[-1].tokens
+    assert rung_values(whole)[newest.rung[0]] == newest.rung[1]
+    assert truth(again[-1]) == truth(whole[-1])
+
+
+@pytest.mark.parametrize("asked_at", [3, 60])
+def test_a_trial_saves_where_it_stands_when_the_search_is_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
+) -> None:
+    expected = list(trial(tmp_path / "calm").reports())
+    monkeypatch.setattr("fathom.search.training.trial_log.LOOK_SECONDS", 0.0)
+    running = trial(tmp_path / "left")
+    monkeypatch.setattr(running._due, "to_leave", lambda: running._training.step == asked_at)
+    reports = list(itertools.takewhile(lambda report: True, running.reports()))
+    assert truth(reports[-1]) == truth(expected[-1]), "nobody ended it, so it went on"
+    left = trial(tmp_path / "ended")
+    monkeypatch.setattr(left._due, "to_leave", lambda: left._training.step >= asked_at)
+    last = next(r for r in left.reports() if left._training.step >= asked_at)
+    assert last.outcome is None
+    assert all(point.step <= asked_at for point in last.points)
+    rest = list(trial(tmp_path / "ended").reports())
+    assert truth(rest[-1]) == truth(expected[-1])
+
+
+def test_a_trial_started_again_first_says_where_it_stands(tmp_path: Path) -> None:
+    killed = trial(tmp_path).reports()
+    at_rung = next(report for report in killed if report.rung)
+    first = next(trial(tmp_path).reports())
+    assert first.points == at_rung.points
+    assert first.rung == at_rung.rung
+    assert first.outcome is None
+
+
+def test_a_fresh_trial_takes_nothing_from_the_checkpoint_of_another(tmp_path: Path) -> None:
+    list(trial(tmp_path).reports())
+    other = replace(SPEC, trial="4k-explore-001")
+    steps = [report.points[0].step for report in trial(tmp_path, spec=other).reports()]
+    assert steps[0] == EVALUATIONS[0]
+
+
+def test_replicates_differ_and_shapes_see_the_same_data(tmp_path: Path) -> None:
+    seeds = []
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Watching(Successor):
+        def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+            if seed != LOOKED_AT:
+                seeds.append(seed)
+            return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
+
+    for number, spec in enumerate(
+        (SPEC, replace(SPEC, seed=1), replace(SPEC, shape=replace(SHAPE, depth=1)))
+    ):
+        named = replace(spec, trial=f"trial-{number}")
+        next(trial(tmp_path, spec=named, objective=Watching()).reports())
+        seeds.append(-1)
+    first, second, third = (
+        list(group) for key, group in itertools.groupby(seeds, lambda seed: seed >= 0) if key
+    )
+    assert set(first).isdisjoint(second)
+    assert first == third
+
+
+def test_a_diverged_trial_ends_with_its_points_and_the_reason(tmp_path: Path) -> None:
+    reports = list(trial(tmp_path, objective=Successor(fault=lambda _: math.nan)).reports())
+    assert [report.outcome for report in reports] == [Outcome.DIVERGED]
+    assert "not finite" in reports[0].reason
+    assert len(reports[0].points) == 1
+    assert math.isnan(reports[0].points[0].loss)
+    assert reports[0].rung is None
+    assert not checkpoint(tmp_path).exists()
+
+
+def test_an_exception_becomes_a_failed_report_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = Failing(error=RuntimeError("the disk is on fire\nand more"), at_step=30)
+    reports = list(guarded(trial(tmp_path, objective=broken).reports()))
+    assert reports[0].rung is not None
+    assert reports[-1].outcome is Outcome.FAILED
+    assert reports[-1].reason == "RuntimeError: the disk is on fire"
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_running_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
+    broken = Failing(error=torch.OutOfMemoryError("CUDA out of memory. Tried...\nmore"), at_step=0)
+    (report,) = guarded(trial(tmp_path, objective=broken).reports())
+    assert report.outcome is Outcome.OUT_OF_MEMORY
+    assert report.reason == "CUDA out of memory. Tried..."
+
+
+def test_so_it_is_where_the_memory_is_that_of_the_machine() -> None:
+    def greedy() -> Iterator[Report]:
+        torch.empty(10**15)
+        yield Report(points=())
+
+    (report,) = guarded(greedy())
+    assert report.outcome is Outcome.OUT_OF_MEMORY
+    assert "allocate" in report.reason
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()])
+def test_being_told_to_stop_is_no_failure(error: BaseException) -> None:
+    def stopped() -> Iterator[Report]:
+        yield Report(points=())
+        raise error
+
+    with pytest.raises(type(error)):
+        list(guarded(stopped()))
+
+
+def damage(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    if how == "cut short":
+        content = content[: len(content) // 2]
+    elif how == "one byte changed":
+        content[len(content) // 2] ^= 255
+    elif how == "another file":
+        content = bytearray(b"not a checkpoint")
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["cut short", "one byte changed", "another file"])
+def test_a_damaged_checkpoint_is_said_and_the_trial_begins_anew_to_the_same_end(
+    tmp_path: Path, how: str
+) -> None:
+    undisturbed = list(trial(tmp_path).reports())
+    one = trial(tmp_path)
+    next(report for report in one.reports() if report.rung)
+    damage(checkpoint(tmp_path), how)
+    with pytest.warns(UserWarning, match="is damaged and is not used"):
+        again = trial(tmp_path)
+    assert losses(list(again.reports())) == losses(undisturbed)
+
+
+def test_a_checkpoint_of_another_trial_is_not_taken(tmp_path: Path) -> None:
+    undisturbed = list(trial(tmp_path).reports())
+    wider = replace(SPEC, shape=replace(SHAPE, d_ff=48))
+    next(report for report in trial(tmp_path, spec=wider).reports() if report.rung)
+    assert losses(list(trial(tmp_path).reports())) == losses(undisturbed)
+
+
+def test_a_trial_that_runs_out_of_memory_goes_on_once_in_micro_batches(tmp_path: Path) -> None:
+    undisturbed = list(trial(tmp_path / "roomy").reports())
+    reports = list(run_trial(attempts(tmp_path, Greedy(most=1))))
+    assert reports[-1].outcome is Outcome.FINISHED
+    assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
+    assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
+
+    (report,) = guarded(run_trial(attempts(tmp_path / "anew", Greedy(most=0))))
+    assert report.outcome is Outcome.OUT_OF_MEMORY
+
+
+def test_a_trial_whose_worker_was_killed_for_memory_begins_in_micro_batches(tmp_path: Path) -> None:
+    undisturbed = list(trial(tmp_path / "roomy").reports())
+    reports = list(run_trial(attempts(tmp_path, Successor()), short_of_memory=True))
+    assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
+    assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
+
+
+def test_weights_saved_are_the_weights_trained(tmp_path: Path) -> None:
+    one = trial(tmp_path)
+    last = list(one.reports())[-1]
+    one.save_weights(tmp_path / "weights.pt")
+    other = trial(tmp_path, spec=replace(SPEC, trial="other"))
+    weights: dict[str, Tensor] = torch.load(tmp_path / "weights.pt", weights_only=True)
+    other._training.model.load_state_dict(weights)
+    assert Successor().evaluate(other._training.model)["loss"] == last.points[-1].loss
+
+
+# How shares of the horizon become steps.
+
+
+def plan_of(text: str = "", *, device: str = "cpu") -> TrainPlan:
+    config = parse(f"study: s\nobjective: {{name: language, context: 8}}\nbudgets: [1M]\n{text}")
+    return train_plan(config, expand_budgets(config)[0], replace(SPEC, learning_rate=0.5), device)
+
+
+def test_shares_become_whole_steps_and_the_trial_brings_its_rate() -> None:
+    plan = plan_of("tokens: 80000\ntrain: {batch_size: 10, warmup: 0.05, cooldown: 0.3}")
+    assert (plan.steps, plan.batch_size) == (1000, 10)
+    assert (plan.warmup_steps, plan.cooldown_steps) == (50, 300)
+    assert plan.learning_rate == 0.5
+    assert plan.evaluation_steps[-1] == 1000
+    assert plan.pretraining_steps == 0
+
+
+def test_the_plan_of_a_trial_has_the_steps_of_its_pre_training() -> None:
+    config = parse(
+        "study: s\nbudgets: [1M]\ntokens: 2000\nstopping: {enabled: false}\n"
+        "objective: {name: transduction, context: 10, pretraining: {tokens: 505}}\n"
+        "train: {batch_size: 2}\n"
+    )
+    assert train_plan(config, expand_budgets(config)[0], SPEC, "cpu").pretraining_steps == 26
+
+
+def test_there_is_always_a_step_of_warm_up() -> None:
+    assert plan_of("train: {warmup: 0}").warmup_steps == 1
+
+
+@pytest.mark.parametrize(
+    ("precision", "device", "bfloat16"),
+    [
+        ("auto", "cpu", False),
+        ("auto", "cuda", True),
+        ("float32", "cuda", False),
+        ("bfloat16", "cpu", True),
+    ],
+)
+def test_precision_follows_the_setting_and_the_device(
+    precision: str, device: str, bfloat16: bool
+) -> None:
+    assert plan_of(f"train: {{precision: {precision}}}", device=device).bfloat16 is bfloat16
+
+
+@pytest.mark.parametrize(
+    ("setting", "compiled"), [("auto", False), ("true", True), ("false", False)]
+)
+def test_a_short_trial_on_a_cpu_is_compiled_only_when_told(setting: str, compiled: bool) -> None:
+    assert plan_of(f"train: {{compile: {setting}}}").compiled is compiled

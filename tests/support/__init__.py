@@ -1,0 +1,1 @@
+"""What several tests share: simulated searches, a browser, a database server, damaged files."""

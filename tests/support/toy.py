@@ -1,0 +1,89 @@
+"""A task in which each token follows from the one before, small enough to learn in seconds.
+
+It keeps the contract of an objective and can be told to fail on purpose.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fathom.objectives.contract import Batch, Model
+
+CPU = torch.device("cpu")
+
+Fault = Callable[[float], float]
+"""The held-out loss as measured to the loss as told."""
+
+
+def no_fault(loss: float) -> float:
+    """Tell the truth."""
+    return loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """Count upwards, modulo the vocabulary."""
+
+    vocab_size: int = 8
+    context: int = 6
+    fault: Fault = no_fault
+    device: torch.device = CPU
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss of the uniform guess."""
+        return math.log(self.vocab_size)
+
+    def to(self, device: torch.device) -> Self:
+        """The same on a device."""
+        return dataclasses.replace(self, device=device)
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Sequences that begin anywhere."""
+        generator = torch.Generator().manual_seed(1_000_003 * seed + step)
+        starts = torch.randint(self.vocab_size, (batch_size, 1), generator=generator)
+        return self._from(starts)
+
+    def loss(self, model: Model, batch: Batch) -> Tensor:
+        """Mean nats per token."""
+        return F.cross_entropy(model(batch.inputs).flatten(0, 1).float(), batch.targets.flatten())
+
+    @torch.no_grad()
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Every sequence there is."""
+        loss = self.loss(model, self._from(torch.arange(self.vocab_size)[:, None]))
+        return {"loss": self.fault(float(loss)), "sequences": float(self.vocab_size)}
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        """Nothing more."""
+        return {}
+
+    def _from(self, starts: Tensor) -> Batch:
+        tokens = ((starts + torch.arange(self.context + 1)) % self.vocab_size).to(self.device)
+        return Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successors(Successor):
+    """The same task for several models at once."""
+
+    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
+        own = [self.batch(seed=seed, step=step, batch_size=batch_size) for seed in seeds]
+        return Batch(*(torch.cat(parts) for parts in zip(*own, strict=True)))
+
+    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
+        logits = model(batch.inputs).flatten(0, 1).float()
+        each = F.cross_entropy(logits, batch.targets.flatten(), reduction="none")
+        return each.view(replicas, -1).mean(1)
+
+    @torch.no_grad()
+    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
+        whole = self._from(torch.arange(self.vocab_size)[:, None].repeat(replicas, 1))
+        losses = self.losses(model, whole, replicas=replicas).tolist()
+        return [{"loss": self.fault(loss), "sequences": self.vocab_size} for loss in losses]

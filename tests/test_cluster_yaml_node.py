@@ -1,0 +1,199 @@
+"""What `ray up` runs on a node, in a real shell: the token, the environment, shared storage."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.places import ROOT
+
+RAY = Path(sys.executable).with_name("ray")
+START_LISTS = ("head_start_ray_commands", "worker_start_ray_commands")
+TOKEN = "~/.ray/auth_token"
+"""Where Ray looks for its token when no variable names another place."""
+
+STUB = """#!/bin/sh
+echo "$(basename "$0") $*" >> ~/calls
+case "$(basename "$0") $1" in
+    "mountpoint "*) exit "$(cat ~/mountpoint_status)" ;;
+    "sudo tee") cat > ~/exports ;;
+    "sudo mount") exit "$(cat ~/mount_status)" ;;
+esac
+"""
+"""Stands for what only a real node may do: notes what it was asked, answers as it was told."""
+
+
+@pytest.fixture
+def cluster() -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))
+    return settings
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A user's folder on a node that has the files and the packages."""
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "ray"):
+        (programs / name).symlink_to(RAY.with_name(name))
+    (tmp_path / "fathom").mkdir()
+    (tmp_path / ".bashrc").write_text("# a comment of the distribution\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def node(home: Path, cluster: dict[str, Any]) -> Path:
+    """`home` after its first set-up command, with stubs for what changes the machine."""
+    for name in ("sudo", "mountpoint", "apt-get"):
+        stub = home / "venv" / "bin" / name
+        stub.write_text(STUB, encoding="utf-8")
+        stub.chmod(0o755)
+    (home / "mountpoint_status").write_text("1")
+    (home / "mount_status").write_text("0")
+    run_on_node(cluster["setup_commands"][0], home)
+    return home
+
+
+def try_on_node(command: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as `ray up` does over SSH, in an interactive login shell.
+
+    An interactive shell without a terminal complains on standard error, which is left alone.
+    """
+    wrapped = f"source ~/.bashrc; export OMP_NUM_THREADS=1 && ({command})"
+    return subprocess.run(
+        ["bash", "--login", "-c", "-i", wrapped],
+        env={"HOME": str(home), "PATH": os.defpath, "RAY_HEAD_IP": "192.0.2.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+
+
+def run_on_node(command: str, home: Path) -> str:
+    answer = try_on_node(command, home)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def storage_command(settings: dict[str, Any], starts: str) -> str:
+    (found,) = (line for line in settings[starts] if "mountpoint" in line)
+    assert settings[starts].index(found) < settings[starts].index("ray stop")
+    return str(found)
+
+
+@pytest.mark.parametrize("starts", START_LISTS)
+def test_a_node_without_the_token_fails_before_ray_starts(
+    cluster: dict[str, Any], starts: str
+) -> None:
+    assert cluster[starts][0] == f"test -s {TOKEN}"
+    assert TOKEN in cluster["cluster_synced_files"]
+
+
+def test_every_shell_of_a_node_has_token_mode_however_often_it_was_set_up(
+    cluster: dict[str, Any], home: Path
+) -> None:
+    for _ in range(2):
+        run_on_node(cluster["setup_commands"][0], home)
+
+    assert run_on_node("echo $RAY_AUTH_MODE", home).strip() == "token"
+    assert run_on_node("echo $PATH", home).startswith(f"{home}/venv/bin:")
+    lines = (home / ".bashrc").read_text(encoding="utf-8").splitlines()
+    assert lines == [". ~/fathom/env", "# a comment of the distribution"]
+
+
+def test_an_empty_file_of_the_shells_is_taken_too(cluster: dict[str, Any], home: Path) -> None:
+    (home / ".bashrc").write_text("", encoding="utf-8")
+
+    run_on_node(cluster["setup_commands"][0], home)
+
+    assert run_on_node("echo $RAY_AUTH_MODE", home).strip() == "token"
+
+
+def test_the_head_makes_one_token_that_only_its_user_can_read(
+    cluster: dict[str, Any], home: Path
+) -> None:
+    token = home / TOKEN.removeprefix("~/")
+    make = cluster["head_setup_commands"][0]
+    run_on_node(cluster["setup_commands"][0], home)
+
+    run_on_node(make, home)
+    first = token.read_text(encoding="utf-8")
+    run_on_node(make, home)
+
+    assert len(first) >= 32
+    assert token.read_text(encoding="utf-8") == first
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_the_head_exports_the_runs_to_private_addresses_as_its_own_user(
+    cluster: dict[str, Any], node: Path
+) -> None:
+    for _ in range(2):
+        run_on_node(storage_command(cluster, "head_start_ray_commands"), node)
+
+    folder, *clients = (node / "exports").read_text(encoding="utf-8").split()
+    addresses, options = zip(*(client.rstrip(")").split("(") for client in clients), strict=True)
+    assert folder == f"{node}/fathom/runs"
+    assert set(addresses) == {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}
+    assert {f"anonuid={os.getuid()}", "all_squash", "sync"} < set(options[0].split(","))
+    assert len(set(options)) == 1
+
+
+def test_a_worker_mounts_the_heads_runs_at_the_same_path(
+    cluster: dict[str, Any], node: Path
+) -> None:
+    run_on_node(storage_command(cluster, "worker_start_ray_commands"), node)
+
+    (mounted,) = re.findall(r"sudo mount .*", (node / "calls").read_text(encoding="utf-8"))
+    assert mounted.split()[-2:] == ["192.0.2.1:/", f"{node}/fathom/runs"]
+    assert not list((node / "fathom" / "runs").iterdir())
+
+
+def test_a_worker_that_cannot_mount_fails(cluster: dict[str, Any], node: Path) -> None:
+    (node / "mount_status").write_text("32")
+
+    answer = try_on_node(storage_command(cluster, "worker_start_ray_commands"), node)
+
+    assert answer.returncode == 32
+
+
+def test_a_worker_that_cannot_write_there_fails_and_says_so(
+    cluster: dict[str, Any], node: Path
+) -> None:
+    command = storage_command(cluster, "worker_start_ray_commands")
+    broken = node / "venv" / "bin" / "mktemp"
+    broken.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    broken.chmod(0o755)
+
+    answer = try_on_node(command, node)
+
+    assert answer.returncode == 1
+    assert f"{node}/fathom/runs must be writable" in answer.stderr
+
+
+@pytest.mark.skipif(shutil.which("sudo") is not None, reason="this machine has sudo")
+def test_root_needs_no_sudo(cluster: dict[str, Any], node: Path) -> None:
+    (node / "venv" / "bin" / "sudo").rename(node / "venv" / "bin" / "mount")
+
+    run_on_node(storage_command(cluster, "worker_start_ray_commands"), node)
+
+    assert "\nmount -t nfs4 " in (node / "calls").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("starts", START_LISTS)
+def test_where_the_runs_are_mounted_already_the_machine_is_left_alone(
+    cluster: dict[str, Any], node: Path, starts: str
+) -> None:
+    (node / "mountpoint_status").write_text("0")
+
+    run_on_node(storage_command(cluster, starts), node)
+
+    assert "sudo" not in (node / "calls").read_text(encoding="utf-8")
