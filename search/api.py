@@ -47,7 +47,7 @@ class Study:
     def tables(self) -> dict[str, pd.DataFrame]:
         """A frame for each kind of row that there is: `trials`, `optima`, `depths`, `laws`, ..."""
         found = self.conclusion
-        rows = tables(self.records, found.optima, found.laws, found.audits, found.further)
+        rows = tables(self.records, found.optima, found.laws, found.audits, found.papers)
         return {name: pd.DataFrame(own) for name, own in rows.items()}
 
     @property
@@ -69,7 +69,7 @@ class Study:
     def figures(self) -> dict[str, ShownFigure]:
         """The report's figures by name, to show, change or save."""
         found = self.conclusion
-        charts = make_charts(self.records, found.optima, found.laws, found.further)
+        charts = make_charts(self.records, found.optima, found.laws, found.papers)
         return {chart.key: static(chart) for chart in charts}
 
     def shape(self, budget: str | int) -> Shape:

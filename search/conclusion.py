@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.papers.findings import Further, find_further
+from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.export.best import best_yaml
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import read_trails
@@ -31,7 +31,7 @@ class Conclusion:
     laws: tuple[Law, ...]
     audits: dict[int, tuple[RungAudit, ...]]
     """By budget."""
-    further: Further
+    papers: PaperFindings
 
 
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
@@ -41,7 +41,7 @@ def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
         optima,
         fit_laws(optima),
         audit_budgets(records, config),
-        find_further(records, seed=config.seed),
+        find_paper_findings(records, seed=config.seed),
     )
 
 
@@ -76,7 +76,7 @@ def publish(
         conclusion.optima,
         conclusion.laws,
         conclusion.audits,
-        conclusion.further,
+        conclusion.papers,
         study=config.study,
         settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
         versions=versions(),

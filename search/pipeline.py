@@ -11,14 +11,14 @@ from rich.console import Console
 
 from fathom.objectives import registry
 from fathom.objectives.contract import Objective
-from fathom.search.cluster.interrupt import AtOnce, Ending
+from fathom.search.cluster.interrupt import Interrupt, InterruptNow
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude, publish
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.run_folder import RunFolder, default_tracking_uri, read_records, write_atomically
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig, dump
 from fathom.search.study.plan import BudgetPlan, plan_study, this_machine
 from fathom.search.study.preflight import open_run, refuse_another_study
@@ -81,18 +81,18 @@ def run_study(
             _extend(config, folder, plans, console)
         with Progress(config, plans, folder, console, tracker.trail) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
-            conductor = Conductor(config, spaces, folder, (tracker.trial, progress.trial), kept)
-            progress.follow(conductor)
-            ending = Ending()
+            scheduler = Scheduler(config, spaces, folder, (tracker.trial, progress.trial), kept)
+            progress.follow(scheduler)
+            ending = Interrupt()
             with _hidden(CLOUD_SECRETS), ending.upon_ctrl_c(folder, progress.say):
-                run_trials(conductor, objective, progress.tick, ending)
-        if ending.asked and not conductor.done:
+                run_trials(scheduler, objective, progress.tick, ending)
+        if ending.asked and not scheduler.done:
             progress.say_how_far(len(ending.saved))
             raise KeyboardInterrupt
-        conclusion = conclude(conductor.records, config)
-        publish(folder, config, conductor.records, conclusion, tracker)
-        if conductor.done:
-            forget_checkpoints(folder, conductor.records, conclusion.audits)
+        conclusion = conclude(scheduler.records, config)
+        publish(folder, config, scheduler.records, conclusion, tracker)
+        if scheduler.done:
+            forget_checkpoints(folder, scheduler.records, conclusion.audits)
     return RunResult(folder, conclusion)
 
 
@@ -166,7 +166,7 @@ def _tracker(
     )
     try:
         yield tracker
-    except AtOnce:
+    except InterruptNow:
         tracker.leave()
         raise
     finally:

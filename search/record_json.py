@@ -31,7 +31,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
         "seed": spec.seed,
         "learning_rate": spec.learning_rate,
         "rate_scale": spec.rate_scale,
-        "may_stop": spec.may_stop,
+        "prunable": spec.prunable,
         "shape": shape_to_json(spec.shape),
         "params_total": spec.shape.params_total,
         "params_non_embedding": spec.shape.params_non_embedding,
@@ -111,7 +111,7 @@ def spec_from_json(line: dict[str, Any]) -> TrialSpec:
     plain = ("trial", "study", "budget", "horizon_tokens", "seed", "learning_rate", "rate_scale")
     values = {
         **{name: line[name] for name in plain},
-        "may_stop": line["may_stop"],
+        "prunable": line["prunable"],
         "stage": Stage(line["stage"]),
         "count": Count(line["count"]),
         "shape": shape_from_json(line["shape"]),

@@ -45,7 +45,7 @@ class TrialSpec:
     """Peak rate at the base shape of the parametrization."""
     rate_scale: float
     """Multiple of the study's rate: 1 but in the confirming stage's bracket."""
-    may_stop: bool
+    prunable: bool
     """False for confirming trials, and for the random ones that finish to audit the stopping."""
 
 

@@ -19,10 +19,10 @@ from fathom.search.cli import main
 from fathom.search.record_validation import DamagedFileError
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records, repair
 from fathom.search.scheduling.journal import read_past
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StoppingConfig, dump, load
 from fathom.search.study.source import MOST_PROBLEMS
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.mutations import damage_run, mutated_study
 from tests.support.places import ROOT
 
@@ -105,7 +105,7 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = study(
         budgets=(20_000, 40_000, 80_000), stopping=StoppingConfig(first_rung=0.25, eta=2)
     )
-    search = conductor(config, runs / config.study)
+    search = scheduler(config, runs / config.study)
     Simulation(search).run(events=120)
     (runs.parent / "study.yaml").write_text(dump(config))
     search.folder.config.write_text(dump(config))
@@ -119,8 +119,8 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     """`fathom run` and `report` without Ray, training, MLflow and figures."""
 
-    def simulate(conductor: Conductor, *_: object) -> None:
-        Simulation(conductor).run(events=5)
+    def simulate(scheduler: Scheduler, *_: object) -> None:
+        Simulation(scheduler).run(events=5)
 
     objective = SimpleNamespace(vocab_size=256)
     monkeypatch.setattr("fathom.search.pipeline.run_trials", simulate)

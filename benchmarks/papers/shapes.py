@@ -82,7 +82,10 @@ def _best(losses: Losses, depth: int) -> tuple[int, float] | None:
 
 
 def _compared(
-    losses: Losses, noise: Noise, better: tuple[int, float] | None, worse: tuple[int, float] | None
+    losses: Losses,
+    noise: Noise,
+    better: tuple[int, float] | None,
+    worse: tuple[int, float] | None,
 ) -> str:
     """Two cells: by how much the second one's loss is higher, and whether that is as claimed."""
     if better is None or worse is None or not {better, worse} <= losses.keys():

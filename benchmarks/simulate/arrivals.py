@@ -23,7 +23,7 @@ from benchmarks.worlds.known import sized_shape
 from fathom.models.shape import Count
 from fathom.search.analysis.forecast import MEDIAN_OF
 from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
-from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.halving import promoted
 from fathom.search.study.config import StoppingConfig
 
 LAST_RUNG = 0.8
@@ -96,7 +96,7 @@ class PausingRule:
     def goes_on(self, trial: int, rung: int) -> bool:
         """Ask the scheduler."""
         self.came.setdefault(rung, set()).add(trial)
-        goes_on = trial in self._leaders(rung, complete=False)
+        goes_on = trial in self._promoted(rung, complete=False)
         if not goes_on:
             self.paused.setdefault(rung, set()).add(trial)
         return goes_on
@@ -104,14 +104,14 @@ class PausingRule:
     def take_up(self, *, complete: bool) -> tuple[int, int] | None:
         """The furthest first, as long as more trials come."""
         for rung in sorted(self.paused, reverse=not complete):
-            for trial in self._leaders(rung, complete=complete):
+            for trial in self._promoted(rung, complete=complete):
                 if trial in self.paused[rung]:
                     self.paused[rung].remove(trial)
                     return trial, rung
         return None
 
-    def _leaders(self, rung: int, *, complete: bool) -> tuple[int, ...]:
-        return self.stage.leaders(frozenset(self.came[rung]), rung, self.eta, complete)
+    def _promoted(self, rung: int, *, complete: bool) -> tuple[int, ...]:
+        return self.stage.promoted(frozenset(self.came[rung]), rung, self.eta, complete)
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Races:
         """Seconds that a trial takes for a token, up to a factor common to all."""
         return [run.seconds_per_step for run in self.some.runs]
 
-    def leaders(
+    def promoted(
         self, came: frozenset[int], rung: int, eta: float, complete: bool
     ) -> tuple[int, ...]:
         """Who may train beyond a rung, best first."""
@@ -134,7 +134,7 @@ class Races:
         if key not in self._known:
             tokens = int(self.some.tokens[rung])
             records = [_record(self.some, trial, rung) for trial in sorted(came)]
-            names = leaders(records, tokens, eta=eta, complete=complete)
+            names = promoted(records, tokens, eta=eta, complete=complete)
             self._known[key] = tuple(map(int, names))
         return self._known[key]
 
@@ -255,7 +255,7 @@ def _spec(some: SizeClass, trial: int) -> TrialSpec:
         seed=run.seed,
         learning_rate=1.0,
         rate_scale=1.0,
-        may_stop=True,
+        prunable=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""A real search of a known budget: conductor, sampler, stopping, confirming and statistics."""
+"""A real search of a known budget: scheduler, sampler, stopping, confirming and statistics."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
 from fathom.search.study.config import StudyConfig, parse
 
@@ -43,13 +43,13 @@ class FathomSearch:
         self._rungs = set(rung_steps(self.config, self.budget))
         folder = RunFolder(home)
         folder.create()
-        self.conductor = Conductor(self.config, {self.budget: known.shapes}, folder)
+        self.scheduler = Scheduler(self.config, {self.budget: known.shapes}, folder)
         self._points: dict[str, list[CurvePoint]] = {}
         self._answer: int | None = None
 
     def start(self) -> Start | None:
-        """What the conductor wants next."""
-        spec = self.conductor.next_trial()
+        """What the scheduler wants next."""
+        spec = self.scheduler.next_trial()
         if spec is None:
             return None
         self._points.setdefault(spec.trial, [])
@@ -79,10 +79,10 @@ class FathomSearch:
             recent = points[-self.config.stopping.median_of :]
             rung = points[-1].tokens, statistics.median(point.loss for point in recent)
         report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
-        goes_on = self.conductor.report(trial, report)
-        confirms = self.conductor.live[trial].spec.stage is Stage.CONFIRM
+        goes_on = self.scheduler.report(trial, report)
+        confirms = self.scheduler.live[trial].spec.stage is Stage.CONFIRM
         if not goes_on:
-            self.conductor.end(trial, outcome or Outcome.STOPPED, "")
+            self.scheduler.end(trial, outcome or Outcome.STOPPED, "")
         if outcome or not confirms:  # a confirming trial tells nothing before its end
             self._answer = None
         return goes_on
@@ -90,7 +90,7 @@ class FathomSearch:
     def answer(self) -> int | None:
         """What a user sees, as the best depth that the table has."""
         if self._answer is None:
-            records = [*self.conductor.records, *self.conductor.live.values()]
+            records = [*self.scheduler.records, *self.scheduler.live.values()]
             self._answer = best_of(records, self._possible(records))
         return self._answer
 

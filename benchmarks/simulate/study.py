@@ -12,7 +12,7 @@ from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes
@@ -26,15 +26,15 @@ def search(config: StudyConfig, world: World) -> Optimum:
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder(Path(path))
         folder.create()
-        conductor = Conductor(config, {budget: feasible_shapes(config, budget, VOCAB_SIZE)}, folder)
-        while spec := conductor.next_trial():
-            _run(conductor, budget, world, spec)
-        return find_optimum(conductor.records, seed=config.seed)
+        scheduler = Scheduler(config, {budget: feasible_shapes(config, budget, VOCAB_SIZE)}, folder)
+        while spec := scheduler.next_trial():
+            _run(scheduler, budget, world, spec)
+        return find_optimum(scheduler.records, seed=config.seed)
 
 
-def _run(conductor: Conductor, budget: Budget, world: World, spec: TrialSpec) -> None:
+def _run(scheduler: Scheduler, budget: Budget, world: World, spec: TrialSpec) -> None:
     """One trial, evaluation by evaluation, until it ends or is stopped."""
-    config = conductor.config
+    config = scheduler.config
     steps, rungs = evaluation_steps(config, budget), set(rung_steps(config, budget))
     generator = np.random.default_rng(derive_seed(config.seed, "planted", spec.trial))
     shares = [step / budget.steps for step in steps]
@@ -51,8 +51,8 @@ def _run(conductor: Conductor, budget: Budget, world: World, spec: TrialSpec) ->
             rung = (points[-1].tokens, float(np.median(recent)))
         if outcome or rung:
             report = Report(points=tuple(points), rung=rung, outcome=outcome)
-            if not conductor.report(spec.trial, report):
-                conductor.end(spec.trial, outcome or Outcome.STOPPED, "planted")
+            if not scheduler.report(spec.trial, report):
+                scheduler.end(spec.trial, outcome or Outcome.STOPPED, "planted")
                 return
 
 

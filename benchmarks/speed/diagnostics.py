@@ -85,7 +85,7 @@ def cost(
     spec = TrialSpec(
         trial="cost", study=config.study, stage=Stage.EXPLORE, budget=budget.params,
         count=budget.count, horizon_tokens=budget.tokens, shape=shape, seed=0,
-        learning_rate=config.train.learning_rate, rate_scale=1.0, may_stop=False,
+        learning_rate=config.train.learning_rate, rate_scale=1.0, prunable=False,
     )  # fmt: skip
     plan = replace(train_plan(config, budget, spec, device.type), steps=10**9, compiled=False)
     looking, not_looking = replace(plan, diagnostics=True), replace(plan, diagnostics=False)

@@ -26,7 +26,7 @@ from benchmarks.worlds.planted import World, asymmetric
 from fathom.search.pipeline import report_study
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder, write_atomically
-from fathom.search.scheduling.scheduler import Conductor, Listener
+from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig, dump, parse
 from fathom.search.study.shapes import feasible_shapes
@@ -75,7 +75,7 @@ class DriverCost:
     after: int
     """Bytes resident in memory."""
     resume: float
-    """CPU seconds of a new conductor on the folder."""
+    """CPU seconds of a new scheduler on the folder."""
     report: float
     """Seconds of `fathom report`, wall time; 0 when not asked for."""
     disk: int
@@ -161,17 +161,17 @@ def _measure(size: Size) -> DriverCost:
         before = _resident()
         tracker = _tracker(config, folder) if size.tracking else None
         began, process = time.thread_time(), time.process_time()
-        conductor = _conductor(config, folder, [tracker.trial] if tracker else [])
-        SimulatedWorkers(conductor, size.workers).run()
+        scheduler = _scheduler(config, folder, [tracker.trial] if tracker else [])
+        SimulatedWorkers(scheduler, size.workers).run()
         loop = time.thread_time() - began
         if tracker:
             tracker.close(MLFLOW_SECONDS)
         others = time.process_time() - process - (time.thread_time() - began)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         after = _resident()
-        resume = _cpu(lambda: _conductor(config, folder))
+        resume = _cpu(lambda: _scheduler(config, folder))
         return DriverCost(
-            trials=len(conductor.records),
+            trials=len(scheduler.records),
             loop=loop,
             threads=others if tracker else 0.0,
             mlflow=children.ru_utime + children.ru_stime,
@@ -189,11 +189,11 @@ def _study(size: Size) -> StudyConfig:
     return parse(STUDY.format(budgets=budgets, exploring=size.exploring))
 
 
-def _conductor(
+def _scheduler(
     config: StudyConfig, folder: RunFolder, listeners: Sequence[Listener] = ()
-) -> Conductor:
+) -> Scheduler:
     spaces = {b: feasible_shapes(config, b, VOCAB_SIZE) for b in expand_budgets(config)}
-    return Conductor(config, spaces, folder, listeners)
+    return Scheduler(config, spaces, folder, listeners)
 
 
 def _tracker(config: StudyConfig, folder: RunFolder) -> Tracker:
@@ -222,7 +222,7 @@ def _resident() -> int:
 class SimulatedWorkers:
     """So many workers on a clock of their own."""
 
-    conductor: Conductor
+    scheduler: Scheduler
     workers: int
     events: list[tuple[float, int, str, Iterator[Report]]] = field(default_factory=list)
     """When, a number to tell equal times apart, the trial, and what it still reports."""
@@ -236,16 +236,16 @@ class SimulatedWorkers:
         while self.events:
             now, number, trial, reports = heapq.heappop(self.events)
             report = next(reports)
-            if self.conductor.report(trial, report):
+            if self.scheduler.report(trial, report):
                 heapq.heappush(self.events, (now + self._pause(number), number, trial, reports))
             else:
                 if report.outcome is None:
                     self.paused[trial] = reports
-                self.conductor.end(trial, report.outcome or Outcome.STOPPED, "planted")
+                self.scheduler.end(trial, report.outcome or Outcome.STOPPED, "planted")
             self._fill(now)
 
     def _fill(self, now: float) -> None:
-        while len(self.events) < self.workers and (spec := self.conductor.next_trial()):
+        while len(self.events) < self.workers and (spec := self.scheduler.next_trial()):
             self.begun += 1
             reports = self.paused.pop(spec.trial, None) or self._reports(spec)
             event = (now + self._pause(self.begun), self.begun, spec.trial, reports)
@@ -256,8 +256,8 @@ class SimulatedWorkers:
         return 1 + number * 0.618 % 1
 
     def _reports(self, spec: TrialSpec) -> Iterator[Report]:
-        config = self.conductor.config
-        budget = self.conductor.budgets[spec.budget].budget
+        config = self.scheduler.config
+        budget = self.scheduler.budgets[spec.budget].budget
         generator = np.random.default_rng(derive_seed(config.seed, "planted", spec.trial))
         return _simulate(config, budget, spec, generator)
 

@@ -30,7 +30,7 @@ from fathom.objectives.registry import OBJECTIVES
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import dump, parse
 from fathom.search.study.shapes import feasible_shapes
@@ -151,9 +151,9 @@ def fathom_seconds(trials: int) -> float:
         folder = RunFolder(Path(path))
         folder.create()
         spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-        conductor = Conductor(config, spaces, folder)
+        scheduler = Scheduler(config, spaces, folder)
         began = time.perf_counter()
-        run_trials(conductor, Nothing())
+        run_trials(scheduler, Nothing())
         return time.perf_counter() - began
 
 
@@ -168,9 +168,9 @@ def training_share(tokens: str) -> str:
         folder = RunFolder(Path(path))
         folder.create()
         spaces = {b: feasible_shapes(config, b, 256) for b in expand_budgets(config)}
-        conductor = Conductor(config, spaces, folder)
-        run_trials(conductor, objective)
-        records = conductor.records
+        scheduler = Scheduler(config, spaces, folder)
+        run_trials(scheduler, objective)
+        records = scheduler.records
     slots = int(min(2, ray.cluster_resources()["CPU"]))
     began = min(record.started for record in records)
     held = slots * (max(record.ended or 0.0 for record in records) - began)

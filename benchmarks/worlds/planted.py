@@ -148,7 +148,7 @@ class World:
             seed=seed,
             learning_rate=4e-3,
             rate_scale=rate_scale,
-            may_stop=stage is Stage.EXPLORE,
+            prunable=stage is Stage.EXPLORE,
         )
 
     @property

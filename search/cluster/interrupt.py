@@ -14,11 +14,11 @@ PATIENCE_SECONDS = 30.0
 FIRST_WORDS = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
 
-class AtOnce(KeyboardInterrupt):
+class InterruptNow(KeyboardInterrupt):
     """The second Ctrl-C: nothing is to be waited for."""
 
 
-class Ending:
+class Interrupt:
     """Whether the user has asked the search to end, and which trials have saved for that."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Ending:
             yield
         except KeyboardInterrupt:  # Ray, where it hears of one, raises one of its own
             if self._insisted:
-                raise AtOnce from None
+                raise InterruptNow from None
             raise
         finally:
             signal.signal(signal.SIGINT, before)

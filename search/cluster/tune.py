@@ -1,7 +1,7 @@
 """The one Ray Tune experiment that holds all budgets, and nothing that decides.
 
 Ray schedules, places and restarts trials. What runs next, who is stopped and what an end means is
-the conductor's; the adapters below only carry its answers to Ray.
+the scheduler's; the adapters below only carry its answers to Ray.
 """
 
 import logging
@@ -17,7 +17,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
-from fathom.search.cluster.interrupt import Ending
+from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import TeamActor
 from fathom.search.cluster.ray_session import (
     concurrent_trials,
@@ -26,9 +26,9 @@ from fathom.search.cluster.ray_session import (
     start_ray,
 )
 from fathom.search.cluster.worker import StorageError, TrialActor
-from fathom.search.cluster.worker_failures import Losses, memory_kills_as_deaths
+from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
 from fathom.search.records import Outcome, Report, TrialSpec
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.trial import Assignment
 
 TEAM_ACTOR_NEEDS = {"memory": 2.0**20}
@@ -42,18 +42,18 @@ class LivesOnTheDriver:
         return {}
 
 
-class ConductorSearcher(LivesOnTheDriver, Searcher):
-    """Asks the conductor for the next trial and tells it how trials end."""
+class SearcherAdapter(LivesOnTheDriver, Searcher):
+    """Asks the scheduler for the next trial and tells it how trials end."""
 
-    def __init__(self, conductor: Conductor, losses: Losses, ending: Ending) -> None:
+    def __init__(self, scheduler: Scheduler, losses: WorkerFailures, ending: Interrupt) -> None:
         super().__init__()
-        self._conductor, self._losses, self._ending = conductor, losses, ending
+        self._scheduler, self._losses, self._ending = scheduler, losses, ending
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next assignments for a worker; None to be asked again later."""
-        conductor = self._conductor
-        specs = () if self._ending.asked else conductor.next_trials()
-        if not specs and (conductor.done or self._ending.asked):
+        scheduler = self._scheduler
+        specs = () if self._ending.asked else scheduler.next_trials()
+        if not specs and (scheduler.done or self._ending.asked):
             finished: Any = Searcher.FINISHED  # Ray's word for the end is a string
             return finished  # type: ignore[no-any-return]
         if not specs:
@@ -61,13 +61,13 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
         return {"assignments": tuple(map(self._assignment, specs))}
 
     def _assignment(self, spec: TrialSpec) -> Assignment:
-        conductor = self._conductor
+        scheduler = self._scheduler
         return Assignment(
-            config=conductor.config,
-            budget=conductor.budgets[spec.budget].budget,
+            config=scheduler.config,
+            budget=scheduler.budgets[spec.budget].budget,
             spec=spec,
-            checkpoint=str(conductor.folder.checkpoint(spec.trial).absolute()),
-            marker=conductor.folder.marker.read_text(encoding="utf-8"),
+            checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
+            marker=scheduler.folder.marker.read_text(encoding="utf-8"),
             short_of_memory=spec.trial in self._losses.short_of_memory,
             avoid=self._losses.nodes_to_avoid(spec.trial),
             parted=self._losses.parted.get(spec.trial, ""),
@@ -80,34 +80,38 @@ class ConductorSearcher(LivesOnTheDriver, Searcher):
         if error or result is None:
             return  # the scheduler has been told of it, with the reason
         for trial, report in result["reports"]:
-            if trial in self._conductor.live and trial not in self._ending.saved:
-                tell(self._conductor, trial, report)
+            if trial in self._scheduler.live and trial not in self._ending.saved:
+                tell(self._scheduler, trial, report)
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the conductor has written everything down already."""
+        """Nothing: the scheduler has written everything down already."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: a new run starts a new experiment from the conductor's files."""
+        """Nothing: a new run starts a new experiment from the scheduler's files."""
 
 
-class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
-    """Passes reports to the conductor and its verdicts to Ray.
+class SchedulerAdapter(LivesOnTheDriver, FIFOScheduler):
+    """Passes reports to the scheduler and its verdicts to Ray.
 
     Also what Tune has callbacks for: with one of them it imports every logger that it knows, MLflow
     among them, which takes two seconds before the first trial.
     """
 
     def __init__(
-        self, conductor: Conductor, losses: Losses, ending: Ending, tick: Callable[[], None]
+        self,
+        scheduler: Scheduler,
+        losses: WorkerFailures,
+        ending: Interrupt,
+        tick: Callable[[], None],
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._conductor, self._losses, self._ending = conductor, losses, ending
+        self._scheduler, self._losses, self._ending = scheduler, losses, ending
         self._tick = tick
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
         self._losses.waiting.difference_update(name for name, _ in result["reports"])
-        go_on = [name for name, report in result["reports"] if tell(self._conductor, name, report)]
+        go_on = [name for name, report in result["reports"] if tell(self._scheduler, name, report)]
         if go_on and self._ending.asked:
             self._ending.saved.update(go_on)
             return TrialScheduler.STOP
@@ -118,22 +122,22 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
 
         Several that it trained as one model are to go on one by one.
         """
-        error, conductor = _error_of(trial), self._conductor
+        error, scheduler = _error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
         if isinstance(cause, StorageError):
             raise cause
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         assignments = trial.config["assignments"]
-        names = [one.spec.trial for one in assignments if one.spec.trial in conductor.live]
+        names = [one.spec.trial for one in assignments if one.spec.trial in scheduler.live]
         several = len(assignments) > 1
         if several:
             self._losses.part(names, error)
         for name in names:
             end = None if several else self._losses.end_of(name, error)
             if end is None:
-                conductor.start_again(name)
+                scheduler.start_again(name)
             else:
-                conductor.end(name, *end)
+                scheduler.end(name, *end)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Called at every turn of Tune's loop, which then starts trials in the order they came.
@@ -149,36 +153,36 @@ class ConductorScheduler(LivesOnTheDriver, FIFOScheduler):
         self._tick()
 
 
-def tell(conductor: Conductor, trial: str, report: Report) -> bool:
+def tell(scheduler: Scheduler, trial: str, report: Report) -> bool:
     """Pass on a report, and the trial's end where it is one; True when the trial shall go on."""
-    goes_on = conductor.report(trial, report)
+    goes_on = scheduler.report(trial, report)
     if report.outcome is not None:
-        conductor.end(trial, report.outcome, report.reason)
+        scheduler.end(trial, report.outcome, report.reason)
     elif not goes_on:
         tokens = report.points[-1].tokens
-        conductor.end(trial, Outcome.STOPPED, f"behind others of its budget at {tokens} tokens")
+        scheduler.end(trial, Outcome.STOPPED, f"behind others of its budget at {tokens} tokens")
     return goes_on
 
 
 def run_trials(
-    conductor: Conductor,
+    scheduler: Scheduler,
     objective: Objective,
     tick: Callable[[], None] = lambda: None,
-    ending: Ending | None = None,
+    ending: Interrupt | None = None,
 ) -> None:
-    """Run everything the conductor asks for, unless the user asks for an end.
+    """Run everything the scheduler asks for, unless the user asks for an end.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
         OSError: when what happens can't be written down.
     """
-    if conductor.done:
+    if scheduler.done:
         return
     # Tune's own state, which nothing here reads: that it can't be kept is no news to a user. Nor is
     # a trial that has lost a worker and gone on with another, which Tune counts as failed.
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
-    resources = conductor.config.resources
+    resources = scheduler.config.resources
     start_ray(resources)
     several = resources.processes_per_trial > 1
     needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
@@ -186,12 +190,12 @@ def run_trials(
         tune.with_parameters(TeamActor if several else TrialActor, objective=objective),
         partial(_place, TEAM_ACTOR_NEEDS if several else needs),
     )
-    losses, ending = Losses(needs), ending or Ending()
+    losses, ending = WorkerFailures(needs), ending or Interrupt()
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
-            search_alg=ConductorSearcher(conductor, losses, ending),
-            scheduler=ConductorScheduler(conductor, losses, ending, tick),
+            search_alg=SearcherAdapter(scheduler, losses, ending),
+            scheduler=SchedulerAdapter(scheduler, losses, ending, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,
@@ -200,7 +204,7 @@ def run_trials(
         ),
         run_config=tune.RunConfig(
             name="tune",
-            storage_path=str(conductor.folder.ray.absolute()),
+            storage_path=str(scheduler.folder.ray.absolute()),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             verbose=0,
         ),

@@ -29,7 +29,7 @@ class KilledForMemoryError(RayActorError):
     """The death of a worker whose node was running out of memory."""
 
 
-class Losses:
+class WorkerFailures:
     """What the trials of a search have lost so far."""
 
     def __init__(self, needs: Mapping[str, float]) -> None:

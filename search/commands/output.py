@@ -23,9 +23,9 @@ def command_again() -> str:
 def say_how_to_go_on(interrupt: KeyboardInterrupt) -> NoReturn:
     """Status 130; at once where the user has insisted: Ray ends with this process."""
     print(f"fathom: interrupted; nothing is lost. To go on:\n  {command_again()}", file=sys.stderr)
-    from fathom.search.cluster.interrupt import AtOnce
+    from fathom.search.cluster.interrupt import InterruptNow
 
-    if isinstance(interrupt, AtOnce):
+    if isinstance(interrupt, InterruptNow):
         sys.stderr.flush()
         os._exit(130)
     sys.exit(130)

@@ -68,7 +68,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
         return
     console = Console()
     found = result.conclusion
-    print_findings(config, found.optima, found.laws, console, further=found.further)
+    print_findings(config, found.optima, found.laws, console, papers=found.papers)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
 
 
@@ -169,7 +169,7 @@ def _search(
     except KeyboardInterrupt as interrupt:
         say_how_to_go_on(interrupt)
     found, folder = result.conclusion, result.folder
-    print_findings(config, found.optima, found.laws, console, further=found.further)
+    print_findings(config, found.optima, found.laws, console, papers=found.papers)
     for line in warnings(found.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
@@ -199,5 +199,5 @@ def _report_json(study: str, conclusion: "Conclusion") -> dict[str, Any]:
     from fathom.search.report.writer import report_json
 
     return report_json(
-        study, conclusion.optima, conclusion.laws, conclusion.audits, conclusion.further
+        study, conclusion.optima, conclusion.laws, conclusion.audits, conclusion.papers
     )

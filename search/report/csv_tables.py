@@ -9,10 +9,10 @@ from typing import Any
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.cost import train_flops
-from fathom.search.report.papers_tables import further_tables
+from fathom.search.report.papers_tables import papers_tables
 from fathom.search.scheduling.audit import RungAudit
 
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ TRIAL = (
     "seed",
     "learning_rate",
     "rate_scale",
-    "may_stop",
+    "prunable",
 )
 NATS = "_nats"
 """Ends the name of each loss, noise and error."""
@@ -42,7 +42,7 @@ def tables(
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
-    further: Further,
+    papers: PaperFindings,
 ) -> dict[str, list[Row]]:
     """Rows by the kind of thing that they are about; no kind without any."""
     found = {
@@ -54,7 +54,7 @@ def tables(
         "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
         "fits": [row for optimum in optima for row in _fits(optimum)],
         "laws": [_law(law) for law in laws],
-        **further_tables(further),
+        **papers_tables(papers),
     }
     return {name: rows for name, rows in found.items() if rows}
 

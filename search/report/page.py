@@ -10,7 +10,7 @@ from string import Template
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.records import TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
@@ -18,7 +18,7 @@ from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
 from fathom.search.report.law_section import law_part
 from fathom.search.report.markup import MISSING, facts_list, html_table, prose
-from fathom.search.report.papers_section import further_links, further_part
+from fathom.search.report.papers_section import papers_links, papers_section
 from fathom.search.report.provenance import facts_of
 from fathom.search.report.text import (
     answer,
@@ -47,7 +47,7 @@ class PageContent:
     laws: Sequence[Law]
     audits: Mapping[int, Sequence[RungAudit]]
     """By budget."""
-    further: Further
+    papers: PaperFindings
     settings: str
     """The resolved config, as text."""
     versions: Mapping[str, str]
@@ -70,7 +70,7 @@ def page(report: PageContent, charts: Sequence[Chart]) -> str:
         answers=_answers(report.optima),
         table=_table(report.optima),
         law=_figures(across) + law_part(report.laws, report.optima),
-        further=further_part(report.further),
+        papers=papers_section(report.papers),
         budgets="".join(_budget(report, optimum, charts) for optimum in report.optima),
         unsupported=_unsupported(report),
         provenance=_provenance(report),
@@ -93,7 +93,7 @@ def _extent(report: PageContent) -> str:
 
 def _navigation(report: PageContent) -> str:
     links = [("table", "Table"), ("law", "Across budgets")]
-    links += further_links(report.further)
+    links += papers_links(report.papers)
     links += [(f"budget-{own.budget}", format_count(own.budget)) for own in report.optima]
     links += [("unsupported", "Not supported"), ("provenance", "Provenance")]
     return "".join(f'<a href="#{anchor}">{escape(text)}</a>' for anchor, text in links)

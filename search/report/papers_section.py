@@ -5,7 +5,7 @@ from html import escape
 
 from fathom.search.analysis.papers.crossings import Crossing, Crossings
 from fathom.search.analysis.papers.depth_needed import DepthNeeded
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import Estimate, Matched
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.report.markup import MISSING, html_table, prose
@@ -29,27 +29,27 @@ HEADINGS = {
 }
 
 
-def further_part(further: Further) -> str:
+def papers_section(papers: PaperFindings) -> str:
     """HTML of all sections that have something to say."""
     return "".join(
         f'<section id="{anchor}"><h2>{HEADINGS[anchor]}</h2>{html}</section>'
-        for anchor, html in _sections(further).items()
+        for anchor, html in _sections(papers).items()
     )
 
 
-def further_links(further: Further) -> list[tuple[str, str]]:
+def papers_links(papers: PaperFindings) -> list[tuple[str, str]]:
     """Anchor and heading of each."""
-    return [(anchor, HEADINGS[anchor]) for anchor in _sections(further)]
+    return [(anchor, HEADINGS[anchor]) for anchor in _sections(papers)]
 
 
-def _sections(further: Further) -> dict[str, str]:
+def _sections(papers: PaperFindings) -> dict[str, str]:
     sections = {}
-    if further.crossings:
-        sections["crossings"] = _crossings(further.crossings)
-    if further.needs:
-        sections["needed"] = "".join(map(_needed, further.needs))
-    if further.matched:
-        sections["matched"] = _matched(further.matched)
+    if papers.crossings:
+        sections["crossings"] = _crossings(papers.crossings)
+    if papers.needs:
+        sections["needed"] = "".join(map(_needed, papers.needs))
+    if papers.matched:
+        sections["matched"] = _matched(papers.matched)
     return sections
 
 

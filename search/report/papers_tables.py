@@ -5,20 +5,20 @@ from typing import Any
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing
 from fathom.search.analysis.papers.depth_needed import DepthNeeded, Need
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, Matched
 
 Row = dict[str, Any]
 
 
-def further_tables(further: Further) -> dict[str, list[Row]]:
+def papers_tables(papers: PaperFindings) -> dict[str, list[Row]]:
     """Name of a file to its rows."""
-    crossings = further.crossings
+    crossings = papers.crossings
     return {
         "crossings": [_crossing(pair) for pair in crossings.pairs] if crossings else [],
         "crossing_law": [_crossing_law(crossings.law)] if crossings else [],
-        "depth_needed": [_need(own, need) for own in further.needs for need in own.needs],
-        "matched": [_matched(own, level) for own in further.matched for level in own.levels],
+        "depth_needed": [_need(own, need) for own in papers.needs for need in own.needs],
+        "matched": [_matched(own, level) for own in papers.matched for level in own.levels],
     }
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing, CrossingKind
 from fathom.search.analysis.papers.depth_needed import DepthNeeded, DepthRule, Need
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import LOSS, Matched
 from fathom.search.report.text import counted
 from fathom.search.study.budget import format_count
@@ -16,15 +16,15 @@ Interval = tuple[float, float | None]
 NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
 
 
-def further_lines(further: Further) -> list[str]:
+def papers_lines(papers: PaperFindings) -> list[str]:
     """The shortest that can be said of each."""
     lines = []
-    if further.crossings:
-        named = [pair for pair in further.crossings.pairs if pair.neighbours and pair.params]
+    if papers.crossings:
+        named = [pair for pair in papers.crossings.pairs if pair.neighbours and pair.params]
         lines += [f"crossing: {crossing_words(pair)}" for pair in named]
-        lines.append(f"crossings: {crossing_law_words(further.crossings.law)}")
-    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in further.needs]
-    return [*lines, *(words for _, words in matched_summaries(further.matched))]
+        lines.append(f"crossings: {crossing_law_words(papers.crossings.law)}")
+    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in papers.needs]
+    return [*lines, *(words for _, words in matched_summaries(papers.matched))]
 
 
 def crossing_words(pair: Crossing) -> str:

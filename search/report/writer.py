@@ -9,7 +9,7 @@ from typing import Any
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
@@ -32,7 +32,7 @@ def write_report(
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
-    further: Further,
+    papers: PaperFindings,
     *,
     study: str,
     settings: str,
@@ -50,18 +50,18 @@ def write_report(
         optima=optima,
         laws=laws,
         audits=audits,
-        further=further,
+        papers=papers,
         settings=settings,
         versions=versions,
         loss_unit=loss_unit,
     )
-    charts = make_charts(records, optima, laws, further)
+    charts = make_charts(records, optima, laws, papers)
     with TemporaryDirectory(dir=run_folder, prefix=".report-") as aside:
         draft = Path(aside)
         (draft / "figures").mkdir()
         (draft / "tables").mkdir()
         save_static(charts, draft / "figures")
-        save_tables(draft / "tables", tables(records, optima, laws, audits, further))
+        save_tables(draft / "tables", tables(records, optima, laws, audits, papers))
         (draft / "report.html").write_text(page(report, charts), encoding="utf-8")
         _publish(draft / "figures", run_folder / "figures", FIGURES)
         _publish(draft / "tables", run_folder / "tables", TABLES)
@@ -73,12 +73,12 @@ def make_charts(
     records: Sequence[TrialRecord],
     optima: Sequence[Optimum],
     laws: Sequence[Law],
-    further: Further,
+    papers: PaperFindings,
 ) -> tuple[Chart, ...]:
     """Every chart for which there is something to show: across budgets first, then by budget."""
     charts = [
         depth_against_budget(optima, laws),
-        loss_against_size(optima, further.crossings),
+        loss_against_size(optima, papers.crossings),
     ]
     for optimum in optima:
         own = [record for record in records if record.spec.budget == optimum.budget]
@@ -107,7 +107,7 @@ def report_json(
     optima: Sequence[Optimum],
     laws: Sequence[Law],
     audits: Mapping[int, Sequence[RungAudit]],
-    further: Further,
+    papers: PaperFindings,
 ) -> dict[str, Any]:
     """The answers for programs; `law` is the best one, None when none was fitted.
 
@@ -118,7 +118,7 @@ def report_json(
         "study": study,
         "budgets": [_budget_json(own, audits.get(own.budget, ())) for own in optima],
         "law": _law_json(laws[0]) if laws else None,
-        **asdict(further),
+        **asdict(papers),
     }
 
 

@@ -1,7 +1,7 @@
 """Can early stopping be trusted? Each rung is held against the end of the trials that reached it.
 
 Deep models start slowly, so a rung may rank them lower than they deserve. Only trials that finished
-can show it. The exempt ones, drawn at random and never stopped (`may_stop` false), show it best:
+can show it. The exempt ones, drawn at random and never stopped (`prunable` false), show it best:
 the rule is asked about them again, and those that it would have stopped tell what it cost.
 """
 
@@ -15,7 +15,7 @@ from fathom.search.analysis.depth_estimates import seed_noise
 from fathom.search.analysis.forecast import standings
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.halving import promoted
 from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
 from fathom.search.study.config import StoppingConfig
 
@@ -150,9 +150,9 @@ def _audit(rung: int, records: Sequence[TrialRecord], eta: float) -> RungAudit:
     noise = seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0]
     agreement, pairs = order_kept(here, end, apart=_apart(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
-    exempt = [record for record in explored if not record.spec.may_stop]
+    exempt = [record for record in explored if not record.spec.prunable]
     came = [r for r in records if rung in r.rungs and r.spec.stage is Stage.EXPLORE]
-    chosen = leaders(came, rung, eta=eta, complete=True)
+    chosen = promoted(came, rung, eta=eta, complete=True)
     spared = [record for record in exempt if record.spec.trial not in chosen]
     stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
     return RungAudit(

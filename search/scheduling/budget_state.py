@@ -1,4 +1,4 @@
-"""How far the search of one budget has come: what the conductor keeps between two events."""
+"""How far the search of one budget has come: what the scheduler keeps between two events."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from fathom.search.study.budget import Budget
 
 
 @dataclass(slots=True)
-class BudgetSearch:
+class BudgetState:
     """One budget on its way from exploring to confirmed."""
 
     budget: Budget

@@ -1,6 +1,6 @@
 """`fathom run --extend`: where the audit failed, the first rung moves later.
 
-The study file does not change: an extension is a line in the journal, from which the conductor
+The study file does not change: an extension is a line in the journal, from which the scheduler
 takes up the stopped trials again. It is decided by the audit of what has ended so far.
 """
 

@@ -21,7 +21,7 @@ from fathom.search.analysis.forecast import standings
 from fathom.search.records import TrialRecord
 
 
-def leaders(
+def promoted(
     records: Sequence[TrialRecord], rung: int, *, eta: float, complete: bool
 ) -> tuple[str, ...]:
     """Trials that may train beyond a rung, best first; `complete` when no more will come there.

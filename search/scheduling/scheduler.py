@@ -2,7 +2,7 @@
 
 Knows no Ray: the tuner asks and tells, and so can a simulation. Everything it decides is written
 down before it takes effect (`state/journal.jsonl` for what is under way, `records.jsonl` for what
-has ended), so that a new conductor on the same folder goes on where the last one was killed.
+has ended), so that a new scheduler on the same folder goes on where the last one was killed.
 """
 
 import time
@@ -23,9 +23,9 @@ from fathom.search.records import (
     news,
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
-from fathom.search.scheduling.budget_state import BudgetSearch
+from fathom.search.scheduling.budget_state import BudgetState
 from fathom.search.scheduling.confirmation import Choice, next_wave, whole_ladder
-from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.halving import promoted
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
@@ -37,7 +37,7 @@ Listener = Callable[[TrialRecord], None]
 """Told of every change of a trial; must return at once."""
 
 
-class Conductor:
+class Scheduler:
     """All budgets of a study."""
 
     def __init__(
@@ -135,9 +135,9 @@ class Conductor:
 
     def _open(
         self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
-    ) -> BudgetSearch:
+    ) -> BudgetState:
         lives = past.lives[budget.params]
-        return BudgetSearch(
+        return BudgetState(
             budget=budget,
             shapes=shapes,
             planned=stage_trials(self.config, shapes),
@@ -152,7 +152,7 @@ class Conductor:
             ),
         )
 
-    def _next_of(self, search: BudgetSearch, most: int) -> tuple[TrialSpec, ...]:
+    def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
         if search.adopted or self._take_up(search):
             return (search.adopted.popleft(),)
         if search.explored < search.planned[0]:
@@ -163,7 +163,7 @@ class Conductor:
             self._plan_wave(search)
         return tuple(self._confirm(search, choice) for choice in search.take_of_wave(most))
 
-    def _explore(self, search: BudgetSearch) -> TrialSpec:
+    def _explore(self, search: BudgetState) -> TrialSpec:
         index = search.explored
         name = f"{search.budget.label}-explore-{index:03d}"
         if self.config.sampler is Sampler.LADDER:
@@ -177,12 +177,12 @@ class Conductor:
             search, name, Stage.EXPLORE, Choice(shape, seed=search.begun[shape], rate_scale=1.0)
         )
 
-    def _confirm(self, search: BudgetSearch, confirmation: Choice) -> TrialSpec:
+    def _confirm(self, search: BudgetState, confirmation: Choice) -> TrialSpec:
         name = f"{search.budget.label}-confirm-{search.confirmed:03d}"
         search.confirmed += 1
         return self._spec(search, name, Stage.CONFIRM, confirmation)
 
-    def _spec(self, search: BudgetSearch, name: str, stage: Stage, what: Choice) -> TrialSpec:
+    def _spec(self, search: BudgetState, name: str, stage: Stage, what: Choice) -> TrialSpec:
         config = self.config
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
         return TrialSpec(
@@ -196,10 +196,10 @@ class Conductor:
             seed=what.seed,
             learning_rate=config.train.learning_rate * what.rate_scale,
             rate_scale=what.rate_scale,
-            may_stop=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
+            prunable=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
         )
 
-    def _plan_wave(self, search: BudgetSearch) -> None:
+    def _plan_wave(self, search: BudgetState) -> None:
         """Look at all that has ended, and write down what it asks for before any of it starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
@@ -216,7 +216,7 @@ class Conductor:
             },
         )
 
-    def _begin(self, search: BudgetSearch, spec: TrialSpec) -> None:
+    def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
             return
@@ -240,11 +240,11 @@ class Conductor:
         """Whether a trial goes on from a rung; otherwise it pauses there."""
         search, spec = self.budgets[record.spec.budget], record.spec
         search.news = True
-        if spec.stage is Stage.CONFIRM or not spec.may_stop:
+        if spec.stage is Stage.CONFIRM or not spec.prunable:
             return True
-        return spec.trial in self._leaders(search, rung, complete=False)
+        return spec.trial in self._promoted(search, rung, complete=False)
 
-    def _leaders(self, search: BudgetSearch, rung: int, *, complete: bool) -> tuple[str, ...]:
+    def _promoted(self, search: BudgetState, rung: int, *, complete: bool) -> tuple[str, ...]:
         """Exploring trials that may train beyond a rung, best first.
 
         Confirming trials repeat the leaders: counted here, they would raise the bar for a trial
@@ -253,14 +253,14 @@ class Conductor:
         came = [record for record in self._exploring(search) if rung in record.rungs]
         if rung < search.first_rung:
             return tuple(record.spec.trial for record in came)
-        return leaders(came, rung, eta=self.config.stopping.eta, complete=complete)
+        return promoted(came, rung, eta=self.config.stopping.eta, complete=complete)
 
-    def _exploring(self, search: BudgetSearch) -> list[TrialRecord]:
+    def _exploring(self, search: BudgetState) -> list[TrialRecord]:
         """All exploring trials of a budget that have begun."""
         live = (self.live[trial] for trial in search.under_way)
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
-    def _take_up(self, search: BudgetSearch, *, complete: bool = False) -> bool:
+    def _take_up(self, search: BudgetState, *, complete: bool = False) -> bool:
         """Take up again whoever paused and is now among the best of those that came so far.
 
         The furthest first; but the other way round when no more will come, since what starts again
@@ -272,14 +272,14 @@ class Conductor:
         paused = {r.spec.trial: r for r in search.ended if r.outcome is Outcome.STOPPED}
         for rung in sorted({max(r.rungs) for r in paused.values()}, reverse=not complete):
             here = {trial for trial, record in paused.items() if max(record.rungs) == rung}
-            for trial in self._leaders(search, rung, complete=complete):
+            for trial in self._promoted(search, rung, complete=complete):
                 if trial in here:
                     self._revive(search, paused[trial])
             if search.adopted:
                 return True
         return False
 
-    def _revive(self, search: BudgetSearch, record: TrialRecord) -> None:
+    def _revive(self, search: BudgetState, record: TrialRecord) -> None:
         search.ended.remove(record)
         record = replace(record, outcome=None, reason="", ended=None)
         self._adopt(search, record)
@@ -305,7 +305,7 @@ class Conductor:
                 self._adopt(search, record)
             search.recount(past.waves.get(params))
 
-    def _adopt(self, search: BudgetSearch, record: TrialRecord) -> None:
+    def _adopt(self, search: BudgetState, record: TrialRecord) -> None:
         spec = record.spec
         self.live[spec.trial] = record
         search.under_way[spec.trial] = None

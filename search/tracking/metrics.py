@@ -99,7 +99,7 @@ def trial_params(spec: TrialSpec) -> dict[str, str]:
         "seed": spec.seed,
         "learning_rate": spec.learning_rate,
         "rate_scale": spec.rate_scale,
-        "may_stop": spec.may_stop,
+        "prunable": spec.prunable,
     }
     return {key: str(value) for key, value in params.items()}
 

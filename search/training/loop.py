@@ -222,14 +222,14 @@ def _evaluated(
     training: Training, objective: Objective, plan: TrainPlan
 ) -> tuple[dict[str, float], Layers]:
     """What is measured now."""
-    further, layers = dict[str, float](), Layers()
+    more, layers = dict[str, float](), Layers()
     training.model.eval()
     with autocast(training.device, plan):
         metrics = objective.evaluate(training.model)
         if training.ended or training.step in plan.looking_steps:
-            further, layers = looked_into(training, objective, plan)
+            more, layers = looked_into(training, objective, plan)
     training.model.train()
-    return metrics | further, layers
+    return metrics | more, layers
 
 
 def looked_into(

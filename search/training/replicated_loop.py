@@ -226,15 +226,15 @@ def _measurement(
 ) -> Measurement:
     loss = metrics.pop("loss")
     warm = training.step > training.plan.warmup_steps
-    further, layers = dict[str, float](), Layers()
+    more, layers = dict[str, float](), Layers()
     if training.step in training.plan.looking_steps:
-        further, layers = looked_into(training.single(replica), objective, training.plan)
+        more, layers = looked_into(training.single(replica), objective, training.plan)
     return Measurement(
         step=training.step,
         loss=loss,
         train_loss=train_loss,
         train_seconds=training.train_seconds[replica],
-        metrics=metrics | further,
+        metrics=metrics | more,
         layers=layers,
         diverged=divergence_of(loss, train_loss, objective.chance_loss, warm=warm),
     )

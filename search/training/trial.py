@@ -98,7 +98,7 @@ def spec_alone(
         seed=seed,
         learning_rate=config.train.learning_rate,
         rate_scale=1.0,
-        may_stop=False,
+        prunable=False,
     )
 
 

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from fathom import Study, load, run
 from fathom.search.records import TrialSpec
 from fathom.search.study.config import ConfigError, dump
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.places import ROOT
 
 
@@ -28,7 +28,7 @@ def grows(spec: TrialSpec, share: float) -> float:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A finished search on three budgets without training, with a law."""
     config = study(budgets=(20_000, 40_000, 80_000))
-    search = conductor(config, tmp_path_factory.mktemp("runs") / config.study)
+    search = scheduler(config, tmp_path_factory.mktemp("runs") / config.study)
     Simulation(search, grows).run()
     search.folder.config.write_text(dump(config))
     return load(search.folder.path)

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, read_records
 from fathom.search.study.config import StoppingConfig, dump
-from tests.support.dry_run import Simulation, conductor, slow_deep, study
+from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
 
@@ -260,7 +260,7 @@ def test_a_failed_audit_is_told_with_its_remedy_and_extending_is_one(tmp_path: P
     """The search so far is planted and has no checkpoints; what is taken up again is trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
     config = study(objective=quick, budgets=(20_000,), tokens=16_000, trials=16, stopping=STOPPING)
-    planted = conductor(config, tmp_path / "runs" / config.study)
+    planted = scheduler(config, tmp_path / "runs" / config.study)
     Simulation(planted, slow_deep).run()
     cut = {r.spec.trial for r in planted.records if r.outcome is Outcome.STOPPED}
     (tmp_path / "study.yaml").write_text(dump(config))

@@ -1,4 +1,4 @@
-"""A search without training: a conductor driven by planted losses on a fixed number of slots."""
+"""A search without training: a scheduler driven by planted losses on a fixed number of slots."""
 
 import math
 import random
@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial
 from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_studies import Studies, open_file
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.shapes import feasible_shapes
@@ -55,14 +55,14 @@ def study(**changes: object) -> StudyConfig:
     return parse(STUDY).model_copy(update=changes)
 
 
-def conductor(config: StudyConfig, path: Path, studies: Studies | None = None) -> Conductor:
+def scheduler(config: StudyConfig, path: Path, studies: Studies | None = None) -> Scheduler:
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder, studies=studies)
+    return Scheduler(config, spaces, folder, studies=studies)
 
 
-def told(search: Conductor, params: int) -> list[FrozenTrial]:
+def told(search: Scheduler, params: int) -> list[FrozenTrial]:
     """What Optuna's file holds of a budget."""
     name = f"{search.config.study}/{search.budgets[params].budget.label}"
     store = open_file(search.folder.optuna)
@@ -73,7 +73,7 @@ def told(search: Conductor, params: int) -> list[FrozenTrial]:
 class Simulation:
     """Runs trials on slots, one report of a random trial at a time."""
 
-    conductor: Conductor
+    scheduler: Scheduler
     loss: Loss = best_at_four
     slots: int = 3
     seed: int = 0
@@ -82,10 +82,10 @@ class Simulation:
     events: int = 0
 
     def run(self, *, events: int = 10**6) -> None:
-        """Go on until the conductor is done or that many reports were made."""
+        """Go on until the scheduler is done or that many reports were made."""
         rng = random.Random(self.seed)
-        while not self.conductor.done and self.events < events:
-            while len(self.running) < self.slots and (spec := self.conductor.next_trial()):
+        while not self.scheduler.done and self.events < events:
+            while len(self.running) < self.slots and (spec := self.scheduler.next_trial()):
                 self.running[spec.trial] = 0
             if self.running:
                 self.report(rng.choice(sorted(self.running)))
@@ -93,22 +93,22 @@ class Simulation:
 
     def report(self, trial: str) -> None:
         """Carry one trial to its next evaluation."""
-        spec = self.conductor.live[trial].spec
-        budget = self.conductor.budgets[spec.budget].budget
-        steps = evaluation_steps(self.conductor.config, budget)
+        spec = self.scheduler.live[trial].spec
+        budget = self.scheduler.budgets[spec.budget].budget
+        steps = evaluation_steps(self.scheduler.config, budget)
         self.running[trial] += 1
         done = steps[: self.running[trial]]
         points = tuple(self._point(spec, step, budget.tokens_per_step) for step in done)
         rung = None
-        if done[-1] in rung_steps(self.conductor.config, budget):
+        if done[-1] in rung_steps(self.scheduler.config, budget):
             rung = (points[-1].tokens, points[-1].loss)
         outcome = Outcome.FINISHED if len(done) == len(steps) else None
         if not math.isfinite(points[-1].loss):
             rung, outcome = None, Outcome.DIVERGED
-        goes_on = self.conductor.report(trial, Report(points=points, rung=rung, outcome=outcome))
+        goes_on = self.scheduler.report(trial, Report(points=points, rung=rung, outcome=outcome))
         if not goes_on:
             del self.running[trial]
-            self.conductor.end(trial, outcome or Outcome.STOPPED, "simulated")
+            self.scheduler.end(trial, outcome or Outcome.STOPPED, "simulated")
 
     def _point(self, spec: TrialSpec, step: int, tokens_per_step: int) -> CurvePoint:
         tokens = step * tokens_per_step

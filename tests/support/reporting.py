@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.analysis.papers.findings import find_further
+from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report.page import PageContent
 from fathom.search.report.page import page as page_of
@@ -29,7 +29,7 @@ def report_on(
         optima=optima,
         laws=fit_laws(optima),
         audits={o.budget: audit_stopping(of_budget(records, o.budget)) for o in optima},
-        further=find_further(records, seed=0),
+        papers=find_paper_findings(records, seed=0),
         settings=settings,
         versions={"torch": "2.13.0"},
         loss_unit="nats per token",
@@ -39,7 +39,7 @@ def report_on(
 def page_on(records: Sequence[TrialRecord], **texts: str) -> str:
     """The page alone, without the figures for papers, which take longer."""
     report = report_on(records, **texts)
-    return page_of(report, make_charts(records, report.optima, report.laws, report.further))
+    return page_of(report, make_charts(records, report.optima, report.laws, report.papers))
 
 
 def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
@@ -51,7 +51,7 @@ def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
         report.optima,
         report.laws,
         report.audits,
-        report.further,
+        report.papers,
         study=report.study,
         settings=report.settings,
         versions=report.versions,

@@ -10,7 +10,7 @@ from fathom.search.records import TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Further:
+class PaperFindings:
     """Each is empty where the records hold nothing of the kind."""
 
     crossings: Crossings | None
@@ -18,8 +18,8 @@ class Further:
     matched: tuple[Matched, ...]
 
 
-def find_further(records: Sequence[TrialRecord], *, seed: int) -> Further:
+def find_paper_findings(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
     """From the records alone; the same for the same seed."""
-    return Further(
+    return PaperFindings(
         find_crossings(records, seed=seed), find_needs(records, seed=seed), find_matched(records)
     )

@@ -5,10 +5,10 @@ from rich.console import Console
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.law_fit import LOGARITHMIC
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import ranges
-from fathom.search.report.papers_text import further_lines
+from fathom.search.report.papers_text import papers_lines
 from fathom.search.report.terminal.tables import empty_table, rounded
 from fathom.search.report.text import interval
 from fathom.search.study.budget import format_count
@@ -28,13 +28,13 @@ def print_findings(
     laws: tuple[Law, ...],
     console: Console,
     *,
-    further: Further | None = None,
+    papers: PaperFindings | None = None,
 ) -> None:
     """All that a study has found: the optima, the law, and what else is given."""
     _print_optima(config, optima, console)
     _print_laws(laws, console)
-    if further:
-        print_further(further, console)
+    if papers:
+        print_papers(papers, console)
 
 
 def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
@@ -71,9 +71,9 @@ def _print_laws(laws: tuple[Law, ...], console: Console) -> None:
         console.print(f"law: {formula} ({law.name})", highlight=False)
 
 
-def print_further(further: Further, console: Console) -> None:
+def print_papers(papers: PaperFindings, console: Console) -> None:
     """What else the records say, or nothing."""
-    for line in further_lines(further):
+    for line in papers_lines(papers):
         console.print(line, highlight=False, markup=False)
 
 

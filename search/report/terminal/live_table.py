@@ -23,7 +23,7 @@ RUNNING_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetState:
+class LiveRow:
     """A budget as it stands."""
 
     plan: BudgetPlan
@@ -72,7 +72,7 @@ class BudgetState:
         return outcomes[None], outcomes[Outcome.FINISHED], outcomes[Outcome.STOPPED], lost
 
 
-def budget_table(states: Sequence[BudgetState]) -> Table:
+def budget_table(states: Sequence[LiveRow]) -> Table:
     """A row a budget."""
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for heading in (*HEADINGS, *COUNTS):
@@ -87,9 +87,7 @@ def budget_table(states: Sequence[BudgetState]) -> Table:
     return table
 
 
-def whole_table(
-    title: str, states: Sequence[BudgetState], share: float, left: str
-) -> RenderableType:
+def whole_table(title: str, states: Sequence[LiveRow], share: float, left: str) -> RenderableType:
     """The table with the trials under way and a bar of how much is done."""
     records = (record for state in states for record in state.records)
     running = [record for record in records if record.outcome is None]
@@ -101,7 +99,7 @@ def whole_table(
     return Group(Text(title, style="bold"), budget_table(states), *lines, foot)
 
 
-def summary_line(state: BudgetState) -> str:
+def summary_line(state: LiveRow) -> str:
     """A budget for a log file."""
     running, done, paused, lost = state.counts
     losses = f", lost {lost}" if lost else ""
@@ -115,5 +113,5 @@ def summary_line(state: BudgetState) -> str:
 def _running_line(record: TrialRecord) -> str:
     spec = record.spec
     share = record.tokens / spec.horizon_tokens
-    passed = f", {len(record.rungs)} rungs passed" if record.rungs and spec.may_stop else ""
+    passed = f", {len(record.rungs)} rungs passed" if record.rungs and spec.prunable else ""
     return f"  {spec.trial}: depth {spec.shape.depth}, {share:.0%} of its tokens{passed}"

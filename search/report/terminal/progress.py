@@ -14,7 +14,7 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import Answers, Trail
 from fathom.search.report.terminal.live_table import (
     LOST,
-    BudgetState,
+    LiveRow,
     budget_table,
     summary_line,
     whole_table,
@@ -28,7 +28,7 @@ from fathom.search.report.terminal.remaining_work import (
 )
 from fathom.search.report.terminal.screen import PlainFile, screen_for
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import BudgetPlan
 
@@ -56,7 +56,7 @@ class Progress:
         self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = Answers(folder, planned, seed=config.seed, tell=tell)
-        self._conductor: Conductor | None = None
+        self._scheduler: Scheduler | None = None
         self._pace = SearchPace()
         self._began = self._drawn = time.monotonic()
         self._said: dict[int, tuple[float, str]] = {}
@@ -75,10 +75,10 @@ class Progress:
         if isinstance(self._screen, PlainFile):
             self._say_lines(time.monotonic())
 
-    def follow(self, conductor: Conductor) -> None:
+    def follow(self, scheduler: Scheduler) -> None:
         """Take in what an earlier run has done, so that the time left is judged by this one."""
-        self._conductor = conductor
-        for record in (*conductor.records, *conductor.live.values()):
+        self._scheduler = scheduler
+        for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         self._pace.begin(self._done())
         self._began = time.monotonic()
@@ -143,16 +143,16 @@ class Progress:
         """What a trial has of a worker, where several may train as one model."""
         if record.outcome is not None:
             return 0.0
-        if self._conductor is None:
+        if self._scheduler is None:
             return 1.0
-        return self._conductor.budgets[record.spec.budget].share(record.spec.trial)
+        return self._scheduler.budgets[record.spec.budget].share(record.spec.trial)
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
 
-    def _states(self) -> list[BudgetState]:
+    def _states(self) -> list[LiveRow]:
         return [
-            BudgetState(plan, self._of(budget), self._answer(budget), self._is_done(budget))
+            LiveRow(plan, self._of(budget), self._answer(budget), self._is_done(budget))
             for budget, plan in self._plans.items()
         ]
 
@@ -160,7 +160,7 @@ class Progress:
         return self.answers.latest.get(budget)
 
     def _is_done(self, budget: int) -> bool:
-        return self._conductor is not None and self._conductor.budgets[budget].done
+        return self._scheduler is not None and self._scheduler.budgets[budget].done
 
     def _done(self) -> dict[int, float]:
         return {budget: flops_done(self._of(budget)) for budget in self._plans}
@@ -173,9 +173,9 @@ class Progress:
 
     def _wave(self, budget: int) -> Wave:
         share = confirmed_share(self._config)
-        if self._conductor is None:
+        if self._scheduler is None:
             return Wave(share=share)
-        search = self._conductor.budgets[budget]
+        search = self._scheduler.budgets[budget]
         return Wave(len(search.wave), search.settled, share)
 
     def _words_left(self) -> str:

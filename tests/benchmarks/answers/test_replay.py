@@ -118,8 +118,8 @@ def test_the_last_answer_of_ours_is_what_it_would_report(tmp_path: Path) -> None
     some = planted(1145)
     player = FathomSearch(some, "", 1145, tmp_path)
     moments = list(cluster_run(some, player, workers=4, limit=some.ladder_tokens))
-    found = find_optimum(player.conductor.records, seed=1145, draws=DRAWS)
-    assert player.conductor.done
+    found = find_optimum(player.scheduler.records, seed=1145, draws=DRAWS)
+    assert player.scheduler.done
     assert found.optimal_depth in some.depths
     assert moments[-1].answer == found.optimal_depth
 

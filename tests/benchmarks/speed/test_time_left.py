@@ -4,12 +4,12 @@ from pathlib import Path
 
 from benchmarks.speed.time_left import Replay
 from fathom.search.study.config import dump
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 
 
 def test_at_the_end_of_a_replayed_run_nothing_is_left(tmp_path: Path) -> None:
     config = study()
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     Simulation(search).run()
     search.folder.config.write_text(dump(config))
     shown = [*Replay(search.folder).shown()]

@@ -16,7 +16,7 @@ from fathom.search.cluster.multi_gpu import cause, team_reports
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import ResourcesConfig, StudyConfig, parse
 from fathom.search.study.shapes import feasible_shapes
@@ -81,7 +81,7 @@ def _ray() -> Iterator[None]:
 
 
 def assignment(folder: Path) -> Assignment:
-    search = conductor(folder)
+    search = scheduler(folder)
     spec = search.next_trial()
     assert spec is not None
     return Assignment(
@@ -89,11 +89,11 @@ def assignment(folder: Path) -> Assignment:
     )
 
 
-def conductor(folder: Path, config: StudyConfig = STOPPING) -> Conductor:
+def scheduler(folder: Path, config: StudyConfig = STOPPING) -> Scheduler:
     run = RunFolder(folder)
     run.create()
     spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, run, ())
+    return Scheduler(config, spaces, run, ())
 
 
 def alone(folder: Path) -> list[Report]:
@@ -143,9 +143,9 @@ def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
 
 
 def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: Path) -> None:
-    several = conductor(tmp_path / "several", CONFIG)
+    several = scheduler(tmp_path / "several", CONFIG)
     run_trials(several, Successor())
-    single = conductor(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}))
+    single = scheduler(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}))
     run_trials(single, Successor())
     ours, theirs = (read_records(run.folder.records) for run in (several, single))
     assert [record.spec for record in ours] == [record.spec for record in theirs]

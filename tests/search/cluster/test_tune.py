@@ -21,15 +21,15 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.search.cluster.interrupt import Ending
+from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import elsewhere, join_cluster, start_ray
-from fathom.search.cluster.tune import ConductorScheduler, ConductorSearcher, run_trials
+from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter, run_trials
 from fathom.search.cluster.worker import StorageError
-from fathom.search.cluster.worker_failures import Losses, memory_kills_as_deaths
+from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
 from fathom.search.scheduling.optuna_studies import open_file
-from fathom.search.scheduling.scheduler import Conductor, Listener
+from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.shapes import feasible_shapes
@@ -106,16 +106,16 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-def conductor(path: Path, text: str = STUDY, *listeners: Listener) -> Conductor:
+def scheduler(path: Path, text: str = STUDY, *listeners: Listener) -> Scheduler:
     config: StudyConfig = parse(text)
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder, listeners)
+    return Scheduler(config, spaces, folder, listeners)
 
 
 def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> None:
-    search = conductor(tmp_path)
+    search = scheduler(tmp_path)
     run_trials(search, cycle(nan_from_depth=5, raises_at_depth=4))
     assert search.done
     records = read_records(search.folder.records)
@@ -173,9 +173,9 @@ def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path)
                 os._exit(1)
             return super().batch(seed=seed, step=step, batch_size=batch_size)
 
-    undisturbed = conductor(tmp_path / "a")
+    undisturbed = scheduler(tmp_path / "a")
     run_trials(undisturbed, cycle())
-    search = conductor(tmp_path / "b")
+    search = scheduler(tmp_path / "b")
     run_trials(search, DiesOnce(np.arange(4096) % 256, dies_once=str(marker)))
     assert marker.exists()
     assert search.done
@@ -195,7 +195,7 @@ STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
 )
 
 
-def never_stopped(search: Conductor, record: TrialRecord, aside: Path) -> list[CurvePoint]:
+def never_stopped(search: Scheduler, record: TrialRecord, aside: Path) -> list[CurvePoint]:
     """The curve of the same trial, trained here from its beginning to its end."""
     own = search.budgets[record.spec.budget].budget
     assignment = Assignment(search.config, own, record.spec, str(aside / "fresh.pt"))
@@ -207,7 +207,7 @@ def never_stopped(search: Conductor, record: TrialRecord, aside: Path) -> list[C
 def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
     tmp_path: Path,
 ) -> None:
-    first = conductor(tmp_path, STOPPING)
+    first = scheduler(tmp_path, STOPPING)
     run_trials(first, cycle())
     ends = len(list(read_lines(first.folder.records)))
     stopped = [r for r in first.records if r.outcome is Outcome.STOPPED]
@@ -218,7 +218,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_sto
     horizon = stopped[0].spec.horizon_tokens
     append_line(first.folder.journal, {"event": "extend", "budget": 8_000, "first_rung": horizon})
 
-    search = conductor(tmp_path, STOPPING)
+    search = scheduler(tmp_path, STOPPING)
     run_trials(search, cycle())
     assert search.done
     records = {r.spec.trial: r for r in read_records(search.folder.records)}
@@ -241,7 +241,7 @@ def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlfl
     text = STOPPING.replace("gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     tracker = Tracker(uri=uri, study="real", folder=tmp_path, config_text=text)
-    search = conductor(tmp_path, text, tracker.trial)
+    search = scheduler(tmp_path, text, tracker.trial)
     run_trials(search, cycle())
     assert search.done
     assert tracker.close() == 0
@@ -272,7 +272,7 @@ def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlfl
 def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = conductor(tmp_path)
+    search = scheduler(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("what another folder's marker holds")
     monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere))
@@ -284,7 +284,7 @@ def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reaso
 def test_a_disk_that_takes_no_record_ends_the_search_as_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = conductor(tmp_path)
+    search = scheduler(tmp_path)
 
     def full(*_: object) -> bool:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -294,7 +294,7 @@ def test_a_disk_that_takes_no_record_ends_the_search_as_what_it_is(
         run_trials(search, cycle())
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.undo()
-    again = conductor(tmp_path)
+    again = scheduler(tmp_path)
     run_trials(again, cycle())
     assert again.done
     assert Outcome.FAILED not in {r.outcome for r in again.records}
@@ -311,10 +311,10 @@ class Lost:
 class Adapters:
     """What Ray is given, and a trial that it has begun."""
 
-    def __init__(self, search: Conductor, aside: Path) -> None:
-        losses = Losses({"CPU": 1.0})
-        self.searcher = ConductorSearcher(search, losses, Ending())
-        self.scheduler = ConductorScheduler(search, losses, Ending(), lambda: None)
+    def __init__(self, search: Scheduler, aside: Path) -> None:
+        losses = WorkerFailures({"CPU": 1.0})
+        self.searcher = SearcherAdapter(search, losses, Interrupt())
+        self.scheduler = SchedulerAdapter(search, losses, Interrupt(), lambda: None)
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 
@@ -332,7 +332,7 @@ class Adapters:
 
 @pytest.mark.parametrize("died", ["node", "worker"])
 def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, died: str) -> None:
-    search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
+    search = scheduler(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
     ray_s = Adapters(search, tmp_path)
     error = RayActorError(error_msg=f"The actor died because its {died} has died.")
     for _ in range(3):
@@ -364,7 +364,7 @@ def test_a_trial_avoids_nodes_that_let_its_workers_die_while_others_could_run_it
 
     nodes = [node(1, 0), node(2, 1), node(3, 1), node(4, 1, alive=False)]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    losses = Losses({"CPU": 1.0, "GPU": 1.0})
+    losses = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
     assert losses.nodes_to_avoid("a") == ()
     assert losses.end_of("a", died_on("10.0.0.2")) is None
     assert losses.nodes_to_avoid("a") == ("n2",)
@@ -403,7 +403,7 @@ def test_a_worker_killed_for_memory_is_a_death_that_tune_knows() -> None:
 def test_a_trial_killed_for_memory_goes_on_once_with_less_and_is_then_out_of_memory(
     tmp_path: Path,
 ) -> None:
-    search = conductor(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
+    search = scheduler(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
     ray_s = Adapters(search, tmp_path)
     with memory_kills_as_deaths():
         killed = as_tune_hears_of(OutOfMemoryError("the node was running low on memory\nmore"))

@@ -12,11 +12,11 @@ import pytest
 import ray
 
 from fathom.objectives.contract import Batch, Objective
-from fathom.search.cluster.interrupt import Ending
+from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_lines, read_records
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import parse
 from fathom.search.study.shapes import feasible_shapes
@@ -73,26 +73,26 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-def conductor(path: Path, text: str) -> Conductor:
+def scheduler(path: Path, text: str) -> Scheduler:
     config = parse(text)
     folder = RunFolder(path)
     folder.create()
     spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
-    return Conductor(config, spaces, folder)
+    return Scheduler(config, spaces, folder)
 
 
-def searched(path: Path, text: str, objective: Objective | None = None) -> Conductor:
-    search = conductor(path, text)
+def searched(path: Path, text: str, objective: Objective | None = None) -> Scheduler:
+    search = scheduler(path, text)
     run_trials(search, objective or Successors())
     assert search.done
     return search
 
 
-def one_by_one(path: Path, text: str) -> Conductor:
+def one_by_one(path: Path, text: str) -> Scheduler:
     return searched(path, text.replace("replicas: 3", "replicas: 1"))
 
 
-def assert_same(search: Conductor, other: Conductor) -> None:
+def assert_same(search: Scheduler, other: Scheduler) -> None:
     """The same trials with the same losses, each of which ended once."""
     ours, theirs = (by_choice(one) for one in (search, other))
     assert ours.keys() == theirs.keys()
@@ -106,14 +106,14 @@ def assert_same(search: Conductor, other: Conductor) -> None:
     assert {lines[record.spec.trial] for record in confirmed(search)} == {1}
 
 
-def by_choice(search: Conductor) -> dict[tuple[object, ...], TrialRecord]:
+def by_choice(search: Scheduler) -> dict[tuple[object, ...], TrialRecord]:
     records = read_records(search.folder.records)
     specs = [record.spec for record in records]
     choices = [(spec.stage, str(spec.shape), spec.seed, spec.rate_scale) for spec in specs]
     return dict(zip(choices, records, strict=True))
 
 
-def confirmed(search: Conductor) -> list[TrialRecord]:
+def confirmed(search: Scheduler) -> list[TrialRecord]:
     return [record for record in search.records if record.spec.stage is Stage.CONFIRM]
 
 
@@ -143,7 +143,7 @@ def test_groups_that_are_lost_go_on_one_by_one_from_checkpoints_to_the_same_reco
 def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
     tmp_path: Path,
 ) -> None:
-    killed = conductor(tmp_path / "together", LADDER)
+    killed = scheduler(tmp_path / "together", LADDER)
 
     def kill() -> None:
         if is_confirming(killed):
@@ -152,7 +152,7 @@ def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
     with pytest.raises(ConnectionError):
         run_trials(killed, Successors(), kill)
 
-    ended, ending = conductor(tmp_path / "together", LADDER), Ending()
+    ended, ending = scheduler(tmp_path / "together", LADDER), Interrupt()
     grown = set(ended.live)
 
     def interrupt() -> None:
@@ -168,5 +168,5 @@ def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
     assert not list(again.folder.marker.parent.glob("*.pt")), "no checkpoint is left"
 
 
-def is_confirming(search: Conductor) -> bool:
+def is_confirming(search: Scheduler) -> bool:
     return any(record.spec.stage is Stage.CONFIRM for record in search.live.values())

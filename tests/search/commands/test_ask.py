@@ -26,7 +26,7 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.study.config import ConfigError, load
 from fathom.search.study.json_schema import modeline
 from fathom.search.study.plan import this_machine
-from tests.support.dry_run import Simulation, conductor
+from tests.support.dry_run import Simulation, scheduler
 
 
 def asked(**changes: object) -> Question:
@@ -55,7 +55,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Study:
     """A search of three budgets without training, as the question would write it."""
     config = asked().study((20_000, 60_000, 180_000))
     folder = RunFolder(tmp_path_factory.mktemp("runs") / config.study)
-    search = conductor(config, folder.path)
+    search = scheduler(config, folder.path)
     Simulation(search, power_of_a_third).run()
     folder.config.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     return load_run(folder.path)

@@ -13,13 +13,13 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.record_json import shape_from_json, shape_to_json
 from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyConfig, tuple[Optimum, ...]]:
     config = study(tracking=TrackingConfig(uri="postgresql://me:secret@host/db"))
-    search = conductor(config, tmp_path_factory.mktemp("run"))
+    search = scheduler(config, tmp_path_factory.mktemp("run"))
     Simulation(search).run()
     return config, find_optima(search.records, seed=0)
 

@@ -15,7 +15,7 @@ import pytest
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.papers.findings import Further, find_further
+from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.chart import Band, Line, Points, linear_ticks, log_ticks
 from fathom.search.report.charts.depth import loss_against_depth
@@ -28,7 +28,7 @@ from fathom.search.report.writer import make_charts
 from tests.support.reporting import BUDGETS, of_budget, page_on
 from tests.support.simulated import simulated_study
 
-NOTHING_FURTHER = Further(None, (), ())
+NOTHING_FURTHER = PaperFindings(None, (), ())
 CHROMIUM = shutil.which("chromium")
 
 
@@ -45,7 +45,7 @@ def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
 def test_every_chart_names_its_units_and_its_question(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima), find_further(study, seed=0)):
+    for chart in make_charts(study, optima, fit_laws(optima), find_paper_findings(study, seed=0)):
         for axis in (chart.x, chart.y):
             assert re.search(r"\((nats|layers|ms|.*FLOPs|.*count)\)|tokens", axis.label)
             assert 2 <= len(axis.ticks) <= 12
@@ -74,7 +74,7 @@ def test_loss_against_depth_shows_every_trial_once(
 def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    crossings = find_further(study, seed=0).crossings
+    crossings = find_paper_findings(study, seed=0).crossings
     assert crossings is not None
     pair = replace(crossings.pairs[0], neighbours=True, params=BUDGETS[0], interval=BUDGETS[:2])
 
@@ -107,7 +107,7 @@ def test_rungs_are_marked_on_the_learning_curves(
 def test_interactive_charts_are_plain_json(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima), find_further(study, seed=0)):
+    for chart in make_charts(study, optima, fit_laws(optima), find_paper_findings(study, seed=0)):
         drawn = interactive(chart)
 
         assert len(drawn["data"]) == len(chart.marks)

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.depth_needed import Need
-from fathom.search.analysis.papers.findings import Further, find_further
+from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers_text import crossing_law_words, further_lines, need_words
-from fathom.search.report.terminal.answer_tables import print_further
+from fathom.search.report.papers_text import crossing_law_words, need_words, papers_lines
+from fathom.search.report.terminal.answer_tables import print_papers
 from tests.search.analysis.papers import test_crossings as crossings
 from tests.search.analysis.papers import test_depth_needed as threshold
 from tests.search.analysis.papers import test_matched_loss as matched
@@ -25,8 +25,8 @@ HOPS = threshold.hops()
 PETTY = matched.study(beyond=0.1, depths=(2, 4, 8))
 
 
-def found_in(records: Sequence[TrialRecord]) -> Further:
-    return find_further(records, seed=0)
+def found_in(records: Sequence[TrialRecord]) -> PaperFindings:
+    return find_paper_findings(records, seed=0)
 
 
 def said_of(records: Sequence[TrialRecord]) -> str:
@@ -57,9 +57,9 @@ def test_every_section_can_be_reached_from_the_top() -> None:
 
 
 def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
-    further = found_in(LEVINE)
-    assert further.crossings
-    law = further.crossings.law
+    papers = found_in(LEVINE)
+    assert papers.crossings
+    law = papers.crossings.law
     assert law.a_interval
     words = said_of(LEVINE)
 
@@ -120,7 +120,7 @@ def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
 
 
 def test_lines_in_a_terminal_are_the_short_form() -> None:
-    lines = [line for study in (LEVINE, HOPS, PETTY) for line in further_lines(found_in(study))]
+    lines = [line for study in (LEVINE, HOPS, PETTY) for line in papers_lines(found_in(study))]
 
     assert lines[0].startswith("crossing: depth 3 begins to beat depth 2 at ")
     assert any(line.startswith("crossings: through 4 crossings") for line in lines)
@@ -130,33 +130,33 @@ def test_lines_in_a_terminal_are_the_short_form() -> None:
         for line in lines
     )
     out = io.StringIO()
-    print_further(found_in(HOPS), Console(file=out, width=300))
-    assert out.getvalue().splitlines() == further_lines(found_in(HOPS))
-    assert further_lines(found_in([])) == []
+    print_papers(found_in(HOPS), Console(file=out, width=300))
+    assert out.getvalue().splitlines() == papers_lines(found_in(HOPS))
+    assert papers_lines(found_in([])) == []
 
 
 def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
     records = [*LEVINE, *HOPS, *PETTY]
-    further = found_in(records)
+    papers = found_in(records)
     publish(tmp_path, records)
 
-    assert further.crossings
+    assert papers.crossings
     found = rows(tmp_path, "crossings")
     assert [float(row["params"]) for row in found if row["params"]] == [
-        pair.params for pair in further.crossings.pairs if pair.params
+        pair.params for pair in papers.crossings.pairs if pair.params
     ]
     [law] = rows(tmp_path, "crossing_law")
     assert (float(law["a"]), float(law["b"])) == (
-        further.crossings.law.a,
-        further.crossings.law.b,
+        papers.crossings.law.a,
+        papers.crossings.law.b,
     )
     needed = rows(tmp_path, "depth_needed")
     assert [int(row["depth"]) for row in needed] == [
-        need.depth for own in further.needs for need in own.needs
+        need.depth for own in papers.needs for need in own.needs
     ]
     compared = rows(tmp_path, "matched")
     assert [float(row["difference"]) for row in compared] == [
-        level.difference.mean for own in further.matched for level in own.levels
+        level.difference.mean for own in papers.matched for level in own.levels
     ]
 
 

@@ -26,11 +26,11 @@ from fathom.search.report.terminal.remaining_work import (
 )
 from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.run_folder import read_records
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import ResourcesConfig
 from fathom.search.study.plan import plan_study
 from tests.search.study.test_plan import MACHINE
-from tests.support.dry_run import Loss, Simulation, best_at_four, conductor, study
+from tests.support.dry_run import Loss, Simulation, best_at_four, scheduler, study
 
 
 def watched(
@@ -45,7 +45,7 @@ def watched(
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80)
     config = study()
-    search = conductor(config, path)
+    search = scheduler(config, path)
     plans = plan_study(config, 256, MACHINE)
     with Progress(config, plans, search.folder, console, tell) as progress:
         search._listeners = (progress.trial,)
@@ -110,7 +110,7 @@ def test_a_notebook_gets_one_output_of_plain_text_that_changes(
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     config = study()
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     console = Console(file=io.StringIO(), force_jupyter=True)
     with Progress(config, plan_study(config, 256, MACHINE), search.folder, console) as progress:
         progress._screen.draw(progress.table())
@@ -124,7 +124,7 @@ def test_a_notebook_gets_one_output_of_plain_text_that_changes(
 def test_answers_are_kept_from_one_run_to_the_next_and_told(tmp_path: Path) -> None:
     told: dict[int, Trail] = {}
     progress, _ = watched(tmp_path, tell=lambda trail: told.update({trail.budget: trail}))
-    folder = progress._conductor.folder if progress._conductor else None
+    folder = progress._scheduler.folder if progress._scheduler else None
     assert folder
     kept = {trail.budget: trail for trail in read_trails(folder)}
     assert kept == told
@@ -150,7 +150,7 @@ def test_little_is_known_at_first_and_that_is_what_is_said(tmp_path: Path) -> No
 
 def test_what_is_left_of_a_search_is_nothing_at_its_end(tmp_path: Path) -> None:
     config = study()
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
     whole = flops_left(plans[20_000], [], Wave())
     assert 0.5 * plans[20_000].flops < whole < plans[20_000].flops
@@ -165,7 +165,7 @@ def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_
     tmp_path: Path,
 ) -> None:
     config = study()
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     plan = plan_study(config, 256, MACHINE)[0]
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == plan.budget.params]
@@ -180,7 +180,7 @@ def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_
 
 
 def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     plan = plan_study(study(), 256, MACHINE)[0]
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == plan.budget.params]
@@ -207,7 +207,7 @@ def test_each_budget_has_a_pace_of_its_own() -> None:
 
 def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Path) -> None:
     config = study(resources=ResourcesConfig(replicas=3))
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     plans = plan_study(config, 256, MACHINE)
     with Progress(config, plans, search.folder, Console(file=io.StringIO())) as progress:
         search._listeners = (progress.trial,)
@@ -222,7 +222,7 @@ def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Pa
     assert sizes == {1, 2}
 
 
-def finish(search: Conductor, trial: str) -> None:
+def finish(search: Scheduler, trial: str) -> None:
     """Carry a trial to its end at once."""
     simulation = Simulation(search, running={trial: 0})
     while simulation.running:

@@ -175,7 +175,7 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
     report = report_on(study)
     found = json.loads(
         json.dumps(
-            report_json("simulated", report.optima, report.laws, report.audits, report.further),
+            report_json("simulated", report.optima, report.laws, report.audits, report.papers),
             allow_nan=False,
         )
     )
@@ -196,4 +196,4 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
             audit.rung for audit in report.audits[budget["budget"]]
         ]
     assert found["law"]["name"] in ("logarithmic", "power")
-    assert report_json("simulated", report.optima, (), {}, report.further)["law"] is None
+    assert report_json("simulated", report.optima, (), {}, report.papers)["law"] is None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.papers.findings import Further
+from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.csv_tables import save_tables, tables
 from tests.support.reporting import BUDGETS, of_budget, publish, rows, visible
@@ -134,7 +134,7 @@ def test_what_an_objective_measured_last_is_a_table_of_its_own(
     last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
 
     records = [replace(first, curve=(*before, last)), *others]
-    save_tables(tmp_path, tables(records, (), (), {}, Further(None, (), ())))
+    save_tables(tmp_path, tables(records, (), (), {}, PaperFindings(None, (), ())))
 
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]

@@ -55,7 +55,7 @@ def explored(values: list[tuple[float, float]], exempt: set[int]) -> list[TrialR
     records = []
     for index, (here, end) in enumerate(values):
         shape = world.shape(3 + index)
-        spec = replace(world.spec(shape, seed=index), may_stop=index not in exempt)
+        spec = replace(world.spec(shape, seed=index), prunable=index not in exempt)
         run = world.record(spec, np.random.default_rng(index))
         points = tuple(replace(point, time=point.time + index) for point in run.curve)
         rung = world.rung_tokens[0]

@@ -19,7 +19,7 @@ from fathom.search.scheduling.confirmation import (
 )
 from fathom.search.study.config import ConfirmConfig
 from fathom.search.study.shapes import nearest_shape
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 
 Explored = tuple[tuple[Shape, ...], list[TrialRecord]]
 
@@ -27,7 +27,7 @@ Explored = tuple[tuple[Shape, ...], list[TrialRecord]]
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Explored:
     """Shapes and exploring trials of a budget that is best at depth 4."""
-    simulated = conductor(study(trials=16), tmp_path_factory.mktemp("run"))
+    simulated = scheduler(study(trials=16), tmp_path_factory.mktemp("run"))
     Simulation(simulated).run()
     chosen = simulated.budgets[20_000]
     return chosen.shapes, [r for r in chosen.ended if r.spec.stage is Stage.EXPLORE]

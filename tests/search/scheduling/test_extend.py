@@ -13,11 +13,11 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
-from fathom.search.scheduling.halving import leaders
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.halving import promoted
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
 from fathom.search.study.config import StoppingConfig, StudyConfig
-from tests.support.dry_run import Simulation, conductor, slow_deep, study, told
+from tests.support.dry_run import Simulation, scheduler, slow_deep, study, told
 
 PARAMS = 20_000
 CONFIG: StudyConfig = study(
@@ -27,14 +27,14 @@ CONFIG: StudyConfig = study(
 )
 
 
-def rungs_of(search: Conductor) -> tuple[int, ...]:
+def rungs_of(search: Scheduler) -> tuple[int, ...]:
     """Tokens of the study's rungs, and the horizon."""
     budget = search.budgets[PARAMS].budget
     steps = (*rung_steps(search.config, budget), budget.steps)
     return tuple(step * budget.tokens_per_step for step in steps)
 
 
-def move_first_rung(search: Conductor, position: int) -> int:
+def move_first_rung(search: Scheduler, position: int) -> int:
     """Extend as if the audit had asked for the rung of that position; its tokens."""
     tokens = rungs_of(search)[position]
     (own, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
@@ -44,24 +44,24 @@ def move_first_rung(search: Conductor, position: int) -> int:
     return tokens
 
 
-def budgets(search: Conductor) -> list[Budget]:
+def budgets(search: Scheduler) -> list[Budget]:
     return [own.budget for own in search.budgets.values()]
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Conductor:
+def first(tmp_path_factory: pytest.TempPathFactory) -> Scheduler:
     """A study that ran to its end and stopped deep trials early."""
-    search = conductor(CONFIG, tmp_path_factory.mktemp("first"))
+    search = scheduler(CONFIG, tmp_path_factory.mktemp("first"))
     Simulation(search, slow_deep).run()
     assert any(record.outcome is Outcome.STOPPED for record in search.records)
     return search
 
 
 @pytest.fixture
-def again(first: Conductor, tmp_path: Path) -> Conductor:
+def again(first: Scheduler, tmp_path: Path) -> Scheduler:
     """The same in a folder of its own."""
     shutil.copytree(first.folder.path, tmp_path, dirs_exist_ok=True)
-    return conductor(CONFIG, tmp_path)
+    return scheduler(CONFIG, tmp_path)
 
 
 def stopped(records: list[TrialRecord]) -> dict[str, TrialRecord]:
@@ -69,7 +69,7 @@ def stopped(records: list[TrialRecord]) -> dict[str, TrialRecord]:
 
 
 def test_an_audit_that_failed_moves_the_first_rung_and_one_that_did_not_does_nothing(
-    again: Conductor,
+    again: Scheduler,
 ) -> None:
     audits = audit_budgets(again.records, CONFIG)
     assert any(audit.failed for audit in audits[PARAMS])
@@ -89,11 +89,11 @@ def test_an_audit_that_failed_moves_the_first_rung_and_one_that_did_not_does_not
 
 
 def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
-    again: Conductor,
+    again: Scheduler,
 ) -> None:
     cut = stopped(again.records)
     move_first_rung(again, -1)
-    search = conductor(CONFIG, again.folder.path)
+    search = scheduler(CONFIG, again.folder.path)
     assert not search.done
     Simulation(search, slow_deep).run()
 
@@ -114,11 +114,11 @@ def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
 
 
 def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
-    again: Conductor,
+    again: Scheduler,
 ) -> None:
     """Those stopped there among fewer are taken up again when the later ones are worse."""
     first_rung = move_first_rung(again, 1)
-    search = conductor(CONFIG, again.folder.path)
+    search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
     assert search.done
     explored = [r for r in search.records if r.spec.stage is Stage.EXPLORE]
@@ -127,12 +127,12 @@ def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
         rung = max(record.rungs)
         assert rung >= first_rung
         came = [record for record in explored if rung in record.rungs]
-        assert record.spec.trial not in leaders(came, rung, eta=2, complete=True)
+        assert record.spec.trial not in promoted(came, rung, eta=2, complete=True)
 
 
-def test_confirming_looks_again_at_what_the_extension_has_shown(again: Conductor) -> None:
+def test_confirming_looks_again_at_what_the_extension_has_shown(again: Scheduler) -> None:
     move_first_rung(again, -1)
-    search = conductor(CONFIG, again.folder.path)
+    search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
     events = [line["event"] for line in read_lines(search.folder.journal)]
     after = events[events.index("extend") :]
@@ -141,14 +141,14 @@ def test_confirming_looks_again_at_what_the_extension_has_shown(again: Conductor
 
 
 @pytest.mark.parametrize("events", [1, 6, 17, 40])
-def test_a_killed_extension_goes_on_where_it_was(again: Conductor, events: int) -> None:
+def test_a_killed_extension_goes_on_where_it_was(again: Scheduler, events: int) -> None:
     move_first_rung(again, -1)
-    second = conductor(CONFIG, again.folder.path)
+    second = scheduler(CONFIG, again.folder.path)
     Simulation(second, slow_deep).run(events=events)
     ended = {r.spec.trial: r for r in second.records}
     live = dict(second.live)
 
-    third = conductor(CONFIG, again.folder.path)
+    third = scheduler(CONFIG, again.folder.path)
     assert {r.spec.trial: r for r in third.records} == ended
     assert third.live == live
     assert third.budgets[PARAMS].first_rung == rungs_of(third)[-1]
@@ -164,21 +164,21 @@ def test_a_killed_extension_goes_on_where_it_was(again: Conductor, events: int) 
     assert lives == begun, "no life was lived twice"
 
 
-def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Conductor) -> None:
+def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Scheduler) -> None:
     cut = stopped(again.records)
     move_first_rung(again, -1)
     with again.folder.journal.open("a") as journal:
         journal.write('{"event": "revi')
-    search = conductor(CONFIG, again.folder.path)
+    search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
     assert cut
     assert not stopped(search.records)
 
 
-def test_the_extended_rung_holds_for_every_later_run(again: Conductor) -> None:
+def test_the_extended_rung_holds_for_every_later_run(again: Scheduler) -> None:
     move_first_rung(again, -1)
-    Simulation(conductor(CONFIG, again.folder.path), slow_deep).run()
-    later = conductor(CONFIG, again.folder.path)
+    Simulation(scheduler(CONFIG, again.folder.path), slow_deep).run()
+    later = scheduler(CONFIG, again.folder.path)
     assert later.done
     assert later.budgets[PARAMS].first_rung == rungs_of(later)[-1]
     audits = audit_budgets(later.records, CONFIG)
@@ -186,10 +186,10 @@ def test_the_extended_rung_holds_for_every_later_run(again: Conductor) -> None:
     assert warnings(audits, "fathom run x.yaml") == ()
 
 
-def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Conductor) -> None:
+def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Scheduler) -> None:
     cut = stopped(again.records)
     move_first_rung(again, -1)
-    search = conductor(CONFIG, again.folder.path)
+    search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
     ends: dict[str, list[str]] = {}
     for trial in told(search, PARAMS):
@@ -201,7 +201,7 @@ def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Cond
 
 
 def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
-    again: Conductor,
+    again: Scheduler,
 ) -> None:
     audits = audit_budgets(again.records, CONFIG)
     kept = {trial: again.folder.checkpoint(trial) for trial in stopped(again.records)}
@@ -217,7 +217,7 @@ def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
     assert not any(path.exists() for path in kept.values())
 
 
-def test_the_words_name_budget_rung_setting_and_command(first: Conductor) -> None:
+def test_the_words_name_budget_rung_setting_and_command(first: Scheduler) -> None:
     audits = audit_budgets(first.records, CONFIG)
     *told, remedy = warnings(audits, "fathom run studies/x.yaml")
     failed = [audit for audit in audits[PARAMS] if audit.failed]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
 from fathom.search.records import TrialRecord
-from fathom.search.scheduling.halving import leaders
+from fathom.search.scheduling.halving import promoted
 from tests.support.simulated import cut
 
 WORLD = World(curve=symmetric(8), noise=0.0, slow_start=0.0, ratio_effect=0.0, params_slope=0.0)
@@ -28,39 +28,39 @@ def at_rung(depths: Sequence[int], world: World = WORLD) -> list[TrialRecord]:
 
 def test_one_in_eta_goes_on_and_the_best_first() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32, 3, 6])
-    assert leaders(records, RUNG, eta=4, complete=False) == ("3", "7")
-    assert leaders(records, RUNG, eta=2, complete=False)[:2] == ("3", "7")
-    assert len(leaders(records, RUNG, eta=2, complete=False)) == 4
+    assert promoted(records, RUNG, eta=4, complete=False) == ("3", "7")
+    assert promoted(records, RUNG, eta=2, complete=False)[:2] == ("3", "7")
+    assert len(promoted(records, RUNG, eta=2, complete=False)) == 4
 
 
 def test_the_first_to_come_waits_for_others_to_be_compared_with() -> None:
-    assert leaders(at_rung([8]), RUNG, eta=4, complete=False) == ()
-    assert leaders(at_rung([1, 2, 4]), RUNG, eta=4, complete=False) == ()
-    assert leaders(at_rung([1, 2, 4, 32]), RUNG, eta=4, complete=False) == ("2",)
+    assert promoted(at_rung([8]), RUNG, eta=4, complete=False) == ()
+    assert promoted(at_rung([1, 2, 4]), RUNG, eta=4, complete=False) == ()
+    assert promoted(at_rung([1, 2, 4, 32]), RUNG, eta=4, complete=False) == ("2",)
 
 
 def test_when_no_more_will_come_one_always_goes_on() -> None:
-    assert leaders(at_rung([2]), RUNG, eta=4, complete=True) == ("0",)
-    assert leaders(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4, complete=True) == ("3", "2")
+    assert promoted(at_rung([2]), RUNG, eta=4, complete=True) == ("0",)
+    assert promoted(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4, complete=True) == ("3", "2")
 
 
 def test_nobody_is_at_a_rung_to_which_nobody_came() -> None:
-    assert leaders(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2, complete=True) == ()
+    assert promoted(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2, complete=True) == ()
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32])
-    expected = leaders(records, RUNG, eta=2, complete=False)
+    expected = promoted(records, RUNG, eta=2, complete=False)
     for seed in range(5):
         shuffled = random.Random(seed).sample(records, len(records))
-        assert leaders(shuffled, RUNG, eta=2, complete=False) == expected
+        assert promoted(shuffled, RUNG, eta=2, complete=False) == expected
 
 
 def test_what_a_trial_did_after_the_rung_gives_it_no_advantage() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32])
     generator = np.random.default_rng(0)
     further = [WORLD.record(record.spec, generator) for record in records]
-    assert leaders(records[:3] + further[3:], RUNG, eta=2, complete=False) == leaders(
+    assert promoted(records[:3] + further[3:], RUNG, eta=2, complete=False) == promoted(
         records, RUNG, eta=2, complete=False
     )
 
@@ -71,7 +71,7 @@ def test_deep_models_that_start_slowly_and_end_ahead_go_on(slow_start: float) ->
     records = at_rung([2, 3, 4, 6, 8, 12, 24, 32], world)
     losses = {record.spec.trial: record.rungs[RUNG] for record in records}
     assert min(losses, key=lambda trial: losses[trial]) not in ("6", "7"), "behind at the rung"
-    assert leaders(records, RUNG, eta=4, complete=False)[0] in ("6", "7")
+    assert promoted(records, RUNG, eta=4, complete=False)[0] in ("6", "7")
 
 
 def test_without_an_effect_of_depth_depth_is_no_merit() -> None:
@@ -90,5 +90,5 @@ def test_without_an_effect_of_depth_depth_is_no_merit() -> None:
             )
             for d in depths
         ]
-        deep += sum(int(t) > 5 for t in leaders(records, RUNG, eta=3, complete=True))
+        deep += sum(int(t) > 5 for t in promoted(records, RUNG, eta=3, complete=True))
     assert 120 <= deep <= 280

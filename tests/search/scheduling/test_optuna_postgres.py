@@ -21,10 +21,10 @@ from fathom.search.cluster.doctor.facts import Severity
 from fathom.search.run_folder import RunFolder, read_lines
 from fathom.search.scheduling import optuna_postgres as studies_database
 from fathom.search.scheduling.optuna_postgres import DatabaseStudies
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import Sampler, TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
-from tests.support.dry_run import STUDY, Simulation, conductor, study
+from tests.support.dry_run import STUDY, Simulation, scheduler, study
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
@@ -49,9 +49,9 @@ def address(shared: Server, request: pytest.FixtureRequest, monkeypatch: pytest.
     return shared.address(name)
 
 
-def search_into(address: str, path: Path) -> tuple[Conductor, DatabaseStudies]:
+def search_into(address: str, path: Path) -> tuple[Scheduler, DatabaseStudies]:
     studies = DatabaseStudies(address, RunFolder(path))
-    return conductor(CONFIG, path, studies), studies
+    return scheduler(CONFIG, path, studies), studies
 
 
 def stored(address: str) -> RDBStorage:
@@ -72,7 +72,7 @@ def ends(trials: list[FrozenTrial]) -> list[tuple[str, str]]:
     return [(trial.user_attrs["trial"], trial.user_attrs["outcome"]) for trial in trials]
 
 
-def recorded(search: Conductor, params: int) -> list[tuple[str, str]]:
+def recorded(search: Scheduler, params: int) -> list[tuple[str, str]]:
     """Every end of an exploring trial of a budget, by the records."""
     return [
         (line["trial"], line["outcome"])
@@ -81,7 +81,7 @@ def recorded(search: Conductor, params: int) -> list[tuple[str, str]]:
     ]
 
 
-def assert_whole(address: str, search: Conductor) -> None:
+def assert_whole(address: str, search: Scheduler) -> None:
     """The database holds what the records say, nothing else of this run, and nothing twice."""
     key = search.folder.marker.read_text()[:8]
     studies = {name: trials for name, trials in in_database(address).items() if key in name}
@@ -111,7 +111,7 @@ def test_a_search_leaves_its_ended_trials_in_the_database_and_none_in_a_file(
 
 def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -> None:
     """Into a database that is empty, where both find no tables."""
-    found: list[Conductor] = []
+    found: list[Scheduler] = []
 
     def run(path: Path) -> None:
         search, studies = search_into(address, path)
@@ -153,7 +153,7 @@ def test_a_run_that_was_killed_finds_its_own_studies_again(address: str, tmp_pat
 def test_what_a_run_has_found_without_the_database_is_added_to_it(
     address: str, tmp_path: Path
 ) -> None:
-    Simulation(conductor(CONFIG, tmp_path)).run(events=60)
+    Simulation(scheduler(CONFIG, tmp_path)).run(events=60)
     search, studies = search_into(address, tmp_path)
     studies.close()
     assert_whole(address, search)

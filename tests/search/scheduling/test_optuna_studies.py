@@ -9,14 +9,14 @@ from optuna.trial import FrozenTrial
 
 from fathom.search.records import Outcome
 from fathom.search.run_folder import read_records
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import Sampler
-from tests.support.dry_run import Simulation, conductor, study, told
+from tests.support.dry_run import Simulation, scheduler, study, told
 
 CONFIG = study(sampler=Sampler.TPE, trials=14)
 
 
-def essence(search: Conductor) -> list[list[object]]:
+def essence(search: Scheduler) -> list[list[object]]:
     """What a tool sees of every study, without Optuna's numbers of it."""
 
     def of(trial: FrozenTrial) -> object:
@@ -44,21 +44,21 @@ def short_of_the_last(path: Path) -> None:
 def test_what_optuna_s_file_lacks_is_added_from_the_records(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
-    search = conductor(CONFIG, tmp_path)
+    search = scheduler(CONFIG, tmp_path)
     Simulation(search).run(events=90)
     assert any(record.outcome is Outcome.STOPPED for record in search.records)
     before = essence(search)
     lose(search.folder.optuna)
-    assert essence(conductor(CONFIG, tmp_path)) == before
+    assert essence(scheduler(CONFIG, tmp_path)) == before
 
 
 def test_without_its_file_optuna_draws_what_it_would_have_drawn(tmp_path: Path) -> None:
     def rest(path: Path, *, lose: bool) -> list[object]:
-        Simulation(conductor(CONFIG, path)).run(events=60)
-        search = conductor(CONFIG, path)
+        Simulation(scheduler(CONFIG, path)).run(events=60)
+        search = scheduler(CONFIG, path)
         if lose:
             search.folder.optuna.unlink()
-            search = conductor(CONFIG, path)
+            search = scheduler(CONFIG, path)
         Simulation(search).run()
         return [(r.spec, r.outcome) for r in read_records(search.folder.records)]
 
@@ -68,12 +68,12 @@ def test_without_its_file_optuna_draws_what_it_would_have_drawn(tmp_path: Path) 
 def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    search = conductor(CONFIG, tmp_path)
+    search = scheduler(CONFIG, tmp_path)
     Simulation(search).run(events=40)
     foreign(search.folder.optuna)
     damaged = search.folder.optuna.read_bytes()
     with caplog.at_level(logging.WARNING):
-        conductor(CONFIG, tmp_path)
+        scheduler(CONFIG, tmp_path)
     (line,) = (record.getMessage() for record in caplog.records)
     assert f"can't read {search.folder.optuna}" in line
     assert "written anew from the records" in line
@@ -82,10 +82,10 @@ def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
 
 
 def test_a_whole_file_is_not_added_to_by_a_search_that_goes_on(tmp_path: Path) -> None:
-    search = conductor(CONFIG, tmp_path)
+    search = scheduler(CONFIG, tmp_path)
     Simulation(search).run()
     before = essence(search)
-    Simulation(conductor(CONFIG, tmp_path)).run()
+    Simulation(scheduler(CONFIG, tmp_path)).run()
     assert essence(search) == before
     names = [trial.user_attrs["trial"] for trial in told(search, 20_000)]
     assert len(names) > len(set(names)), "one that paused and went on has two ends"

@@ -10,17 +10,17 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.config import Sampler
-from tests.support.dry_run import Simulation, conductor, study, told
+from tests.support.dry_run import Simulation, scheduler, study, told
 
 
 def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
-    search = conductor(study(sampler=kind, trials=trials), path)
+    search = scheduler(study(sampler=kind, trials=trials), path)
     return search.budgets[40_000].sampler
 
 
 @pytest.mark.parametrize("kind", [Sampler.CURVE, Sampler.TPE, Sampler.GP, Sampler.RANDOM])
 def test_every_sampler_finds_its_way_to_the_planted_depth(tmp_path: Path, kind: Sampler) -> None:
-    search = conductor(study(sampler=kind, trials=24), tmp_path)
+    search = scheduler(study(sampler=kind, trials=24), tmp_path)
     Simulation(search).run()
     for budget in search.budgets.values():
         finished = [r for r in budget.ended if r.loss is not None]
@@ -37,7 +37,7 @@ def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     Simulation(search).run()
     for params, budget in search.budgets.items():
         built = {
@@ -52,7 +52,7 @@ def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
 
 
 def test_a_diverged_trial_is_told_without_a_value_which_ranks_it_last(tmp_path: Path) -> None:
-    search = conductor(study(trials=16), tmp_path)
+    search = scheduler(study(trials=16), tmp_path)
 
     def explodes(spec: object, share: float) -> float:
         return math.nan if share > 0.04 else 1.0  # the lowest losses of all, until it blows up
@@ -68,7 +68,7 @@ def test_a_diverged_trial_is_told_without_a_value_which_ranks_it_last(tmp_path: 
 
 
 def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     spec = search.next_trial()
     assert spec is not None
     search.end(spec.trial, Outcome.OUT_OF_MEMORY, "too large")
@@ -79,7 +79,7 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
 
 
 def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     Simulation(search).run()
     storage = open_file(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
@@ -89,7 +89,7 @@ def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
 
 
 def test_a_ladder_has_one_shape_a_depth_near_the_middle_ratio(tmp_path: Path) -> None:
-    shapes = conductor(study(), tmp_path).budgets[40_000].shapes
+    shapes = scheduler(study(), tmp_path).budgets[40_000].shapes
     rungs = ladder_shapes(shapes)
     assert [s.depth for s in rungs] == sorted({s.depth for s in shapes})
     middle = math.sqrt(min(s.ff_ratio for s in shapes) * max(s.ff_ratio for s in shapes))

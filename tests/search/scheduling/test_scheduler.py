@@ -12,14 +12,14 @@ import yaml
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
-from fathom.search.scheduling.scheduler import Conductor
+from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import rung_steps
 from fathom.search.study.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig, parse
-from tests.support.dry_run import STUDY, Simulation, best_at_four, conductor, study, told
+from tests.support.dry_run import STUDY, Simulation, best_at_four, scheduler, study, told
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     Simulation(search).run()
     stages = Counter((r.spec.budget, r.spec.stage) for r in search.records)
     for budget in (20_000, 40_000):
@@ -30,17 +30,17 @@ def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
 
 def test_confirming_trials_and_the_exempt_are_never_stopped(tmp_path: Path) -> None:
     config = study(trials=40, stopping=StoppingConfig(always_finish=0.3))
-    search = conductor(config, tmp_path)
+    search = scheduler(config, tmp_path)
     Simulation(search).run()
     assert any(r.outcome is Outcome.STOPPED for r in search.records)
-    exempt = [r for r in search.records if not r.spec.may_stop]
+    exempt = [r for r in search.records if not r.spec.prunable]
     assert all(r.outcome is Outcome.FINISHED for r in exempt)
     share = sum(r.spec.stage is Stage.EXPLORE for r in exempt) / 80
     assert abs(share - 0.3) < 3 * math.sqrt(0.3 * 0.7 / 80)
 
 
 def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
-    search = conductor(study(trials=16), tmp_path)
+    search = scheduler(study(trials=16), tmp_path)
     Simulation(search).run()
     for budget in (20_000, 40_000):
         depths = {
@@ -52,7 +52,7 @@ def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
 
 
 def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     begun = [search.next_trial() for _ in range(8)]
     budgets = [spec.budget for spec in begun if spec]
     assert Counter(budgets) == {20_000: 4, 40_000: 4}
@@ -61,7 +61,7 @@ def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Pat
 def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
     tmp_path: Path,
 ) -> None:
-    search = conductor(study(trials=2), tmp_path)
+    search = scheduler(study(trials=2), tmp_path)
     begun = [search.next_trial() for _ in range(5)]
     assert begun[4] is None
     simulation = Simulation(search, running={spec.trial: 0 for spec in begun if spec}, slots=4)
@@ -74,7 +74,7 @@ def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path)
         deep = spec.shape.depth > 6
         return math.nan if deep and share > 0.04 else best_at_four(spec, share)
 
-    search = conductor(study(trials=16), tmp_path)
+    search = scheduler(study(trials=16), tmp_path)
     Simulation(search, explodes).run()
     diverged = [r for r in search.records if r.outcome is Outcome.DIVERGED]
     assert diverged
@@ -84,7 +84,7 @@ def test_a_diverged_trial_is_never_best_and_does_not_stop_others(tmp_path: Path)
 
 
 def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
-    search = conductor(study(sampler=Sampler.LADDER), tmp_path)
+    search = scheduler(study(sampler=Sampler.LADDER), tmp_path)
     Simulation(search).run()
     for budget in search.budgets.values():
         explored = [r for r in budget.ended if r.spec.stage is Stage.EXPLORE]
@@ -94,7 +94,7 @@ def test_a_ladder_takes_every_depth_once_to_the_end(tmp_path: Path) -> None:
 
 
 def test_a_shape_drawn_again_is_a_new_seed_of_it(tmp_path: Path) -> None:
-    search = conductor(study(trials=60, sampler=Sampler.TPE), tmp_path)
+    search = scheduler(study(trials=60, sampler=Sampler.TPE), tmp_path)
     Simulation(search).run()
     explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
     assert len({(spec.budget, spec.shape, spec.seed) for spec in explored}) == len(explored)
@@ -102,7 +102,7 @@ def test_a_shape_drawn_again_is_a_new_seed_of_it(tmp_path: Path) -> None:
 
 
 def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Path) -> None:
-    search = conductor(study(budgets=(20_000,), trials=999), tmp_path)
+    search = scheduler(study(budgets=(20_000,), trials=999), tmp_path)
     Simulation(search).run()
     explored = [r.spec for r in search.records if r.spec.stage is Stage.EXPLORE]
     (budget,) = search.budgets.values()
@@ -114,12 +114,12 @@ def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Pa
 def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> None:
     """After a kill at any moment nothing that ended runs again and nothing is lost."""
     config = study()
-    first = conductor(config, tmp_path)
+    first = scheduler(config, tmp_path)
     Simulation(first).run(events=events)
     ended = {r.spec.trial: r for r in first.records}
     live = dict(first.live)
 
-    second = conductor(config, tmp_path)
+    second = scheduler(config, tmp_path)
     assert {r.spec.trial: r for r in second.records} == ended
     assert second.live == live
 
@@ -136,8 +136,8 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> No
 
 def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
     config = study()
-    Simulation(conductor(config, tmp_path)).run(events=60)
-    search = conductor(config, tmp_path)
+    Simulation(scheduler(config, tmp_path)).run(events=60)
+    search = scheduler(config, tmp_path)
     Simulation(search).run()
     for params, budget in search.budgets.items():
         trials = told(search, params)
@@ -157,13 +157,13 @@ def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
 
 def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_path: Path) -> None:
     config = study()
-    first = conductor(config, tmp_path)
+    first = scheduler(config, tmp_path)
     Simulation(first).run(events=60)
     text = first.folder.records.read_text()
     first.folder.records.write_text(text[:-40])
     cut = json.loads(text.splitlines()[-1])["trial"]
 
-    second = conductor(config, tmp_path)
+    second = scheduler(config, tmp_path)
     assert cut in second.live
     Simulation(second).run()
     assert Counter(r.spec.trial for r in second.records)[cut] == 1
@@ -171,7 +171,7 @@ def test_a_line_cut_short_by_a_crash_is_dropped_and_the_trial_runs_again(tmp_pat
 
 def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
     def specs(path: Path, config: StudyConfig) -> list[TrialSpec]:
-        search = conductor(config, path)
+        search = scheduler(config, path)
         Simulation(search, slots=1).run()
         return [r.spec for r in search.records]
 
@@ -181,7 +181,7 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
 
 def test_listeners_hear_of_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     search._listeners = (lambda record: heard.update([str(record.outcome)]),)
     Simulation(search, seed=random.Random(0).randrange(100)).run()
     ended = Counter(str(r.outcome) for r in search.records)
@@ -194,7 +194,7 @@ def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
     tmp_path: Path,
 ) -> None:
     """One at a time: the first to come waits, until four have come and it is the best of them."""
-    search = conductor(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
+    search = scheduler(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
     Simulation(search, slots=1).run()
     journal = [line for line in read_lines(search.folder.journal) if "trial" in line]
     revived = {line["trial"] for line in journal if line["event"] == "revived"}
@@ -211,7 +211,7 @@ def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
 
 
 def test_a_trial_that_comes_by_its_rung_again_after_it_was_taken_up_goes_on(tmp_path: Path) -> None:
-    search = conductor(study(), tmp_path)
+    search = scheduler(study(), tmp_path)
     Simulation(search, slots=1).run()
     lines = list(read_lines(search.folder.journal))
     starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "revived"))
@@ -225,7 +225,7 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
 ) -> None:
     space = {"depth": [1, 12], "feed_forward": False, "n_heads": 2, "head_dim": 4}
     config = parse(yaml.safe_dump(yaml.safe_load(STUDY) | {"space": space, "tolerance": 0.05}))
-    search = conductor(config.model_copy(update={"sampler": sampler}), tmp_path)
+    search = scheduler(config.model_copy(update={"sampler": sampler}), tmp_path)
     Simulation(search).run()
     assert {record.spec.shape.d_ff for record in search.records} == {0}
     for optimum in find_optima(search.records, seed=0):
@@ -240,9 +240,9 @@ TOGETHER = ResourcesConfig(replicas=3)
 NEVER = StoppingConfig(enabled=False)
 
 
-def confirming(config: StudyConfig, path: Path) -> Conductor:
+def confirming(config: StudyConfig, path: Path) -> Scheduler:
     """A search of one budget whose exploring is over."""
-    search = conductor(config.model_copy(update={"budgets": (20_000,)}), path)
+    search = scheduler(config.model_copy(update={"budgets": (20_000,)}), path)
     (budget,) = search.budgets.values()
     simulation = Simulation(search)
     while budget.explored < budget.planned[0] or simulation.running:
@@ -255,7 +255,7 @@ def confirming(config: StudyConfig, path: Path) -> Conductor:
 def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_are_not(
     tmp_path: Path,
 ) -> None:
-    search = conductor(study(resources=TOGETHER), tmp_path / "exploring")
+    search = scheduler(study(resources=TOGETHER), tmp_path / "exploring")
     assert len(search.next_trials()) == 1
     search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
     groups = []
@@ -289,7 +289,7 @@ def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
     group = search.next_trials()
     search.start_again(group[0].trial)
     assert search.next_trials() == group[:1]
-    again = conductor(search.config, tmp_path)
+    again = scheduler(search.config, tmp_path)
     assert [again.next_trials() for _ in group] == [(spec,) for spec in group]
     assert len(again.next_trials()) == 3, "which are new"
 
@@ -301,12 +301,12 @@ def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twi
     search = confirming(config, tmp_path / "killed")
     begun = {spec.trial: 0 for _ in range(2) for spec in search.next_trials()}
     Simulation(search, running=begun).run(events=5)
-    again = conductor(search.config, tmp_path / "killed")
+    again = scheduler(search.config, tmp_path / "killed")
     Simulation(again).run()
     alone = confirming(study(sampler=Sampler.LADDER), tmp_path / "alone")
     Simulation(alone).run()
 
-    def choices(one: Conductor) -> Counter[tuple[object, ...]]:
+    def choices(one: Scheduler) -> Counter[tuple[object, ...]]:
         specs = [record.spec for record in one.records]
         return Counter((spec.stage, spec.shape, spec.seed, spec.rate_scale) for spec in specs)
 

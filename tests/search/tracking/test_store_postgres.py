@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 from fathom.search.pipeline import report_study
 from fathom.search.run_folder import read_records
 from fathom.search.study.config import TrackingConfig, dump
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
 driver()
@@ -27,7 +27,7 @@ def test_a_study_is_mirrored_whole_and_ended(
 ) -> None:
     uri = server.address()
     config = study(budgets=(20_000,), trials=3)
-    search = conductor(config, tmp_path / config.study)
+    search = scheduler(config, tmp_path / config.study)
     Simulation(search).run()
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())

@@ -70,7 +70,7 @@ SPEC = TrialSpec(
     seed=0,
     learning_rate=0.004,
     rate_scale=1.0,
-    may_stop=True,
+    prunable=True,
 )
 CONFIG = "study: demo\nbudgets: [1M]\n"
 

@@ -18,7 +18,7 @@ from fathom.search.study.config import dump
 from fathom.search.study.plan import plan_study
 from tests.search.study.test_plan import MACHINE
 from tests.support.browser import Browser, browser
-from tests.support.dry_run import Simulation, conductor, study
+from tests.support.dry_run import Simulation, scheduler, study
 
 pytestmark = pytest.mark.browser
 STUDY = "simulated"
@@ -44,7 +44,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """A study as a search leaves it, served by `fathom ui`."""
     runs = tmp_path_factory.mktemp("page")
     config = study()
-    search = conductor(config, runs / STUDY)
+    search = scheduler(config, runs / STUDY)
     plans, console = plan_study(config, 256, MACHINE), Console(quiet=True)
     with Progress(config, plans, search.folder, console) as progress:
         search._listeners = (progress.trial,)

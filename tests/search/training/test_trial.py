@@ -56,7 +56,7 @@ SPEC = TrialSpec(
     seed=0,
     learning_rate=1e-2,
     rate_scale=1.0,
-    may_stop=True,
+    prunable=True,
 )
 RUNGS = rung_steps(CONFIG, BUDGET)
 EVALUATIONS = evaluation_steps(CONFIG, BUDGET)

@@ -18,7 +18,7 @@ from tests.support.toy import Successors
 
 CPU = torch.device("cpu")
 NOISE = 1e-4
-CONFIRMING = replace(SPEC, stage=Stage.CONFIRM, may_stop=False)
+CONFIRMING = replace(SPEC, stage=Stage.CONFIRM, prunable=False)
 SPECS = (
     replace(CONFIRMING, trial="4k-confirm-000", seed=1000),
     replace(CONFIRMING, trial="4k-confirm-001", seed=1000, learning_rate=2e-2, rate_scale=2.0),
