@@ -1,9 +1,9 @@
-"""Where trials that have not finished would end.
+"""Forecasts of the loss at the horizon for trials that have not finished.
 
-A loss says little before the horizon: what is still to come is several times what shapes differ by,
-and deep models start slowly. But it is nearly the same for all shapes of a budget, and what differs
-leans on depth, by about as much for each unit of ln depth. The slopes of all curves show that lean,
-and so do trials that went further.
+A loss says little before the horizon: the decrease still to come is several times the difference
+between shapes, and deep models start slowly. But the decrease is nearly the same for all shapes of
+a budget, and its differences are linear in ln depth: the depth bias. The slopes of all curves show
+the depth bias, and so do trials that trained further.
 """
 
 import statistics
@@ -24,7 +24,7 @@ RECENT = 0.75
 """Evaluations before this share of the tokens do not measure the loss there."""
 MEDIAN_OF = 3
 """Evaluations whose median is the loss of a trial that has not finished: no spike moves it."""
-LEAN = (0.04, 0.06)
+DEPTH_BIAS = (0.04, 0.06)
 """What a unit of ln(depth) adds to what is still to come, as a share of it, and how far a study may
 be from that. Prior: 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in three classes more."""
 SCATTER = 0.05
@@ -36,26 +36,28 @@ many trials that is worth: 0.03 among the Gemstones models, 0.12 to 0.15 among t
 ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
 
 
-def telling(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Trials whose end can be foretold, or is known.
+def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The trials whose final loss is known or can be forecast.
 
-    A confirming trial counts when it has finished: few others have come as far that could tell what
-    is still to come, least of all in the cool-down.
+    A confirming trial counts once it has finished: too few others have trained as far as it to show
+    the decrease still to come, least of all in the cool-down.
     """
     return [r for r in records if r.spec.stage is Stage.EXPLORE or r.loss is not None]
 
 
-def fit_outlook(shapes: Sequence[ShapeLoss]) -> Fit | None:
-    """The curves through what is expected of each depth; None with fewer than three depths."""
+def fit_forecasts(shapes: Sequence[ShapeLoss]) -> Fit | None:
+    """The curves fitted to the forecasts over depth; None with fewer than three depths."""
     points = points_of(weigh(shapes, noise=0.0, degrees_of_freedom=0))
     return fit(points) if len(points.depths) >= 3 else None
 
 
-def outlook(records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()) -> list[ShapeLoss]:
-    """The loss that each trial has or would have at the horizon, with its doubt, by depth.
+def forecasts(
+    records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()
+) -> list[ShapeLoss]:
+    """The final loss of each trial, known or forecast, with its variance, sorted by depth.
 
-    Those furthest on come first: they tell the others what is still to come, and so do `others`,
-    which have finished and are not asked for.
+    Trials that trained furthest are forecast first, as their forecasts inform those of the others.
+    So do `others`, finished trials that are not part of the result.
     """
     noise, _ = seed_noise([record for record in records if record.outcome is Outcome.FINISHED])
     trials = [_Trial(record) for record in records if _tells(record)]
@@ -73,10 +75,10 @@ def outlook(records: Sequence[TrialRecord], others: Sequence[TrialRecord] = ()) 
     return sorted(found, key=lambda own: own.shape.depth)
 
 
-def standings(records: Sequence[TrialRecord], rung: int) -> dict[str, float]:
-    """The loss at the horizon that a rung foretells of each trial that came there, by name.
+def forecast_ranking(records: Sequence[TrialRecord], rung: int) -> dict[str, float]:
+    """The forecast loss at the horizon of each trial that reached a rung, by trial name.
 
-    From what all of them had shown by then, so that no trial is better known than another.
+    It uses the curves up to the rung only, so that no trial is better known than another.
     """
     trials = [_Trial(record, until=rung) for record in records if rung in record.rungs]
     if not trials:
@@ -85,13 +87,13 @@ def standings(records: Sequence[TrialRecord], rung: int) -> dict[str, float]:
     return {trial.record.spec.trial: trial.expected(line)[0] for trial in trials}
 
 
-def foresee(
+def extrapolated_loss(
     times: Sequence[float], losses: Sequence[float], *, tokens: float, horizon: float
 ) -> float | None:
-    """The loss at the horizon, should it go on falling as it did since a quarter of the tokens.
+    """The loss at the horizon by the line through a curve's losses at `tokens` and a quarter of it.
 
-    A straight line in 1 / sqrt(tokens) through the losses there and then: two medians, and nothing
-    fitted that few and noisy evaluations could upset. None when the curve is too short.
+    The line is straight in 1 / sqrt(tokens). Both losses are medians, and nothing is fitted that
+    few and noisy evaluations could upset. None when the curve is too short.
     """
     if not times or times[0] > tokens:
         return None
@@ -121,7 +123,7 @@ class _Trial:
     def gain_at(self, tokens: float) -> float | None:
         """What its own slope there says is still to come."""
         horizon = self.record.spec.horizon_tokens
-        end = foresee(self.times, self.losses, tokens=tokens, horizon=horizon)
+        end = extrapolated_loss(self.times, self.losses, tokens=tokens, horizon=horizon)
         return None if end is None else self.loss_at(tokens) - end
 
     def end(self, line: "_Line") -> tuple[float, float]:
@@ -160,7 +162,7 @@ class _Line:
             1e-9, statistics.fmean(y for _, y in known) if known else came[0].losses[-1]
         )
         self._level = 0 if drops else 1
-        rows = [(0.0, 0.0, 1.0, LEAN[0], LEAN[1])]
+        rows = [(0.0, 0.0, 1.0, DEPTH_BIAS[0], DEPTH_BIAS[1])]
         rows += [(1.0, 0.0, x, y / self.scale, SCATTER) for x, y in drops]
         scatter = _scatter([(x, y / self.scale) for x, y in gains])
         rows += [(0.0, 1.0, x, y / self.scale, scatter) for x, y in gains]

@@ -10,7 +10,7 @@ import numpy as np
 
 from fathom.search.analysis.curve_fit import draw, whole_depth
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE
-from fathom.search.analysis.forecast import fit_outlook, outlook, telling
+from fathom.search.analysis.forecast import fit_forecasts, forecastable, forecasts
 from fathom.search.analysis.joint_curve import best_so_far, confirmed_depths
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Outcome, TrialRecord
@@ -72,7 +72,7 @@ def so_far(records: Sequence[TrialRecord], *, seed: int) -> SoFar | None:
 
 def _interval(records: Sequence[TrialRecord], depth: int, seed: int) -> tuple[int, int] | None:
     """95 % of what other seeds, shapes and ends of the curves would have given."""
-    curves = fit_outlook(outlook(telling(records)))
+    curves = fit_forecasts(forecasts(forecastable(records)))
     if curves is None:
         return None
     generator = np.random.default_rng([seed, records[0].spec.budget])

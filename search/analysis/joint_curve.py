@@ -13,7 +13,7 @@ from scipy.linalg import block_diag
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, Flags, fit, points_of, whole_depth
 from fathom.search.analysis.depth_estimates import Evidence, gather, rate_gains, weigh
-from fathom.search.analysis.forecast import outlook, telling
+from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.records import Outcome, Stage, TrialRecord
 
 LEVEL = 0.02
@@ -41,7 +41,7 @@ def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | No
     confirmed = confirmed_depths(records)
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
-    foretold = points_of(weigh(outlook(exploring, others), noise=0.0, degrees_of_freedom=0))
+    foretold = points_of(weigh(forecasts(exploring, others), noise=0.0, degrees_of_freedom=0))
     points, certain = _join(
         _only(points_of(evidence), confirmed), foretold, _rate_variance(records)
     )
@@ -50,7 +50,7 @@ def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | No
 
 def _leading(records: Sequence[TrialRecord]) -> int | None:
     """The depth of the lowest loss that is expected, where there are too few for a curve."""
-    shapes = outlook(telling(records))
+    shapes = forecasts(forecastable(records))
     return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
 
 

@@ -12,7 +12,7 @@ from math import log, sqrt
 import numpy as np
 
 from fathom.search.analysis.depth_estimates import seed_noise
-from fathom.search.analysis.forecast import standings
+from fathom.search.analysis.forecast import forecast_ranking
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.halving import promoted
@@ -142,7 +142,7 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
 def _audit(rung: int, records: Sequence[TrialRecord], eta: float) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
-    foretold = standings(done, rung)
+    foretold = forecast_ranking(done, rung)
     here = np.array([foretold[record.spec.trial] for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise, weigh
-from fathom.search.analysis.forecast import outlook
+from fathom.search.analysis.forecast import forecasts
 from fathom.search.analysis.joint_curve import best_so_far
 from fathom.search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from fathom.search.analysis.verdict import Verdict, telling_seeds
@@ -79,7 +79,7 @@ def next_wave(
 
 def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     """Every seed and rate of the best explored shapes, all at once."""
-    ranked = sorted(outlook(records), key=lambda own: own.loss)
+    ranked = sorted(forecasts(records), key=lambda own: own.loss)
     best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)
     return _choices(best, range(config.seeds)) + tuple(_other_rates(config, best))
@@ -101,7 +101,7 @@ def leading_shapes(
     centre = best_so_far(records)
     if centre is None:
         return ()
-    ratio = weigh(outlook(records), noise=0.0, degrees_of_freedom=0).best_ratio
+    ratio = weigh(forecasts(records), noise=0.0, degrees_of_freedom=0).best_ratio
     around = [shape for shape in shapes if not _apart(shape.depth, _nearest(shapes, centre))]
     middle = min(around, key=lambda shape: _off(shape, centre, ratio) + _alone(shape, shapes))
     chosen = [middle]

@@ -17,7 +17,7 @@ curves.
 import math
 from collections.abc import Sequence
 
-from fathom.search.analysis.forecast import standings
+from fathom.search.analysis.forecast import forecast_ranking
 from fathom.search.records import TrialRecord
 
 
@@ -29,7 +29,7 @@ def promoted(
     As long as more may come, a place is given only for every `eta` trials: the first to come is
     not the best of all. In the end the last place is rounded up, so that one always goes on.
     """
-    losses = standings(records, rung)
+    losses = forecast_ranking(records, rung)
     share = len(losses) / eta
     places = math.ceil(share) if complete else math.floor(share)
     return tuple(sorted(losses, key=lambda trial: losses[trial])[:places])

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_fit import draw
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE
-from fathom.search.analysis.forecast import fit_outlook, outlook
+from fathom.search.analysis.forecast import fit_forecasts, forecasts
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_studies import NAME, Studies
 from fathom.search.study.config import Sampler, StudyConfig
@@ -152,7 +152,7 @@ class ShapeSampler:
         """
         ratio, depth = self._space["ln_ff_ratio"], self._space["ln_depth"]
         share = (self._offset + index * GOLDEN) % 1
-        curves = fit_outlook(outlook(records))
+        curves = fit_forecasts(forecasts(records))
         generator = np.random.default_rng([self._seed, index])
         if curves is None:
             lowest = generator.uniform(depth.low, depth.high)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
-from fathom.search.analysis.forecast import foresee, outlook, standings
+from fathom.search.analysis.forecast import extrapolated_loss, forecast_ranking, forecasts
 from fathom.search.records import Outcome, TrialRecord
 from tests.support.simulated import cut
 
@@ -24,7 +24,7 @@ def falling(floor: float, gain: float, *, power: float = 0.5) -> Curve:
 
 
 def foreseen(curve: Curve, tokens: int) -> float:
-    loss = foresee(*zip(*curve, strict=True), tokens=tokens, horizon=HORIZON)
+    loss = extrapolated_loss(*zip(*curve, strict=True), tokens=tokens, horizon=HORIZON)
     assert loss is not None
     return loss
 
@@ -70,12 +70,12 @@ def test_nothing_after_the_tokens_is_looked_at() -> None:
 @pytest.mark.parametrize("curve", [[], [(400.0, 3.0)], [(300.0, 3.1), (400.0, 3.0)]])
 def test_a_curve_too_short_foretells_nothing(curve: Curve) -> None:
     times, losses = [tokens for tokens, _ in curve], [loss for _, loss in curve]
-    assert foresee(times, losses, tokens=400, horizon=HORIZON) is None
+    assert extrapolated_loss(times, losses, tokens=400, horizon=HORIZON) is None
 
 
 def test_a_finished_trial_ends_where_it_ended() -> None:
     records = trials(WORLD)
-    for record, own in zip(records, outlook(records), strict=True):
+    for record, own in zip(records, forecasts(records), strict=True):
         assert own.loss == record.loss
 
 
@@ -85,31 +85,31 @@ def test_those_further_on_tell_the_others_what_is_to_come(slow_start: float) -> 
     records = trials(replace(WORLD, slow_start=slow_start))
     rung = min(records[0].rungs)
     mixed = [*records[:2], cut(records[2], rung), cut(records[3], rung), records[4]]
-    for record, own in zip(records, outlook(mixed), strict=True):
+    for record, own in zip(records, forecasts(mixed), strict=True):
         assert record.loss is not None
         assert own.loss == pytest.approx(record.loss, abs=2 * max(own.variance**0.5, 1e-9))
-    assert outlook(mixed)[2].variance > outlook(mixed)[1].variance
+    assert forecasts(mixed)[2].variance > forecasts(mixed)[1].variance
 
 
 def test_trials_that_ended_badly_foretell_nothing() -> None:
     records = trials(WORLD)
     for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         lost = [replace(record, outcome=outcome) for record in records]
-        assert outlook(lost) == []
+        assert forecasts(lost) == []
 
 
 def test_a_rung_stands_everyone_at_the_same_tokens() -> None:
     records = trials(WORLD)
     rung = min(records[0].rungs)
     early = [cut(record, rung) for record in records]
-    assert standings(records, rung) == standings(early, rung)
-    assert standings(records, rung + 1) == {}
+    assert forecast_ranking(records, rung) == forecast_ranking(early, rung)
+    assert forecast_ranking(records, rung + 1) == {}
 
 
 def test_curves_that_lean_nowhere_keep_their_order() -> None:
     records = trials(replace(WORLD, curve=flat, noise=0.01, slow_start=0.0), seed=1)
     rung = min(records[0].rungs)
-    there = standings(records, rung)
+    there = forecast_ranking(records, rung)
     now = {record.spec.trial: record.rungs[rung] for record in records}
     best = min(now, key=lambda trial: now[trial])
     assert sorted(there, key=lambda trial: there[trial]).index(best) <= 1
