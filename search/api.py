@@ -13,6 +13,7 @@ from fathom.search.analysis.law import Prediction
 from fathom.search.cluster.ray_session import start_ray
 from fathom.search.commands.predict import law_of
 from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.formatting import format_count
 from fathom.search.pipeline import prepare, run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
@@ -20,7 +21,6 @@ from fathom.search.report.csv_tables import tables
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna_postgres import open_database
-from fathom.search.study.budget import format_count
 from fathom.search.study.config import ConfigError, StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.preflight import open_run, refuse_unready

@@ -1,10 +1,35 @@
-"""Durations and rows of whole numbers as people say them."""
+"""Numbers as people write them: counts, durations and ranges of whole numbers."""
 
 from collections.abc import Sequence
 
+SUFFIXES = (("T", 10**12), ("B", 10**9), ("M", 10**6), ("k", 10**3))
+
+
+def format_count(number: float) -> str:
+    """A number in short, with at most three digits after the point: 300k, 1M, 1.5B.
+
+    >>> format_count(1_500_000)
+    '1.5M'
+    """
+    for suffix, size in SUFFIXES:
+        if abs(number) >= size:
+            return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
+    return f"{number:g}"
+
+
+def exact_count(number: int) -> str:
+    """A number in short where that is exact, else in full: 1.5M, 1234567."""
+    size = next((size for _, size in SUFFIXES if number >= size), 1)
+    return format_count(number) if number * 1000 % size == 0 else str(number)
+
+
+def rounded_count(number: float) -> str:
+    """A number in short, rounded to three significant digits: 1.23M."""
+    return format_count(float(f"{number:.3g}"))
+
 
 def format_seconds(seconds: float) -> str:
-    """40 s, 12 min, 3.5 h."""
+    """A duration in seconds, minutes or hours: 40 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
@@ -13,12 +38,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_hours(hours: float) -> str:
-    """Hours of a processor, with two digits: 0.034, 1.2, 340."""
+    """A number of hours with two significant digits: 0.034, 1.2, 340."""
     return f"{float(f'{hours:.2g}'):g}"
 
 
 def ranges(depths: Sequence[int]) -> str:
-    """Ascending whole numbers in short: `1-4, 6, 8-12`."""
+    """Ascending whole numbers with runs joined: `1-4, 6, 8-12`."""
     parts: list[list[int]] = []
     for depth in depths:
         if parts and depth == parts[-1][-1] + 1:

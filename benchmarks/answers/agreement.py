@@ -13,9 +13,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_lines, read_records
-from fathom.search.study.budget import format_count
 from fathom.search.study.config import load
 
 

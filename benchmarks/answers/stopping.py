@@ -33,7 +33,7 @@ from benchmarks.worlds.curve_tables import (
     size_classes,
     size_slope,
 )
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 from fathom.search.study.config import ConfigError, StoppingConfig
 from fathom.search.study.types import parse_count
 

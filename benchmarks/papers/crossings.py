@@ -8,9 +8,9 @@ from math import exp
 from fathom.search.analysis.depth_estimates import gather
 from fathom.search.analysis.papers.crossings import Crossing, find_crossings
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.papers_text import crossing_law_words, rounded
-from fathom.search.study.budget import format_count
+from fathom.search.report.papers_text import crossing_law_words
 from fathom.search.study.config import StudyConfig
 
 
@@ -64,7 +64,7 @@ def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:
 def _row(pair: Crossing) -> str:
     size = "none"
     if pair.params and pair.interval:
-        low, high = map(rounded, pair.interval)
-        size = f"{rounded(pair.params)} [{low} to {high}]"
+        low, high = map(rounded_count, pair.interval)
+        size = f"{rounded_count(pair.params)} [{low} to {high}]"
     published = 12 * pair.depth * exp(2 * (LEVINE_A + LEVINE_B * pair.depth))
-    return f"| {pair.shallow}, {pair.deep} | {pair.kind} | {size} | {rounded(published)} |"
+    return f"| {pair.shallow}, {pair.deep} | {pair.kind} | {size} | {rounded_count(published)} |"

@@ -19,8 +19,9 @@ import torch
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.registry import prepare
+from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialSpec
-from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, format_count
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.plan import vocab_size_of
 from fathom.search.study.shapes import feasible_shapes, nearest_shape

@@ -15,7 +15,7 @@ import torch
 from benchmarks.speed.packing_workers import Case, Workers
 from fathom.models.shape import Shape
 from fathom.objectives.text.language import Language
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 
 CPU_SIZES = ((2, 32), (2, 64), (5, 128))
 """Depth and width: about 25k, 100k and 1M parameters beside the embedding."""

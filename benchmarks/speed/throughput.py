@@ -7,9 +7,9 @@ import argparse
 import statistics
 from pathlib import Path
 
+from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.budget import format_count
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from benchmarks.worlds.curve_tables import (
 from benchmarks.worlds.planted import World
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 
 WIDTH = 0.1
 """Sizes of a class lie within this of their middle."""

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fathom.models.shape import Shape
-from fathom.search.formatting import format_seconds, ranges
-from fathom.search.report.terminal.tables import empty_table, rounded
+from fathom.search.formatting import format_seconds, ranges, rounded_count
+from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import BudgetPlan, Machine
 
@@ -46,7 +46,7 @@ def print_plan(
             ranges(plan.depths),
             f"{plan.worst_count_error:.2%}",
             f"{plan.exploring}+{plan.confirming}",
-            rounded(plan.budget.tokens),
+            rounded_count(plan.budget.tokens),
             f"{plan.flops:.2g}",
             format_seconds(3600 * plan.hours),
         )
@@ -101,7 +101,7 @@ def _shape_table(plan: BudgetPlan) -> Table:
 
 def _rung_words(plan: BudgetPlan) -> str:
     steps = [
-        f"at {rounded(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
+        f"at {rounded_count(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
         for rung in plan.rungs
     ]
     return "expected " + ", ".join(steps)

@@ -7,8 +7,9 @@ from pathlib import Path
 from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, Trained, levine2020
+from fathom.search.formatting import format_count
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.budget import count_of, format_count
+from fathom.search.study.budget import count_of
 from fathom.search.study.config import ConfigError, load
 from fathom.search.study.preflight import refuse_foreign
 

@@ -9,8 +9,8 @@ from rich.table import Table
 from fathom.search.analysis.law import Prediction
 from fathom.search.analysis.published import TRILLION_NOTE
 from fathom.search.commands.predict import Foretold, Reshaped
+from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.study.budget import format_count
 
 
 def prediction_json(prediction: Prediction) -> dict[str, Any]:

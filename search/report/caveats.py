@@ -7,11 +7,10 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, usable
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
-from fathom.search.formatting import ranges
+from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.text import counted
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.budget import format_count
 
 FACTOR_WORTH_A_WARNING = 1.25
 """In depth: families of curves further apart are said to disagree, and a law that misses left-out

@@ -6,9 +6,9 @@ from html import escape
 
 from fathom.search.analysis.law import Law, Prediction
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.formatting import format_count
 from fathom.search.report.markup import MISSING, html_table
 from fathom.search.report.text import interval, law_words
-from fathom.search.study.budget import format_count
 
 BEYOND = (3, 10)
 """Multiples of the largest budget fitted for which the laws are asked too."""

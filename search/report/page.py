@@ -11,6 +11,7 @@ from string import Template
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
@@ -31,7 +32,6 @@ from fathom.search.report.text import (
     width_words,
 )
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.budget import format_count
 
 TEMPLATE = Path(__file__).with_name("template.html")
 WIDE = ' class="wide"'

@@ -8,6 +8,7 @@ from fathom.search.analysis.papers.depth_needed import DepthNeeded
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import Estimate, Matched
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.markup import MISSING, html_table, prose
 from fathom.search.report.papers_text import (
     crossing_law_words,
@@ -15,12 +16,10 @@ from fathom.search.report.papers_text import (
     matched_summaries,
     need_words,
     needs_words,
-    rounded,
     verdict,
     yardstick_words,
 )
 from fathom.search.report.text import counted
-from fathom.search.study.budget import format_count
 
 HEADINGS = {
     "crossings": "Where deeper begins to win",
@@ -81,8 +80,8 @@ def _pair_row(pair: Crossing) -> list[str]:
     return [
         f"<b>{pair.shallow}, {pair.deep}</b>",
         escape(crossing_words(pair).partition(" at ")[0] if pair.params else crossing_words(pair)),
-        rounded(pair.params) if pair.params else MISSING,
-        f"{rounded(low)} to {rounded(high)}" if low and high else MISSING,
+        rounded_count(pair.params) if pair.params else MISSING,
+        f"{rounded_count(low)} to {rounded_count(high)}" if low and high else MISSING,
         f"{pair.d_model:.0f}" if pair.d_model else MISSING,
         f"{curve} through {counted(len(pair.budgets), 'budget')}",
     ]

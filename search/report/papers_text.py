@@ -8,8 +8,8 @@ from fathom.search.analysis.papers.crossings import Crossing, CrossingKind
 from fathom.search.analysis.papers.depth_needed import DepthNeeded, DepthRule, Need
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import LOSS, Matched
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.text import counted
-from fathom.search.study.budget import format_count
 
 Interval = tuple[float, float | None]
 
@@ -32,9 +32,9 @@ def crossing_words(pair: Crossing) -> str:
     deep, shallow = f"depth {pair.deep}", f"depth {pair.shallow}"
     match pair.kind:
         case CrossingKind.CROSSED if pair.params and pair.interval:
-            low, high = map(rounded, pair.interval)
+            low, high = map(rounded_count, pair.interval)
             return (
-                f"{deep} begins to beat {shallow} at {rounded(pair.params)} parameters"
+                f"{deep} begins to beat {shallow} at {rounded_count(pair.params)} parameters"
                 f" [{low} to {high}]"
             )
         case CrossingKind.REVERSED:
@@ -116,8 +116,3 @@ def span(value: float, interval: Interval, form: str) -> str:
     low, high = interval
     end = "any more" if high is None else form.format(high)
     return f"{form.format(value)} [{form.format(low)} to {end}]"
-
-
-def rounded(number: float) -> str:
-    """Three digits of a size."""
-    return format_count(float(f"{number:.3g}"))

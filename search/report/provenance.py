@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.text import counted
-from fathom.search.study.budget import format_count
 
 COUNT_MEANING = {
     "total": "every trained parameter",

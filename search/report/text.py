@@ -7,8 +7,7 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.law_fit import LOGARITHMIC
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.formatting import ranges
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count, ranges
 
 MOST_HORIZONS = 4
 """Budgets' tokens that are listed one by one."""

@@ -7,11 +7,12 @@ takes up the stopped trials again. It is decided by the audit of what has ended 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, repair
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.journal import read_first_rungs
-from fathom.search.study.budget import Budget, format_count
+from fathom.search.study.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
 """By budget."""

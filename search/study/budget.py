@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.rung_value import LOOK_BACK
+from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.config import ConfigError, PlanError, Sampler, StudyConfig
 from fathom.search.study.types import parse_count
 
@@ -80,24 +81,6 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
     )
-
-
-def format_count(number: float) -> str:
-    """A number as people write it: 300k, 1M, 1.5B; at most three digits after the point.
-
-    >>> format_count(1_500_000)
-    '1.5M'
-    """
-    for suffix, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(number) >= size:
-            return f"{number / size:.3f}".rstrip("0").rstrip(".") + suffix
-    return f"{number:g}"
-
-
-def exact_count(number: int) -> str:
-    """The same; in full where the short one would be another number's."""
-    short = format_count(number)
-    return short if parse_count(short) == number else str(number)
 
 
 def count_of(option: str, text: str) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
-from fathom.search.formatting import format_seconds
-from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER, format_count
+from fathom.search.formatting import exact_count, format_seconds
+from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER
 from fathom.search.study.config import ConfigError, StudyConfig, study_of
 from fathom.search.study.plan import Machine, plan_study, this_machine
 from fathom.search.study.types import parse_count
@@ -66,7 +66,7 @@ class Draft:
     @property
     def horizon(self) -> str:
         """Training tokens of every budget."""
-        return _label(self.config.tokens or 0)
+        return exact_count(self.config.tokens or 0)
 
     @property
     def words(self) -> str:
@@ -183,9 +183,3 @@ def _excess(draft: Draft, hours: float) -> str:
         return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
     time = format_seconds(3600 * draft.hours)
     return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
-
-
-def _label(number: int) -> str:
-    """As people write it; in full where that would be another number."""
-    short = format_count(number)
-    return short if parse_count(short) == number else str(number)

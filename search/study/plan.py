@@ -91,7 +91,7 @@ def vocab_size_of(config: StudyConfig) -> int:
     try:
         return vocab_size(config.objective.name, config.objective.settings())
     except ValueError as error:
-        if not type(error).__module__.startswith("objectives"):
+        if not type(error).__module__.startswith("fathom.objectives"):
             raise
         raise PlanError(str(error), key="objective") from error
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.models.shape import Count, Positions, Shape
-from fathom.search.study.budget import Budget, format_count
+from fathom.search.formatting import format_count
+from fathom.search.study.budget import Budget
 from fathom.search.study.config import PlanError, StudyConfig
 
 FEWEST_DEPTHS = 3

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import interval, plateau
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.budget import format_count
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
 
 NOTE = "mlflow.note.content"

@@ -17,10 +17,10 @@ from mlflow.entities import TrackedRun as MlflowRun
 
 from fathom.search.analysis.interim import SoFar
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.formatting import format_count
 from fathom.search.records import CurvePoint, TrialRecord
 from fathom.search.report.answer_log import Trail
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.budget import format_count
 from fathom.search.tracking import metrics as numbers
 from fathom.search.tracking import pages, views
 from fathom.search.tracking.messages import DataSet, StudyAnswers

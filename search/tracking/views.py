@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 
 TAG = "mlflow.sharedViewState."
 SECTION = "loss-against-depth"

@@ -13,8 +13,9 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.export.best import entries_yaml, shape_entry
+from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_to_json
-from fathom.search.study.budget import expand_budgets, format_count
+from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
 

@@ -6,7 +6,7 @@ below it cost next to nothing while each makes the law's slope surer: as many as
 
 from collections.abc import Callable
 
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 from fathom.search.study.config import ConfigError
 
 SMALLEST = 20_000

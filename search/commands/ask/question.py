@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from fathom.models.shape import Count
-from fathom.search.study.budget import count_of, exact_count
+from fathom.search.formatting import exact_count
+from fathom.search.study.budget import count_of
 from fathom.search.study.config import ConfigError, StudyConfig, study_of
 from fathom.search.study.draft import eval_tokens
 

@@ -15,12 +15,12 @@ from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
 from fathom.search.commands.predict import lack
-from fathom.search.formatting import format_seconds
+from fathom.search.formatting import format_count, format_seconds
 from fathom.search.pipeline import RunResult, prepare, run_study
 from fathom.search.report.terminal.answer_tables import print_findings
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.optuna_postgres import open_database
-from fathom.search.study.budget import expand_budgets, format_count
+from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import ConfigError, StudyConfig, load
 from fathom.search.study.draft import MOST_EPOCHS
 from fathom.search.study.draft_file import write_study

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fathom.search.study.budget import format_count
+from fathom.search.formatting import format_count
 
 VIRIDIS = (
     (68, 1, 84),

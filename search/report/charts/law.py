@@ -15,6 +15,7 @@ from fathom.search.analysis.published import (
     levine2020,
 )
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.formatting import format_count
 from fathom.search.report.charts.chart import (
     ACCENT,
     GREEN,
@@ -35,7 +36,6 @@ from fathom.search.report.charts.chart import (
     params_axis,
 )
 from fathom.search.report.text import question_across
-from fathom.search.study.budget import format_count
 
 MARGIN = 2.5
 """How far beyond the study's budgets the chart reaches, as a factor."""

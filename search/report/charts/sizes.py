@@ -8,6 +8,7 @@ import numpy as np
 
 from fathom.search.analysis.optimum import DepthLoss, Optimum
 from fathom.search.analysis.papers.crossings import Crossings
+from fathom.search.formatting import format_count
 from fathom.search.report.charts.chart import (
     ACCENT,
     Chart,
@@ -21,7 +22,6 @@ from fathom.search.report.charts.chart import (
 from fathom.search.report.charts.trials import loss_axis
 from fathom.search.report.papers_text import crossing_words
 from fathom.search.report.text import question_across
-from fathom.search.study.budget import format_count
 
 Courses = dict[int, list[tuple[int, float, float]]]
 """Depth -> its budgets, ascending, with the loss above the best and its standard error."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts.chart import (
     INK,
@@ -22,7 +23,6 @@ from fathom.search.report.charts.chart import (
     spread_ticks,
 )
 from fathom.search.report.text import question
-from fathom.search.study.budget import format_count
 
 MOST_LEGEND_DEPTHS = 10
 

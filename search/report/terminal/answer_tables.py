@@ -7,11 +7,10 @@ from fathom.search.analysis.law_fit import LOGARITHMIC
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.formatting import ranges
+from fathom.search.formatting import format_count, ranges, rounded_count
 from fathom.search.report.papers_text import papers_lines
-from fathom.search.report.terminal.tables import empty_table, rounded
+from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import interval
-from fathom.search.study.budget import format_count
 from fathom.search.study.config import StudyConfig
 
 VERDICT_STYLES = {
@@ -82,7 +81,7 @@ def _optimum_row(optimum: Optimum) -> list[str]:
     style = VERDICT_STYLES[optimum.verdict]
     return [
         format_count(optimum.budget),
-        rounded(optimum.tokens),
+        rounded_count(optimum.tokens),
         str(optimum.optimal_depth or "-"),
         # Shorter than in the report, to leave room for the plateau in 80 columns.
         interval(optimum).replace(" or deeper", "+") or "-",

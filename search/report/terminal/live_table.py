@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fathom.search.analysis.interim import SoFar
+from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.study.budget import format_count
 from fathom.search.study.plan import BudgetPlan
 
 HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")

@@ -2,8 +2,6 @@
 
 from rich.table import Table
 
-from fathom.search.study.budget import format_count
-
 
 def empty_table(title: str, headings: tuple[str, ...]) -> Table:
     """An empty one; words to the left, numbers to the right."""
@@ -17,8 +15,3 @@ def empty_table(title: str, headings: tuple[str, ...]) -> Table:
             no_wrap=heading not in ("depths", "plateau"),
         )
     return table
-
-
-def rounded(tokens: int) -> str:
-    """Whole steps make horizons of many digits; three are enough to read."""
-    return format_count(float(f"{tokens:.3g}"))

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import Outcome, Stage
 from fathom.search.report.answer_log import Trail, read_trails
 from fathom.search.report.terminal import progress
@@ -227,15 +226,3 @@ def finish(search: Scheduler, trial: str) -> None:
     simulation = Simulation(search, running={trial: 0})
     while simulation.running:
         simulation.report(trial)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
-)
-def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
-    assert format_seconds(seconds) == words
-
-
-@pytest.mark.parametrize(("hours", "words"), [(0.0341, "0.034"), (1.25, "1.2"), (1234.0, "1200")])
-def test_cost_has_two_digits(hours: float, words: str) -> None:
-    assert format_hours(hours) == words

@@ -8,7 +8,6 @@ import pytest
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.formatting import ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
@@ -46,11 +45,6 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
     )
     assert plateau(replace(planted, plateau=(7,))) == "7"
     assert "no depth yet" in answer(replace(planted, optimal_depth=None, interval=None))
-
-
-def test_depths_are_listed_as_ranges() -> None:
-    assert ranges((1, 2, 3, 4, 6, 8, 9)) == "1-4, 6, 8-9"
-    assert ranges(()) == ""
 
 
 def test_what_the_data_do_not_show_is_said(

@@ -1,4 +1,4 @@
-"""A budget as a value: counts as people write them, horizons in whole steps, rungs."""
+"""Budgets: counts as people write them, horizons in whole steps, rungs."""
 
 import itertools
 import math
@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.models.shape import Count, Shape
-from fathom.search.study.budget import (
-    Budget,
-    evaluation_steps,
-    expand_budgets,
-    format_count,
-    rung_steps,
-)
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import ConfigError, StudyConfig, parse
 from fathom.search.study.types import parse_count
 
@@ -54,27 +48,6 @@ def test_anything_else_is_refused_with_the_value(wrong: object) -> None:
     with pytest.raises(ValueError, match="must be") as caught:
         parse_count(wrong)
     assert repr(wrong) in str(caught.value)
-
-
-@given(st.integers(1, 999), st.sampled_from(["", "k", "M", "B", "T"]))
-def test_short_counts_survive_a_round_trip(number: int, suffix: str) -> None:
-    text = f"{number}{suffix}"
-    assert format_count(parse_count(text)) == text
-
-
-@given(st.integers(1, 10**15 - 1))
-def test_a_formatted_count_is_right_to_three_digits_after_the_point(number: int) -> None:
-    text = format_count(number)
-    assert parse_count(text) == pytest.approx(number, rel=0.0006)
-    assert len(text) <= 8
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(999, "999"), (1000, "1k"), (1_234_567, "1.235M"), (999_999, "999.999k"), (0.5, "0.5")],
-)
-def test_counts_are_written_short(number: float, text: str) -> None:
-    assert format_count(number) == text
 
 
 def test_two_budgets_of_a_study_never_share_a_label() -> None:

@@ -1,0 +1,66 @@
+"""Numbers are written as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fathom.search.formatting import (
+    exact_count,
+    format_count,
+    format_hours,
+    format_seconds,
+    ranges,
+    rounded_count,
+)
+from fathom.search.study.types import parse_count
+
+
+@given(st.integers(1, 999), st.sampled_from(["", "k", "M", "B", "T"]))
+def test_short_counts_survive_a_round_trip(number: int, suffix: str) -> None:
+    text = f"{number}{suffix}"
+    assert format_count(parse_count(text)) == text
+
+
+@given(st.integers(1, 10**15 - 1))
+def test_a_formatted_count_is_right_to_three_digits_after_the_point(number: int) -> None:
+    text = format_count(number)
+    assert parse_count(text) == pytest.approx(number, rel=0.0006)
+    assert len(text) <= 8
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(999, "999"), (1000, "1k"), (1_234_567, "1.235M"), (999_999, "999.999k"), (0.5, "0.5")],
+)
+def test_counts_are_written_short(number: float, text: str) -> None:
+    assert format_count(number) == text
+
+
+@given(st.integers(1, 10**15 - 1))
+def test_an_exact_count_reads_back_as_the_same_number(number: int) -> None:
+    assert parse_count(exact_count(number)) == number
+
+
+def test_an_exact_count_is_short_where_that_is_exact() -> None:
+    assert [exact_count(n) for n in (999, 1_234_000, 1_234_567)] == ["999", "1.234M", "1234567"]
+
+
+def test_a_rounded_count_has_three_digits() -> None:
+    assert [rounded_count(n) for n in (12, 1_234_567, 2_000_896)] == ["12", "1.23M", "2M"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(4, "4 s"), (89, "89 s"), (600, "10 min"), (7200, "2.0 h")]
+)
+def test_durations_read_as_people_say_them(seconds: float, words: str) -> None:
+    assert format_seconds(seconds) == words
+
+
+@pytest.mark.parametrize(("hours", "words"), [(0.0341, "0.034"), (1.25, "1.2"), (1234.0, "1200")])
+def test_cost_has_two_digits(hours: float, words: str) -> None:
+    assert format_hours(hours) == words
+
+
+def test_depths_are_listed_as_ranges() -> None:
+    assert ranges((1, 2, 3, 4, 6, 8, 9)) == "1-4, 6, 8-9"
+    assert ranges(()) == ""
