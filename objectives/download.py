@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
+from fathom.objectives.errors import ObjectiveError
+
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
 TIMEOUT_SECONDS = 30.0
-
-
-class DownloadError(ValueError):
-    """A published file that cannot be had, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,7 @@ def mirror_file(download: Download, mirror: Path) -> Path:
     for file in (plain, plain.with_name(plain.name + ".gz")):
         if file.is_file():
             return file
-    raise DownloadError(
+    raise ObjectiveError(
         f"the mirror must hold {download.path} or {download.path}.gz, but {mirror} does not; "
         f"copy {download.url} there or unset {MIRROR_VARIABLE}"
     )
@@ -87,7 +85,7 @@ def _read_mirrored(download: Download, file: Path) -> bytes:
         try:
             content = gzip.decompress(content)
         except (EOFError, OSError, zlib.error) as error:
-            raise DownloadError(f"{file} must be a whole gzip file: {error}; {remedy}") from error
+            raise ObjectiveError(f"{file} must be a whole gzip file: {error}; {remedy}") from error
     return _checked(content, download, source=file, remedy=remedy)
 
 
@@ -97,14 +95,14 @@ def _download(download: Download, target: Path) -> None:
     try:
         _fetch(download.url, part)
     except (OSError, http.client.HTTPException) as error:
-        raise DownloadError(
+        raise ObjectiveError(
             f"{download.url} must be reachable, got {_reason(error)}; run again (what arrived is "
             f"kept and continued), or set {MIRROR_VARIABLE} to a folder with {download.path}"
         ) from error
     remedy = f"nothing was kept: run again, or set {MIRROR_VARIABLE} to a folder with a good copy"
     try:
         _checked(_read(part), download, source=download.url, remedy=remedy)
-    except DownloadError:
+    except ObjectiveError:
         part.unlink()
         raise
     part.replace(target)
@@ -145,7 +143,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise DownloadError(
+        raise ObjectiveError(
             f"{file} must be readable, got {error.strerror}; change its permissions or delete it"
         ) from error
 
@@ -153,5 +151,7 @@ def _read(file: Path) -> bytes:
 def _checked(content: bytes, download: Download, *, source: Path | str, remedy: str) -> bytes:
     digest = hashlib.sha256(content).hexdigest()
     if digest != download.sha256:
-        raise DownloadError(f"sha256 of {source} must be {download.sha256}, got {digest}; {remedy}")
+        raise ObjectiveError(
+            f"sha256 of {source} must be {download.sha256}, got {digest}; {remedy}"
+        )
     return content

@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from fathom.objectives.download import Download, cache_folder, mirror_folder, read_download
+from fathom.objectives.errors import ObjectiveError
 
 Row = TypeVar("Row")
 
 Place = str | Download
 """Where rows are: a path of the user's, plain or gzipped, or a published file."""
-
-
-class RowError(ValueError):
-    """Rows that can't be read or don't suit, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def read_text(place: Place) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise RowError(
+        raise ObjectiveError(
             f"{name_of(place)} must be UTF-8 text, but has the invalid byte "
             f"0x{content[error.start]:02x} at offset {error.start}; convert it"
         ) from error
@@ -78,13 +75,13 @@ def split_off(
     """The rows to train on and those held out, chosen by what `key` makes of each.
 
     Raises:
-        RowError: when none is held out.
+        ObjectiveError: when none is held out.
     """
     out = held_out([key(row) for row in rows], fraction)
     train = [row for row, apart in zip(rows, out, strict=True) if not apart]
     dev = [row for row, apart in zip(rows, out, strict=True) if apart]
     if not dev:
-        raise RowError(
+        raise ObjectiveError(
             f"{data} must have {noun} enough to hold out {fraction:g} of them, got {len(rows)}; "
             f"add {noun}, or name a `dev` file"
         )
@@ -97,6 +94,6 @@ def _read_file(path: Path) -> bytes:
         return gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RowError(
+        raise ObjectiveError(
             f"{path} must be a readable file, plain or a whole .gz, got: {reason}; check the path"
         ) from error

@@ -24,6 +24,7 @@ from fathom.objectives.download import (
     mirror_folder,
     read_download,
 )
+from fathom.objectives.errors import ObjectiveError
 
 STDLIB = "stdlib"
 CORPORA = (STDLIB, *DOWNLOADS)
@@ -39,10 +40,6 @@ NOT_SOURCE = frozenset(
 BUILD_CONFIGURATION = "_sysconfigdata"
 
 logger = logging.getLogger(__name__)
-
-
-class CorpusError(ValueError):
-    """A corpus that cannot be read, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,7 @@ def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
     documents = _documents(corpus)
     split = split_documents(documents, validation_fraction=validation_fraction)
     if not (split.train and split.validation):
-        raise CorpusError(
+        raise ObjectiveError(
             f"a corpus must leave text for both splits, but {corpus!r} holds "
             f"{sum(map(len, documents))} bytes; use a larger one"
         )
@@ -136,7 +133,7 @@ def _documents(corpus: str) -> list[bytes]:
         else:
             skipped.append(f"{file} has {defect}")
     if not texts:
-        raise CorpusError(
+        raise ObjectiveError(
             f"a corpus must be UTF-8 text, but {skipped[0]}; convert it, or name other files"
         )
     if skipped:
@@ -167,8 +164,8 @@ def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
         raise _unreadable(file, error) from error
 
 
-def _unreadable(path: Path, error: OSError) -> CorpusError:
-    return CorpusError(
+def _unreadable(path: Path, error: OSError) -> ObjectiveError:
+    return ObjectiveError(
         f"every file of a corpus must be readable, got {error.strerror} for {path}; "
         f"change its permissions or move it elsewhere"
     )
@@ -181,7 +178,7 @@ def _files(corpus: str) -> Iterator[Path]:
         found = True
         yield file
     if not found:
-        raise CorpusError(
+        raise ObjectiveError(
             f"a corpus must have at least one file that is not hidden, got none in {corpus!r}; "
             f"put text there or name another corpus"
         )
@@ -196,7 +193,7 @@ def _candidates(corpus: str) -> Iterator[Path]:
     if os.path.isfile(path):
         return iter((Path(path),))
     if os.path.exists(path):
-        raise CorpusError(
+        raise ObjectiveError(
             f"a corpus must be a regular file, a folder or a glob pattern, got {corpus!r}, "
             f"which is none of them; copy its text to a file"
         )
@@ -206,9 +203,9 @@ def _candidates(corpus: str) -> Iterator[Path]:
     raise _unknown(corpus)
 
 
-def _unknown(corpus: str) -> CorpusError:
+def _unknown(corpus: str) -> ObjectiveError:
     near = difflib.get_close_matches(corpus, CORPORA, n=1)
-    return CorpusError(
+    return ObjectiveError(
         f"corpus must be one of {', '.join(CORPORA)}, or an existing file, folder or glob pattern, "
         f"got {corpus!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
     )

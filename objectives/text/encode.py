@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import Corpus
 from fathom.objectives.text.tokenizer import (
     BPE,
     BYTE_IDS,
     BYTES,
     CHARS,
-    TokenizerError,
     bpe_ids,
     characters,
     check_tokenizer,
@@ -89,7 +89,7 @@ def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
     """Byte-level pairs of the training split.
 
     Raises:
-        TokenizerError: when it supports fewer ids.
+        ObjectiveError: when it supports fewer ids.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -102,7 +102,7 @@ def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
     bpe.train_from_iterator(_pieces(train), trainer)
     learned = bpe.get_vocab_size()
     if learned != vocab_size:
-        raise TokenizerError(
+        raise ObjectiveError(
             f"{BPE}:N must have no more ids than the training split supports, "
             f"got {BPE}:{vocab_size} where it supports {learned}; "
             f"use {BPE}:{learned} or a larger corpus"

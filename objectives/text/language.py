@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_draws
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode
@@ -20,10 +21,6 @@ from fathom.objectives.token_loss import token_losses
 
 EVAL_CHUNK_TOKENS = 8192
 """Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
-
-
-class LanguageError(ValueError):
-    """Settings that do not suit the text, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +48,7 @@ class Language:
     ) -> Self:
         """Read, split and encode; `eval_tokens` is the most that one evaluation may use."""
         if eval_tokens < context:
-            raise LanguageError(
+            raise ObjectiveError(
                 f"`eval_tokens` must be at least `context`, got eval_tokens={eval_tokens}, "
                 f"context={context}; use eval_tokens={context} or more"
             )
@@ -143,7 +140,7 @@ class Language:
 
 def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
     if min(len(ids.train), len(ids.validation)) <= context:
-        raise LanguageError(
+        raise ObjectiveError(
             f"both splits must be longer than `context`, got corpus {corpus!r} with "
             f"{len(ids.train)} training and {len(ids.validation)} validation tokens, "
             f"context={context}; use a larger corpus, a shorter `context` or another "

@@ -5,16 +5,13 @@
 `bpe:N`    byte-level byte-pair encoding with exactly N ids, learned on the training split.
 """
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import check_corpus, read_corpus
 
 BYTES = "bytes"
 CHARS = "chars"
 BPE = "bpe"
 BYTE_IDS = 256
-
-
-class TokenizerError(ValueError):
-    """A tokenizer that does not exist or does not suit the corpus, in one line."""
 
 
 def vocab_size(*, corpus: str, tokenizer: str, validation_fraction: float = 0.1) -> int:
@@ -39,12 +36,12 @@ def bpe_ids(tokenizer: str) -> int:
     """The N of `bpe:N`."""
     kind, _, size = tokenizer.partition(":")
     if kind != BPE or not (size.isascii() and size.isdigit()):
-        raise TokenizerError(
+        raise ObjectiveError(
             f"tokenizer must be {BYTES}, {CHARS} or {BPE}:N, for example {BPE}:1024, "
             f"got {tokenizer!r}"
         )
     if int(size) <= BYTE_IDS:
-        raise TokenizerError(
+        raise ObjectiveError(
             f"{BPE}:N must have N > {BYTE_IDS}, the bytes alone, got {tokenizer!r}; "
             f"use {BPE}:{BYTE_IDS + 1} or more, or {BYTES}"
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from fathom.models.shape import Shape
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.vocabulary import vocab_size
 from fathom.search.study.budget import Budget, expand_budgets, rung_steps
 from fathom.search.study.config import PlanError, Sampler, StudyConfig
@@ -90,9 +91,7 @@ def vocab_size_of(config: StudyConfig) -> int:
     """
     try:
         return vocab_size(config.objective.name, config.objective.settings())
-    except ValueError as error:
-        if not type(error).__module__.startswith("fathom.objectives"):
-            raise
+    except ObjectiveError as error:
         raise PlanError(str(error), key="objective") from error
 
 

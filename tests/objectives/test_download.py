@@ -11,13 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.objectives.download import (
-    Download,
-    DownloadError,
-    cache_folder,
-    mirror_folder,
-    read_download,
-)
+from fathom.objectives.download import Download, cache_folder, mirror_folder, read_download
+from fathom.objectives.errors import ObjectiveError
 
 CONTENT = b"".join(b"line %d of a text worth resuming\n" % line for line in range(4000))
 
@@ -93,7 +88,7 @@ def test_a_file_is_downloaded_once_and_then_read_from_the_cache(site: Site, tmp_
 def test_an_interrupted_download_is_continued_where_it_broke(site: Site, tmp_path: Path) -> None:
     site.break_after = 50_000
     for start in (0, 50_000):
-        with pytest.raises(DownloadError, match=rf"broke {len(CONTENT) - start - 50_000} bytes"):
+        with pytest.raises(ObjectiveError, match=rf"broke {len(CONTENT) - start - 50_000} bytes"):
             read_download(site.published, cache=tmp_path, mirror=None)
     assert files_in(tmp_path) == ["folder/text.txt.part"]
     site.break_after = None
@@ -104,7 +99,7 @@ def test_an_interrupted_download_is_continued_where_it_broke(site: Site, tmp_pat
 
 def test_a_server_that_cannot_resume_sends_the_whole_file_again(site: Site, tmp_path: Path) -> None:
     site.break_after, site.ranges = 50_000, False
-    with pytest.raises(DownloadError):
+    with pytest.raises(ObjectiveError):
         read_download(site.published, cache=tmp_path, mirror=None)
     site.break_after = None
     assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
@@ -120,7 +115,7 @@ def test_a_partial_file_that_is_whole_already_is_taken(site: Site, tmp_path: Pat
 
 def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_path: Path) -> None:
     site.content = CONTENT.replace(b"line 7 ", b"line 8 ")
-    with pytest.raises(DownloadError) as caught:
+    with pytest.raises(ObjectiveError) as caught:
         read_download(site.published, cache=tmp_path, mirror=None)
     message = str(caught.value)
     for part in (
@@ -138,7 +133,7 @@ def test_a_stale_partial_file_costs_one_failure_and_not_more(site: Site, tmp_pat
     part = tmp_path / "folder" / "text.txt.part"
     part.parent.mkdir()
     part.write_bytes(b"of another version")
-    with pytest.raises(DownloadError, match="run again"):
+    with pytest.raises(ObjectiveError, match="run again"):
         read_download(site.published, cache=tmp_path, mirror=None)
     assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
 
@@ -148,13 +143,13 @@ def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
 ) -> None:
     read_download(site.published, cache=tmp_path, mirror=None)
     (tmp_path / "folder" / "text.txt").write_bytes(CONTENT[:-1])
-    with pytest.raises(DownloadError, match=r"text\.txt must be .*, got .*; delete it"):
+    with pytest.raises(ObjectiveError, match=r"text\.txt must be .*, got .*; delete it"):
         read_download(site.published, cache=tmp_path, mirror=None)
 
 
 def test_a_missing_page_is_one_line_with_its_status(site: Site, tmp_path: Path) -> None:
     site.missing = True
-    with pytest.raises(DownloadError, match="HTTP Error 404: Not Found") as caught:
+    with pytest.raises(ObjectiveError, match="HTTP Error 404: Not Found") as caught:
         read_download(site.published, cache=tmp_path, mirror=None)
     assert "\n" not in str(caught.value)
 
@@ -165,7 +160,7 @@ def test_without_a_network_one_line_names_the_mirror_variable(tmp_path: Path) ->
         port = free.getsockname()[1]
     nowhere = Download(url=f"http://127.0.0.1:{port}/text", sha256="0", path="text.txt")
     with pytest.raises(
-        DownloadError, match=r"set FATHOM_MIRROR to a folder with text\.txt"
+        ObjectiveError, match=r"set FATHOM_MIRROR to a folder with text\.txt"
     ) as caught:
         read_download(nowhere, cache=tmp_path, mirror=None)
     assert "\n" not in str(caught.value)
@@ -173,7 +168,7 @@ def test_without_a_network_one_line_names_the_mirror_variable(tmp_path: Path) ->
 
 def test_an_unwritable_cache_is_one_line(site: Site, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(DownloadError, match="cache"):
+    with pytest.raises(ObjectiveError, match="cache"):
         read_download(site.published, cache=tmp_path / "cache", mirror=None)
 
 
@@ -190,7 +185,7 @@ def test_a_mirror_replaces_the_network_and_may_be_gzipped(
 
 
 def test_a_mirror_without_the_file_is_an_error_and_no_download(site: Site, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match=r"must hold folder/text\.txt"):
+    with pytest.raises(ObjectiveError, match=r"must hold folder/text\.txt"):
         read_download(site.published, cache=tmp_path / "cache", mirror=tmp_path)
     assert site.asked == []
 
@@ -198,7 +193,7 @@ def test_a_mirror_without_the_file_is_an_error_and_no_download(site: Site, tmp_p
 def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "text.txt").write_bytes(b"something else")
-    with pytest.raises(DownloadError, match=r"sha256 of .*text\.txt must be .* replace it"):
+    with pytest.raises(ObjectiveError, match=r"sha256 of .*text\.txt must be .* replace it"):
         read_download(site.published, cache=tmp_path, mirror=tmp_path)
 
 
@@ -206,16 +201,16 @@ def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, tmp_path: 
 def test_a_broken_gzip_in_the_mirror_is_named(site: Site, tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "text.txt.gz").write_bytes(damage)
-    with pytest.raises(DownloadError, match=r"text\.txt\.gz must be a whole gzip file"):
+    with pytest.raises(ObjectiveError, match=r"text\.txt\.gz must be a whole gzip file"):
         read_download(site.published, cache=tmp_path, mirror=tmp_path)
 
 
 def test_an_unknown_address_keeps_what_arrived_before(site: Site, tmp_path: Path) -> None:
     site.break_after = 10
-    with pytest.raises(DownloadError):
+    with pytest.raises(ObjectiveError):
         read_download(site.published, cache=tmp_path, mirror=None)
     gone = dataclasses.replace(site.published, url="http://127.0.0.1:1/text")
-    with pytest.raises(DownloadError, match="what arrived is kept"):
+    with pytest.raises(ObjectiveError, match="what arrived is kept"):
         read_download(gone, cache=tmp_path, mirror=None)
     assert (tmp_path / "folder" / "text.txt.part").stat().st_size == 10
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.registry import OBJECTIVES, prepare
-from fathom.objectives.user_objective import SEVERAL, OwnObjectiveError
+from fathom.objectives.user_objective import SEVERAL
 from fathom.objectives.vocabulary import vocab_size
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
@@ -71,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_no_objective_is_refused_in_one_line(
     folder: Path, name: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(OwnObjectiveError) as caught:
+    with pytest.raises(ObjectiveError) as caught:
         prepare(name, {"context": 8, **settings})
 
     assert all(word in str(caught.value) for word in (*words, name)), caught.value

@@ -12,17 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification import listops
 from fathom.objectives.rows.published import LISTOPS
-from fathom.objectives.rows.tsv import (
-    Place,
-    RowError,
-    TsvLine,
-    name_of,
-    read_lines,
-    read_text,
-    split_off,
-)
+from fathom.objectives.rows.tsv import Place, TsvLine, name_of, read_lines, read_text, split_off
 
 GENERATED = "listops"
 LABEL_NAMES = frozenset({"label", "class", "target", "category", "sentiment"})
@@ -70,7 +63,7 @@ def read_texts(
         ValueError: when a file is missing or malformed or a label unknown, in one line.
     """
     for name in {"train", "dev"} & test.keys():
-        raise RowError(
+        raise ObjectiveError(
             f"a further split must not be called {name!r}, which is another split; rename it"
         )
     found = _generate(rules, context) if data == GENERATED else _read_splits(data, label)
@@ -132,7 +125,7 @@ def _read(place: str, label: str | None) -> list[Text]:
     if not path.exists():
         known = [GENERATED, *LISTOPS]
         near = difflib.get_close_matches(place, known, n=1)
-        raise RowError(
+        raise ObjectiveError(
             f"`data` must be one of {', '.join(known)}, or the path of a folder or TSV, got "
             f"{place!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
         )
@@ -149,7 +142,7 @@ def _read_folder(folder: Path) -> list[Text]:
         if file.name.endswith((".txt", ".txt.gz"))
     ]
     if not texts:
-        raise RowError(
+        raise ObjectiveError(
             f"{folder} must have a folder of .txt or .txt.gz files for each class, got none; "
             "check the path"
         )
@@ -159,7 +152,9 @@ def _read_folder(folder: Path) -> list[Text]:
 def _read_table(place: Place, label: str | None) -> list[Text]:
     texts = list(_rows(place, label))
     if not texts:
-        raise RowError(f"{name_of(place)} must have at least one row, got none; check the path")
+        raise ObjectiveError(
+            f"{name_of(place)} must have at least one row, got none; check the path"
+        )
     return texts
 
 
@@ -173,13 +168,13 @@ def _rows(place: Place, label: str | None) -> Iterator[Text]:
             columns = _columns(line, label)
         label_at, text_at, count = columns
         if len(line.cells) != count:
-            raise RowError(
+            raise ObjectiveError(
                 f"{line} must have {count} columns with a tab between, got {len(line.cells)}; "
                 "correct that line"
             )
         text, own = line.cells[text_at].strip(), line.cells[label_at].strip()
         if not (text and own):
-            raise RowError(f"{line} must have both a label and a text; fill in or drop it")
+            raise ObjectiveError(f"{line} must have both a label and a text; fill in or drop it")
         yield Text(text, own, str(line))
 
 
@@ -193,7 +188,7 @@ def _header(line: TsvLine) -> tuple[int, int, int] | None:
 
 def _columns(line: TsvLine, label: str | None) -> tuple[int, int, int]:
     if label is None:
-        raise RowError(
+        raise ObjectiveError(
             f"{line} names no columns, so the study must say where the label is: "
             "`label: first` or `label: last`"
         )
@@ -203,14 +198,14 @@ def _columns(line: TsvLine, label: str | None) -> tuple[int, int, int]:
 def _check_labels(splits: TextSplits, data: str) -> None:
     classes = splits.classes
     if len(classes) < 2 or 2 * len(classes) > max(4, len(splits.train)):
-        raise RowError(
+        raise ObjectiveError(
             f"{data} must have at least two classes and two texts of each, got {len(classes)} "
             f"labels in {len(splits.train)} texts; check `label`, the column of the label"
         )
     known = set(classes)
     for text in (text for own in splits.all.values() for text in own):
         if text.label not in known:
-            raise RowError(
+            raise ObjectiveError(
                 f"{text.origin} must have a label that the training texts have, got "
                 f"{text.label!r}; correct it, or add training texts of that class"
             )

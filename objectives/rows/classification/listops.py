@@ -10,6 +10,8 @@ import random
 import statistics
 from collections.abc import Callable, Mapping
 
+from fathom.objectives.errors import ObjectiveError
+
 OPERATORS: Mapping[str, Callable[[list[int]], int]] = {
     "[MIN": min,
     "[MAX": max,
@@ -24,10 +26,6 @@ PATIENCE = 100_000
 """Trees drawn in a row without a new one, at most: three in four are a digit, soon not new."""
 
 
-class ListOpsError(ValueError):
-    """Rules that too few expressions obey, in one line."""
-
-
 class _TooLong(Exception):
     """An expression that outgrew its length: the rest of it is not worth drawing."""
 
@@ -38,7 +36,7 @@ def expressions(
     """So many distinct expressions with their values; the same ones for the same seed.
 
     Raises:
-        ListOpsError: when the rules give too few of these lengths.
+        ObjectiveError: when the rules give too few of these lengths.
     """
     draws = random.Random(seed)
     found: dict[str, int] = {}
@@ -56,7 +54,7 @@ def expressions(
             in_vain = 0
     if len(found) == count:
         return list(found.items())
-    raise ListOpsError(
+    raise ObjectiveError(
         f"`listops` must allow {count} distinct expressions of {lengths[0]} to {lengths[1]} tokens "
         f"at max_depth={max_depth}, max_args={max_args}, got {len(found)}; lower `examples`, or "
         "widen the lengths"

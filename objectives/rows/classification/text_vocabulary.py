@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification import listops
 from fathom.objectives.rows.classification.labelled_texts import (
     GENERATED,
@@ -16,7 +17,6 @@ from fathom.objectives.rows.classification.labelled_texts import (
     TextSplits,
     read_texts,
 )
-from fathom.objectives.rows.tsv import RowError
 from fathom.objectives.synthetic.sizes import PAD
 
 BYTES = "bytes"
@@ -101,9 +101,9 @@ def _check_lengths(
     at = max(range(len(every)), key=lengths.__getitem__)
     if min(lengths) == 0:
         empty: Text = every[lengths.index(0)]
-        raise RowError(f"{empty.origin} must have at least one token, got none; drop it")
+        raise ObjectiveError(f"{empty.origin} must have at least one token, got none; drop it")
     if lengths[at] > context and not cut:
-        raise RowError(
+        raise ObjectiveError(
             f"`context` must hold every text, but {every[at].origin} has {lengths[at]} tokens, got "
             f"context={context}; use {lengths[at]} or more, or `cut: true` to keep the beginnings"
         )

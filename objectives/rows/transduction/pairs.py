@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.published import TRANSDUCTION
-from fathom.objectives.rows.tsv import Place, RowError, TsvLine, name_of, read_lines, split_off
+from fathom.objectives.rows.tsv import Place, TsvLine, name_of, read_lines, split_off
 
 ALL = "all"
 """Stands for every category of a split, hence is none."""
@@ -66,7 +67,7 @@ def read_splits(
     published: Mapping[str, Place] = known.generalisation if known else {}
     for name, place in {**published, **generalisation}.items():
         if name in ("train", "dev", "test"):
-            raise RowError(
+            raise ObjectiveError(
                 f"a generalisation split must not be called {name!r}, which is another split; "
                 "rename it, or use the key of that name"
             )
@@ -95,19 +96,21 @@ def read_pairs(place: Place) -> list[Pair]:
         columns = columns or len(line.cells)
         if columns not in (2, 3) or len(line.cells) != columns:
             wanted = f"{columns} columns like its first row" if pairs else "2 or 3 columns"
-            raise RowError(
+            raise ObjectiveError(
                 f"{line} must have {wanted} (source, target, category) with a tab between, "
                 f"got {len(line.cells)}; correct that line"
             )
         source, target, *rest = line.cells
         if not (source.strip() and target.strip()):
-            raise RowError(f"{line} must have both a source and a target; fill in or drop it")
+            raise ObjectiveError(f"{line} must have both a source and a target; fill in or drop it")
         pairs.append(Pair(source, target, _category(line, rest), line))
     if not pairs:
-        raise RowError(f"{name_of(place)} must have at least one row, got none; check the path")
+        raise ObjectiveError(
+            f"{name_of(place)} must have at least one row, got none; check the path"
+        )
     categories = len({pair.category for pair in pairs})
     if categories > MOST_CATEGORIES:
-        raise RowError(
+        raise ObjectiveError(
             f"the third column of {name_of(place)} must be one of at most {MOST_CATEGORIES} "
             f"categories, got {categories}; drop the column, or make them fewer"
         )
@@ -119,9 +122,9 @@ def _category(line: TsvLine, rest: list[str]) -> str:
         return ""
     category = NOT_IN_A_METRIC.sub("_", rest[0].strip()) or "none"
     if category == ALL:
-        raise RowError(f"{line} must not have a category called {ALL!r}; rename it")
+        raise ObjectiveError(f"{line} must not have a category called {ALL!r}; rename it")
     if len(category) > LONGEST_CATEGORY:
-        raise RowError(
+        raise ObjectiveError(
             f"{line} must have a category of at most {LONGEST_CATEGORY} characters, got "
             f"{len(category)}; shorten it, or drop the third column"
         )
@@ -131,7 +134,7 @@ def _category(line: TsvLine, rest: list[str]) -> str:
 def _check_path(data: str) -> None:
     if not os.path.exists(os.path.expanduser(data)):
         near = difflib.get_close_matches(data, TRANSDUCTION, n=1)
-        raise RowError(
+        raise ObjectiveError(
             f"`data` must be one of {', '.join(TRANSDUCTION)}, or the path of a file, "
             f"got {data!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
         )
@@ -142,7 +145,7 @@ def _check_context(splits: PairSplits, context: int) -> None:
     everything = [splits.train, splits.dev, *splits.further.values()]
     longest = max((pair for split in everything for pair in split), key=lambda pair: pair.context)
     if longest.context > context:
-        raise RowError(
+        raise ObjectiveError(
             f"`context` must hold every row, but {longest.line} needs {longest.context} tokens, "
             f"got context={context}; use {longest.context} or more, or drop that row"
         )

@@ -15,13 +15,10 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, tokens_of, windows
 from fathom.objectives.contract import IGNORED, Batch
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.word_ids import UNKNOWN, words_in
 from fathom.objectives.text.encode import Ids, id_type
-
-
-class PretrainingError(ValueError):
-    """A text that does not suit, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +35,7 @@ class Pretraining:
         kind = id_type(max(ids.values(), default=0) + 1)
         found = np.fromiter((ids.get(word, UNKNOWN) for word in words_in(text)), kind)
         if len(found) <= context:
-            raise PretrainingError(
+            raise ObjectiveError(
                 "the text of `pretraining` must have more words than `context`, got "
                 f"{len(found)} and context={context}; use a larger `corpus`"
             )

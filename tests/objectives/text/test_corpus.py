@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.objectives.download import DownloadError
-from fathom.objectives.text.corpus import CorpusError, check_corpus, read_corpus, split_documents
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from tests.support.places import ROOT
 
 FRACTION = 0.1
@@ -77,7 +77,7 @@ def test_a_mirror_without_the_corpus_is_noticed_by_the_cheap_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FATHOM_MIRROR", str(tmp_path))
-    with pytest.raises(DownloadError, match="FATHOM_MIRROR"):
+    with pytest.raises(ObjectiveError, match="FATHOM_MIRROR"):
         check_corpus("tiny_shakespeare")
 
 
@@ -150,7 +150,7 @@ def test_a_name_comes_before_a_path_of_the_same_name(
 )
 def test_what_is_no_corpus_is_refused_at_once(corpus: str, message: str) -> None:
     for read in (check_corpus, everything):
-        with pytest.raises(CorpusError, match=message) as caught:
+        with pytest.raises(ObjectiveError, match=message) as caught:
             read(corpus)
         assert "\n" not in str(caught.value)
 
@@ -158,7 +158,7 @@ def test_what_is_no_corpus_is_refused_at_once(corpus: str, message: str) -> None
 def test_an_empty_folder_is_refused_at_once(tmp_path: Path) -> None:
     write(tmp_path, {".only/hidden": "text"})
     for read in (check_corpus, everything):
-        with pytest.raises(CorpusError, match="at least one file that is not hidden"):
+        with pytest.raises(ObjectiveError, match="at least one file that is not hidden"):
             read(str(tmp_path))
 
 
@@ -174,7 +174,7 @@ def test_a_file_that_is_not_text_is_named_with_the_first_bad_byte(
 ) -> None:
     write(tmp_path, {"bad.bin": content})
     for corpus in (tmp_path / "bad.bin", tmp_path, tmp_path / "*.bin"):
-        with pytest.raises(CorpusError, match=rf"bad\.bin has {defect}; convert it"):
+        with pytest.raises(ObjectiveError, match=rf"bad\.bin has {defect}; convert it"):
             everything(str(corpus))
 
 
@@ -187,16 +187,16 @@ def test_an_unreadable_file_is_named_rather_than_left_out(tmp_path: Path) -> Non
         locked.symlink_to("/proc/self/mem")  # Not even root can read its first byte.
     else:
         pytest.skip("root can read every file here")
-    with pytest.raises(CorpusError, match=r"must be readable, got .* for .*b\.txt"):
+    with pytest.raises(ObjectiveError, match=r"must be readable, got .* for .*b\.txt"):
         everything(str(tmp_path))
-    with pytest.raises(CorpusError, match=r"must be readable, got .* for .*b\.txt"):
+    with pytest.raises(ObjectiveError, match=r"must be readable, got .* for .*b\.txt"):
         check_corpus(str(locked))
 
 
 def test_a_text_too_short_to_split_is_refused(tmp_path: Path) -> None:
     for content in ("", "x"):
         write(tmp_path, {"a.txt": content})
-        with pytest.raises(CorpusError, match=f"holds {len(content)} bytes"):
+        with pytest.raises(ObjectiveError, match=f"holds {len(content)} bytes"):
             everything(str(tmp_path / "a.txt"))
 
 

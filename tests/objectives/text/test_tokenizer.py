@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.objectives.text.corpus import Corpus, CorpusError
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.text.corpus import Corpus
 from fathom.objectives.text.encode import PIECE_BYTES, encode, id_type
-from fathom.objectives.text.tokenizer import TokenizerError, vocab_size
+from fathom.objectives.text.tokenizer import vocab_size
 from tests.support.places import ROOT
 
 TEXT = Path(__file__).read_bytes()
@@ -89,7 +90,7 @@ def test_byte_pairs_are_the_same_in_every_process_with_any_number_of_threads() -
 
 
 def test_more_ids_than_the_text_supports_are_refused_with_the_most_it_does() -> None:
-    with pytest.raises(TokenizerError, match="got bpe:5000 where it supports") as caught:
+    with pytest.raises(ObjectiveError, match="got bpe:5000 where it supports") as caught:
         encode(split_of("abab abab abab", "abab"), tokenizer="bpe:5000")
     most = str(caught.value).split("use ")[1].split()[0]
     assert encode(split_of("abab abab abab", "abab"), tokenizer=most).vocab_size > 256
@@ -126,9 +127,9 @@ def test_ids_take_the_smallest_type_that_holds_the_largest(
     ],
 )
 def test_what_is_no_tokenizer_is_refused_with_those_that_are(name: str, message: str) -> None:
-    with pytest.raises(TokenizerError, match=message):
+    with pytest.raises(ObjectiveError, match=message):
         vocab_size(corpus="stdlib", tokenizer=name)
-    with pytest.raises(TokenizerError, match=message):
+    with pytest.raises(ObjectiveError, match=message):
         encode(split_of("text", "text"), tokenizer=name)
 
 
@@ -144,5 +145,5 @@ def test_a_vocabulary_is_sized_as_it_will_be_encoded(tmp_path: Path) -> None:
 
 def test_a_vocabulary_of_a_missing_corpus_is_refused_without_reading() -> None:
     for tokenizer in ("bytes", "chars", "bpe:300"):
-        with pytest.raises(CorpusError, match=r"got 'missing\.txt'"):
+        with pytest.raises(ObjectiveError, match=r"got 'missing\.txt'"):
             vocab_size(corpus="missing.txt", tokenizer=tokenizer)

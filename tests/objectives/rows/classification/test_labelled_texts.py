@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification.labelled_texts import TextSplits
 from fathom.objectives.rows.classification.text_vocabulary import (
     TextVocabulary,
     read_with_vocabulary,
 )
-from fathom.objectives.rows.tsv import RowError
 from fathom.objectives.vocabulary import vocab_size
 
 RULES = {"max_depth": 4, "max_args": 3, "min_length": 1, "examples": 200}
@@ -142,7 +142,7 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
 def test_what_is_wrong_with_a_table_is_one_line(
     tmp_path: Path, content: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(RowError) as caught:
+    with pytest.raises(ObjectiveError) as caught:
         read(write(tmp_path / "bad.tsv", content), **settings)
 
     assert all(word in str(caught.value) for word in words), caught.value
@@ -150,15 +150,15 @@ def test_what_is_wrong_with_a_table_is_one_line(
 
 
 def test_what_is_wrong_with_a_place_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RowError, match="did you mean 'listops_d20s'"):
+    with pytest.raises(ObjectiveError, match="did you mean 'listops_d20s'"):
         read("listops_d20")
-    with pytest.raises(RowError, match=r"a folder of .* for each class"):
+    with pytest.raises(ObjectiveError, match=r"a folder of .* for each class"):
         read(tmp_path)
-    with pytest.raises(RowError, match="must not be called 'dev'"):
+    with pytest.raises(ObjectiveError, match="must not be called 'dev'"):
         read("listops", test={"dev": "listops_d8"})
     rows = write(tmp_path / "rows", "\n".join("\t".join(row) for row in ROWS))
     other = write(tmp_path / "other", "ugly\ta text\n")
-    with pytest.raises(RowError, match=r"line 1 of .*other must have a label .* got 'ugly'"):
+    with pytest.raises(ObjectiveError, match=r"line 1 of .*other must have a label .* got 'ugly'"):
         read(rows, label="first", test={"other": str(other)})
 
 
@@ -167,7 +167,9 @@ def test_a_text_is_cut_only_when_that_is_asked_for(
 ) -> None:
     path = write(tmp_path / "x", "\n".join("\t".join(row) for row in [*ROWS, ("bad", "a b c d e")]))
 
-    with pytest.raises(RowError, match=r"line 9 of .* has 5 tokens, got context=4; use 5 or more"):
+    with pytest.raises(
+        ObjectiveError, match=r"line 9 of .* has 5 tokens, got context=4; use 5 or more"
+    ):
         read(path, label="first", context=4)
     with caplog.at_level(logging.WARNING):
         read(path, label="first", context=4, cut=True)

@@ -4,14 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification.labelled_texts import Text
-from fathom.objectives.rows.classification.listops import (
-    END,
-    OPERATORS,
-    WORDS,
-    ListOpsError,
-    expressions,
-)
+from fathom.objectives.rows.classification.listops import END, OPERATORS, WORDS, expressions
 from fathom.objectives.rows.classification.text_vocabulary import read_with_vocabulary
 
 PUBLISHED: dict[str, Callable[[list[int]], int]] = {
@@ -76,7 +71,7 @@ def test_the_same_seed_draws_the_same_expressions() -> None:
 
 
 def test_rules_that_too_few_expressions_obey_are_refused() -> None:
-    with pytest.raises(ListOpsError, match=r"11 distinct .* of 1 to 2 tokens .* got 10; lower"):
+    with pytest.raises(ObjectiveError, match=r"11 distinct .* of 1 to 2 tokens .* got 10; lower"):
         expressions(11, max_depth=4, max_args=3, lengths=(1, 2))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.published import TRANSDUCTION
 from fathom.objectives.rows.transduction.pairs import PairSplits, read_pairs, read_splits, words_of
-from fathom.objectives.rows.tsv import RowError
 
 
 def splits_of(data: Path | str, **changes: Any) -> PairSplits:
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_file_is_one_line(
     if content is not None:
         path.write_bytes(content)
 
-    with pytest.raises(RowError) as caught:
+    with pytest.raises(ObjectiveError) as caught:
         read_pairs(str(path))
 
     assert all(word in str(caught.value) for word in (*words, "bad.tsv"))
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_file_is_one_line(
 def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"a\tb\n" * 99)[:-9])
 
-    with pytest.raises(RowError, match=r"whole \.gz"):
+    with pytest.raises(ObjectiveError, match=r"whole \.gz"):
         read_pairs(str(tmp_path / "x.gz"))
 
 
@@ -100,7 +100,7 @@ def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) ->
 def test_too_few_rows_to_hold_any_out_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\tb\n")
 
-    with pytest.raises(RowError, match=r"rows enough to hold out 0\.1"):
+    with pytest.raises(ObjectiveError, match=r"rows enough to hold out 0\.1"):
         splits_of(tmp_path / "x")
 
 
@@ -110,21 +110,21 @@ def test_a_row_is_never_cut_but_the_longest_is_named_with_what_it_needs(
     (tmp_path / "gen").write_text("a\tb\na b c\td e f g\n")
     generalisation = {"gen": str(tmp_path / "gen")}
 
-    with pytest.raises(RowError, match=r"line 2 of .*gen needs 9 tokens, got context=8"):
+    with pytest.raises(ObjectiveError, match=r"line 2 of .*gen needs 9 tokens, got context=8"):
         splits_of(rows, generalisation=generalisation, context=8)
     splits_of(rows, generalisation=generalisation, context=9)
 
 
 def test_an_unknown_data_set_is_told_the_nearest() -> None:
-    with pytest.raises(RowError, match="did you mean 'cogs'"):
+    with pytest.raises(ObjectiveError, match="did you mean 'cogs'"):
         splits_of("cog")
-    with pytest.raises(RowError, match="check the path"):
+    with pytest.raises(ObjectiveError, match="check the path"):
         splits_of("/nowhere/at/all")
 
 
 @pytest.mark.parametrize("name", ["train", "dev", "test"])
 def test_a_generalisation_split_has_a_name_of_its_own(rows: Path, name: str) -> None:
-    with pytest.raises(RowError, match=f"must not be called '{name}'"):
+    with pytest.raises(ObjectiveError, match=f"must not be called '{name}'"):
         splits_of(rows, generalisation={name: str(rows)})
 
 
