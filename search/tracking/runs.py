@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
-from mlflow.entities import TrackedRun as MlflowRun
+from mlflow.entities import Run as MlflowRun
 
 from fathom.search.analysis.interim import SoFar
 from fathom.search.analysis.optimum import Optimum
