@@ -21,8 +21,9 @@ from fathom.search.report.csv_tables import tables
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.optuna_postgres import open_database
-from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.preflight import open_run, refuse_unready
 from fathom.search.study.types import parse_count
 from fathom.search.tracking.pages import headline

@@ -16,7 +16,8 @@ from fathom.search.report.writer import write_report
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, TrackingConfig, dump
+from fathom.search.study.config import StudyConfig, dump
+from fathom.search.study.groups import TrackingConfig
 from fathom.search.tracking.tracker import Tracker
 
 DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")

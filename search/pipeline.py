@@ -19,7 +19,9 @@ from fathom.search.run_folder import RunFolder, default_tracking_uri, read_recor
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig, dump
+from fathom.search.study.config import StudyConfig, dump
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.plan import BudgetPlan, plan_study, this_machine
 from fathom.search.study.preflight import open_run, refuse_another_study
 from fathom.search.study.store_uri import to_keep

@@ -20,7 +20,8 @@ from fathom.search.record_validation import DamagedFileError
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records, repair
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import StoppingConfig, dump, load
+from fathom.search.study.config import dump, load
+from fathom.search.study.groups import StoppingConfig
 from fathom.search.study.source import MOST_PROBLEMS
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.mutations import damage_run, mutated_study

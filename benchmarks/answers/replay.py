@@ -32,7 +32,7 @@ from benchmarks.worlds.curve_tables import TableError, read_runs
 from benchmarks.worlds.kinds import KINDS, planted
 from benchmarks.worlds.known import WIDTH, Known, known_budgets
 from fathom.models.shape import Count
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 
 OURS = {"ours": ""}
 """Names of our searches, and what their study files say besides the budget."""

@@ -24,7 +24,7 @@ from fathom.models.shape import Count
 from fathom.search.analysis.forecast import MEDIAN_OF
 from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import promoted
-from fathom.search.study.config import StoppingConfig
+from fathom.search.study.groups import StoppingConfig
 
 LAST_RUNG = 0.8
 """Share of the horizon where a study's cool-down begins, after which it has no rung."""

@@ -15,7 +15,8 @@ from ray._common.utils import get_default_system_temp_dir
 from ray._private.services import find_bootstrap_address
 from ray.exceptions import AuthenticationError
 
-from fathom.search.study.config import ConfigError, ResourcesConfig
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import ResourcesConfig
 
 WORKER_ENVIRONMENT = {
     # glibc otherwise gives every large activation back to the kernel and faults its pages in again.

@@ -10,7 +10,8 @@ from fathom.search.analysis.published import GPT3, LEVINE, Trained, levine2020
 from fathom.search.formatting import format_count
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.budget import count_of
-from fathom.search.study.config import ConfigError, load
+from fathom.search.study.config import load
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.preflight import refuse_foreign
 
 

@@ -11,7 +11,8 @@ from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome
 from fathom.search.study.budget import Budget, count_of, expand_budgets
-from fathom.search.study.config import ConfigError, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.objective_keys import LanguageConfig
 from fathom.search.training.trial import Assignment, RunningTrial, spec_alone
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim

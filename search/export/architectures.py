@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from fathom.models.shape import Normalization, Positions, Residual, Shape
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 
 COMMON: dict[str, tuple[Any, ...]] = {
     "residual": (Residual.PRE,),

@@ -14,7 +14,8 @@ from fathom.search.record_json import shape_from_json, shape_to_json
 from fathom.search.record_validation import DAMAGE, problem_of
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.budget import count_of
-from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.config import StudyConfig, study_of
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.preflight import refuse_foreign
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 

@@ -16,7 +16,7 @@ from fathom.search.export.best import BestShape
 from fathom.search.export.model import Files, Model
 from fathom.search.export.tokens import ids_in_words
 from fathom.search.run_folder import UNFINISHED
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 from fathom.search.training.weights_folder import read_note
 
 

@@ -12,7 +12,7 @@ from fathom.search.export.architectures import Architecture
 from fathom.search.export.fold import folded
 from fathom.search.export.model import Model
 from fathom.search.export.nanogpt import sizes
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 from fathom.search.training import checkpoint
 from fathom.search.training.weights_folder import WEIGHTS
 

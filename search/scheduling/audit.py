@@ -17,7 +17,7 @@ from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.halving import promoted
 from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
-from fathom.search.study.config import StoppingConfig
+from fathom.search.study.groups import StoppingConfig
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""

@@ -17,7 +17,7 @@ from fathom.search.analysis.joint_curve import best_so_far
 from fathom.search.analysis.optimum import DepthLoss, Optimum, find_optimum
 from fathom.search.analysis.verdict import Verdict, telling_seeds
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.study.config import ConfirmConfig
+from fathom.search.study.groups import ConfirmConfig
 
 FIRST_DEPTHS = 3
 """The fewest that can show an optimum between them."""

@@ -24,7 +24,8 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE
 from fathom.search.analysis.forecast import fit_forecasts, forecasts
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_studies import NAME, Studies
-from fathom.search.study.config import Sampler, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import Sampler
 from fathom.search.study.shapes import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2

@@ -30,7 +30,8 @@ from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.budget import Budget
-from fathom.search.study.config import Sampler, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import stage_trials
 
 Listener = Callable[[TrialRecord], None]

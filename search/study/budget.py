@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
-from fathom.search.study.config import ConfigError, PlanError, Sampler, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError, PlanError
+from fathom.search.study.groups import Sampler
 from fathom.search.study.types import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0

@@ -10,7 +10,8 @@ from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.search.formatting import exact_count, format_seconds
 from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER
-from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.config import StudyConfig, study_of
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import Machine, plan_study, this_machine
 from fathom.search.study.types import parse_count
 

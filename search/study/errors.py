@@ -42,6 +42,21 @@ FIRST_KEY = re.compile(r"`([a-z_.]+)")
 """What the sentences of groups begin with: the key, as seen from the group."""
 
 
+class ConfigError(ValueError):
+    """A study that can't be run: a line for each mistake, with rule, value and remedy."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.args)
+
+
+class PlanError(ConfigError):
+    """A study that can't be planned: that shows once data are read and budgets become shapes."""
+
+    def __init__(self, problem: str, key: str = "budgets") -> None:
+        super().__init__(problem)
+        self.key = key
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A mistake: where it is in the file, and what is wrong."""

@@ -12,7 +12,9 @@ from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.vocabulary import vocab_size
 from fathom.search.study.budget import Budget, expand_budgets, rung_steps
-from fathom.search.study.config import PlanError, Sampler, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import PlanError
+from fathom.search.study.groups import Sampler
 from fathom.search.study.shapes import feasible_shapes
 
 CPU_FLOPS_PER_SECOND = 22e9

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fathom.objectives.user_objective import SEVERAL, is_own, judges_several
 from fathom.search.run_folder import RunFolder, default_tracking_uri
-from fathom.search.study.config import ConfigError, PlanError, StudyConfig, load
-from fathom.search.study.errors import short
+from fathom.search.study.config import StudyConfig, load
+from fathom.search.study.errors import ConfigError, PlanError, short
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
 from fathom.search.study.store_uri import check_form, check_optuna
 from fathom.search.study.types import Group

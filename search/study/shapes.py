@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from fathom.models.shape import Count, Positions, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.budget import Budget
-from fathom.search.study.config import PlanError, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import PlanError
 
 FEWEST_DEPTHS = 3
 """An optimum needs a depth on either side."""

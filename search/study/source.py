@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.search.study.errors import Problem, short
+from fathom.search.study.errors import ConfigError, Problem, short
 from fathom.search.study.safe_yaml import Document, YamlError, parse_document, parse_yaml, read_text
 
 MOST_PROBLEMS = 8
 """Lines for one file; who made more mistakes than these has another file in mind."""
-
-
-class SourceError(ValueError):
-    """A study that can't be read, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +62,17 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
     """The values of a study file, and of what is set beside it.
 
     Raises:
-        SourceError: when either is no plain YAML.
+        ConfigError: when either is no plain YAML.
     """
     try:
         text = read_text(path)
     except YamlError as error:
-        raise SourceError(f"the study file {path} {error}") from error
+        raise ConfigError(f"the study file {path} {error}") from error
     try:
         document = parse_document(text)
     except YamlError as error:
         line = f":{error.line}" if error.line else ""
-        raise SourceError(f"{path}{line}: {error.words}") from error
+        raise ConfigError(f"{path}{line}: {error.words}") from error
     values, given = document.value, tuple(map(_override, overrides))
     if isinstance(values, Mapping):
         for override in given:
@@ -87,13 +83,13 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
 def _override(text: str) -> Override:
     keys, equals, value = text.partition("=")
     if not equals or not all(keys.split(".")):
-        raise SourceError(
+        raise ConfigError(
             f"`--set` must be KEY=VALUE, got {short(text)}; for example train.batch_size=8"
         )
     try:
         return Override(text, tuple(keys.split(".")), parse_yaml(value))
     except YamlError as error:
-        raise SourceError(f"--set {text}: {error.words}") from error
+        raise ConfigError(f"--set {text}: {error.words}") from error
 
 
 def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any, Any]:
@@ -104,7 +100,7 @@ def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any,
         group = {}
     if not isinstance(group, Mapping):
         above = ".".join(override.keys[: -len(keys)])
-        raise SourceError(
+        raise ConfigError(
             f"--set {override.text}: `{above}` must be a group of keys, got {short(group)}; "
             f"set `{above}` as a whole"
         )

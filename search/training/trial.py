@@ -14,7 +14,8 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.records import Outcome, Report, Stage, TrialSpec, derive_seed
 from fathom.search.study.budget import Budget, evaluation_steps
-from fathom.search.study.config import Precision, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import Precision
 from fathom.search.training import checkpoint
 from fathom.search.training.compile_policy import pays, possible
 from fathom.search.training.data_parallel import ALONE, Ranks

@@ -14,7 +14,8 @@ from fathom.objectives.user_objective import SEVERAL
 from fathom.objectives.vocabulary import vocab_size
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
-from fathom.search.study.config import ONE_BY_ONE, ConfigError, load, placed
+from fathom.search.study.config import ONE_BY_ONE, load, placed
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
 from fathom.search.study.preflight import refuse_unready
 from tests.support.places import ROOT

@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 
 from fathom import Study, load, run
 from fathom.search.records import TrialSpec
-from fathom.search.study.config import ConfigError, dump
+from fathom.search.study.config import dump
+from fathom.search.study.errors import ConfigError
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.places import ROOT
 

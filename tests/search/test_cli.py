@@ -13,7 +13,8 @@ from mlflow import MlflowClient
 
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, read_records
-from fathom.search.study.config import StoppingConfig, dump
+from fathom.search.study.config import dump
+from fathom.search.study.groups import StoppingConfig
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT

@@ -7,7 +7,7 @@ below it cost next to nothing while each makes the law's slope surer: as many as
 from collections.abc import Callable
 
 from fathom.search.formatting import format_count
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 
 SMALLEST = 20_000
 """Below it few depths have shapes, and what they learn is hardly the text's structure."""

@@ -8,8 +8,9 @@ from math import isfinite
 from fathom.models.shape import Count
 from fathom.search.formatting import exact_count
 from fathom.search.study.budget import count_of
-from fathom.search.study.config import ConfigError, StudyConfig, study_of
+from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.draft import eval_tokens
+from fathom.search.study.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,10 @@ from fathom.search.report.terminal.answer_tables import print_findings
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.optuna_postgres import open_database
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import ConfigError, StudyConfig, load
+from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.draft import MOST_EPOCHS
 from fathom.search.study.draft_file import write_study
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline
 from fathom.search.study.plan import BudgetPlan, Machine, plan_budget, this_machine
 from fathom.search.study.preflight import refuse_unready

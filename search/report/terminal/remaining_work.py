@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.study.config import Sampler, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import BudgetPlan
 
 CONFIRMED_SHARE = 2 / 3

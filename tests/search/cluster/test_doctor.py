@@ -29,7 +29,8 @@ from fathom.search.cluster.doctor.gather import (
 )
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
-from fathom.search.study.config import ConfigError, load
+from fathom.search.study.config import load
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import plan_study, this_machine
 from tests.support.places import ROOT
 

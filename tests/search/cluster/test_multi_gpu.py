@@ -18,7 +18,8 @@ from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import ResourcesConfig, StudyConfig, parse
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.shapes import feasible_shapes
 from fathom.search.training.trial import (
     Assignment,

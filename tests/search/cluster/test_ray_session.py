@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.cluster.ray_session import start_ray
-from fathom.search.study.config import ResourcesConfig
+from fathom.search.study.groups import ResourcesConfig
 from tests.support.dry_run import STUDY
 from tests.support.places import ROOT
 

@@ -23,7 +23,8 @@ from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult, prepare
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.config import ConfigError, load
+from fathom.search.study.config import load
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline
 from fathom.search.study.plan import this_machine
 from tests.support.dry_run import Simulation, scheduler

@@ -17,7 +17,7 @@ from fathom.search.commands.predict_tables import print_table, table_json
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)

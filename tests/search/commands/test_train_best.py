@@ -7,7 +7,7 @@ import torch
 
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 from fathom.search.training import trial_log
 from tests.support.trained import LANGUAGE, best_of
 

@@ -12,7 +12,9 @@ from fathom.models.shape import Normalization, Residual
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.record_json import shape_from_json, shape_to_json
-from fathom.search.study.config import ConfigError, StudyConfig, TrackingConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 
 

@@ -15,7 +15,7 @@ from fathom.models.shape import Normalization, Positions, Residual
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 from fathom.search.training.weights_folder import NOTE, WEIGHTS
 from tests.support.trained import LANGUAGE, best_of
 

@@ -26,7 +26,7 @@ from fathom.search.report.terminal.remaining_work import (
 from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import ResourcesConfig
+from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study
 from tests.search.study.test_plan import MACHINE
 from tests.support.dry_run import Loss, Simulation, best_at_four, scheduler, study

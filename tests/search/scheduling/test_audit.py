@@ -10,7 +10,7 @@ from benchmarks.worlds.planted import World, shallower_is_better, symmetric
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.audit import RungAudit, audit_stopping, later_first_rung
 from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
-from fathom.search.study.config import StoppingConfig
+from fathom.search.study.groups import StoppingConfig
 from tests.support.simulated import confirm, cut, explore
 
 DEPTHS = (1, 2, 3, 4, 6, 8)

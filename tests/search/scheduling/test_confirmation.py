@@ -17,7 +17,7 @@ from fathom.search.scheduling.confirmation import (
     next_wave,
     whole_ladder,
 )
-from fathom.search.study.config import ConfirmConfig
+from fathom.search.study.groups import ConfirmConfig
 from fathom.search.study.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
 

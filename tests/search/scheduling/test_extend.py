@@ -16,7 +16,8 @@ from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
 from fathom.search.scheduling.halving import promoted
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
-from fathom.search.study.config import StoppingConfig, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import StoppingConfig
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study, told
 
 PARAMS = 20_000

@@ -22,7 +22,7 @@ from fathom.search.run_folder import RunFolder, read_lines
 from fathom.search.scheduling import optuna_postgres as studies_database
 from fathom.search.scheduling.optuna_postgres import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import Sampler, TrackingConfig
+from fathom.search.study.groups import Sampler, TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
 from tests.support.dry_run import STUDY, Simulation, scheduler, study
 from tests.support.places import ROOT

@@ -10,7 +10,7 @@ from optuna.trial import FrozenTrial
 from fathom.search.records import Outcome
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import Sampler
+from fathom.search.study.groups import Sampler
 from tests.support.dry_run import Simulation, scheduler, study, told
 
 CONFIG = study(sampler=Sampler.TPE, trials=14)

@@ -9,7 +9,7 @@ import pytest
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
-from fathom.search.study.config import Sampler
+from fathom.search.study.groups import Sampler
 from tests.support.dry_run import Simulation, scheduler, study, told
 
 

@@ -14,7 +14,8 @@ from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import rung_steps
-from fathom.search.study.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig, parse
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
 from tests.support.dry_run import STUDY, Simulation, best_at_four, scheduler, study, told
 
 

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Positions
-from fathom.search.study.config import ConfigError, Sampler, StudyConfig, dump, load, parse
-from fathom.search.study.errors import groups_of
+from fathom.search.study.config import StudyConfig, dump, load, parse
+from fathom.search.study.errors import ConfigError, groups_of
+from fathom.search.study.groups import Sampler
 from tests.support.places import ROOT
 
 MINIMAL = {"study": "s", "objective": "language", "budgets": ["1M"]}

@@ -11,9 +11,10 @@ import yaml
 from jsonschema import Draft7Validator
 
 from fathom.objectives.registry import prepare
-from fathom.search.study.config import ConfigError, load
+from fathom.search.study.config import load
 from fathom.search.study.draft import MOST_EPOCHS, Draft, Seen, choose, look, study_name
 from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
 from fathom.search.study.plan import plan_study, this_machine
 from tests.support.places import ROOT

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from fathom.search.study.config import ConfigError, StudyConfig, dump, load, parse
-from fathom.search.study.errors import groups_of
+from fathom.search.study.config import StudyConfig, dump, load, parse
+from fathom.search.study.errors import ConfigError, groups_of
 from fathom.search.study.json_schema import modeline, schema_text
 from tests.support.places import ROOT
 

@@ -6,7 +6,8 @@ import random
 import pytest
 
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import ResourcesConfig, Sampler, StoppingConfig, StudyConfig
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
 from fathom.search.study.plan import (
     BudgetPlan,
     Machine,

@@ -14,7 +14,8 @@ from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Positions, Shape
 from fathom.models.transformer import Transformer
 from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import ConfigError, StudyConfig, parse
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.shapes import default_head_dim, feasible_shapes, nearest_shape
 
 VOCAB = 256

@@ -4,7 +4,8 @@ import pytest
 
 from fathom.models.shape import Count, Positions, Shape
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import ConfigError, parse
+from fathom.search.study.config import parse
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.shapes import feasible_shapes
 
 PETTY = {

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.study.config import ConfigError, StudyConfig, load, placed
+from fathom.search.study.config import StudyConfig, load, placed
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import Machine, plan_study, vocab_size_of
 
 MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from fathom.objectives.contract import Model
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import ConfigError, StudyConfig, parse
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.errors import ConfigError
 from fathom.search.training.loop import Measurement, Training, TrainPlan
 from fathom.search.training.trial import Assignment, RunningTrial
 from tests.search.training.test_loop import PARAMETRIZATION, PLAN, SHAPE, losses, run

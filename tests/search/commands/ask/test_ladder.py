@@ -12,7 +12,7 @@ from fathom.search.commands.ask.ladder import (
     choose_budgets,
     smallest_budget,
 )
-from fathom.search.study.config import ConfigError
+from fathom.search.study.errors import ConfigError
 
 
 def square(budgets: tuple[int, ...]) -> float:
