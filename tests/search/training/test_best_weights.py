@@ -14,9 +14,16 @@ from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.errors import ConfigError
 from fathom.search.training.loop import Measurement, Training, TrainPlan
 from fathom.search.training.trial import Assignment, RunningTrial
-from tests.search.training.test_loop import PARAMETRIZATION, PLAN, SHAPE, losses, run
-from tests.search.training.test_trial import CPU, SPEC, truth
-from tests.support.toy import Successor
+from tests.support.toy import CPU, Successor
+from tests.support.training import (
+    PARAMETRIZATION,
+    PLAN,
+    SHAPE,
+    SPEC,
+    losses,
+    losses_reported,
+    run_to_end,
+)
 
 STUDY = """
 study: toy
@@ -50,7 +57,7 @@ class Overfitted(Successor):
 def train_for(patience: int | None, plan: TrainPlan = LONG) -> tuple[Training, list[Measurement]]:
     plan = replace(plan, patience=patience)
     training = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=CPU)
-    return training, run(training, plan, objective=Overfitted())
+    return training, run_to_end(training, plan, objective=Overfitted())
 
 
 @pytest.mark.parametrize("patience", [1, 3, 6])
@@ -172,7 +179,7 @@ def test_a_trial_that_resumes_waits_no_longer_and_keeps_the_same_weights(
     again = list(trial(tmp_path / "killed", config).reports())
 
     assert len(whole[-1].points) == 8, "and five of them led to the best"
-    assert truth(again[-1]) == truth(whole[-1])
+    assert losses_reported(again[-1]) == losses_reported(whole[-1])
     assert again[-1].reason == whole[-1].reason
     assert again[-1].points[-1].metrics["kept_step"] == whole[-1].points[-1].metrics["kept_step"]
 
@@ -186,7 +193,11 @@ def test_a_trial_that_has_ended_and_was_saved_has_nothing_left_to_do(
 
     *_, again = trial(tmp_path, config).reports()
 
-    assert (truth(again), again.reason, again.outcome) == (truth(end), end.reason, end.outcome)
+    assert (losses_reported(again), again.reason, again.outcome) == (
+        losses_reported(end),
+        end.reason,
+        end.outcome,
+    )
 
 
 def test_weights_saved_are_those_that_were_kept(tmp_path: Path, config: StudyConfig) -> None:

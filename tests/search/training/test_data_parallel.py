@@ -9,32 +9,14 @@ import torch.distributed
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
-from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.search.training.data_parallel import ALONE, Ranks, weighted_parts
 from fathom.search.training.loop import Measurement, Training, TrainPlan, train
-from tests.support.toy import Successor
+from tests.support.toy import CPU, Successor
+from tests.support.training import PARAMETRIZATION, SHAPE
+from tests.support.training import SHORT_PLAN as PLAN
 
-CPU = torch.device("cpu")
 RANKS = 2
-SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
-PARAMETRIZATION = Parametrization(
-    scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
-)
-PLAN = TrainPlan(
-    steps=12,
-    batch_size=8,
-    learning_rate=1e-2,
-    warmup_steps=2,
-    cooldown_steps=2,
-    weight_decay=0.1,
-    betas=(0.9, 0.95),
-    eps=1e-12,
-    grad_clip=0.5,
-    evaluation_steps=(4, 8, 12),
-    bfloat16=False,
-)
 
 
 class HalfAsked(Successor):

@@ -13,8 +13,9 @@ from fathom.objectives.contract import Batch, Model
 from fathom.search.training.layer_metrics import Layers, diagnose, in_short, looks, where_it_began
 from fathom.search.training.loop import Measurement, Training, TrainPlan, train
 from fathom.search.training.speed import matrix_rate, speed
-from tests.search.training.test_data_parallel import CPU, PARAMETRIZATION, PLAN, SHAPE
-from tests.support.toy import Successor
+from tests.support.toy import CPU, Successor
+from tests.support.training import PARAMETRIZATION, SHAPE
+from tests.support.training import SHORT_PLAN as PLAN
 
 LOOKING = replace(PLAN, diagnostics=True)
 OBJECTIVE = Successor(context=24)

@@ -15,45 +15,20 @@ import torch
 from torch import Tensor
 
 from fathom.models.admin import profile
-from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.parametrization import Scheme
+from fathom.models.shape import Positions, Residual
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.compile_policy import possible
-from fathom.search.training.loop import Measurement, Training, TrainPlan, train
-from tests.support.toy import Successor
-
-CPU = torch.device("cpu")
-PARAMETRIZATION = Parametrization(
-    scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
+from fathom.search.training.loop import Training, train
+from tests.support.toy import CPU, Successor
+from tests.support.training import (
+    PARAMETRIZATION,
+    PLAN,
+    SHAPE,
+    losses,
+    new_training,
+    run_to_end,
 )
-SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
-PLAN = TrainPlan(
-    steps=40,
-    batch_size=4,
-    learning_rate=1e-2,
-    warmup_steps=3,
-    cooldown_steps=8,
-    weight_decay=0.1,
-    betas=(0.9, 0.95),
-    eps=1e-12,
-    grad_clip=1.0,
-    evaluation_steps=(3, 10, 17, 40),
-    bfloat16=False,
-)
-
-
-def training(plan: TrainPlan = PLAN, *, shape: Shape = SHAPE, seed: int = 0) -> Training:
-    return Training(shape, PARAMETRIZATION, plan, seed=seed, device=CPU)
-
-
-def run(
-    one: Training, plan: TrainPlan = PLAN, *, objective: Successor | None = None, seed: int = 0
-) -> list[Measurement]:
-    return list(train(one, objective or Successor(), plan, seed=seed))
-
-
-def losses(measurements: list[Measurement]) -> list[tuple[int, float, float]]:
-    return [(one.step, one.loss, one.train_loss) for one in measurements]
 
 
 def assert_same_weights(one: Training, other: Training) -> None:
@@ -65,7 +40,7 @@ def assert_same_weights(one: Training, other: Training) -> None:
 
 def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
     plan = replace(PLAN, steps=150, evaluation_steps=(1, 150))
-    first, last = run(training(plan), plan)
+    first, last = run_to_end(new_training(plan), plan)
     assert first.loss == pytest.approx(math.log(8), abs=0.5)
     assert last.loss < 0.05
     assert last.train_loss < first.train_loss
@@ -74,13 +49,13 @@ def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
 @pytest.mark.parametrize("steps", [(40,), (1, 2, 3, 40), tuple(range(1, 41))])
 def test_the_loop_yields_at_the_evaluation_steps_and_nowhere_else(steps: tuple[int, ...]) -> None:
     plan = replace(PLAN, evaluation_steps=steps)
-    measurements = run(training(plan), plan)
+    measurements = run_to_end(new_training(plan), plan)
     assert tuple(one.step for one in measurements) == steps
     assert not any(one.diverged for one in measurements)
 
 
 def test_a_measurement_says_what_was_measured() -> None:
-    measurements = run(training())
+    measurements = run_to_end(new_training())
     seconds = [one.train_seconds for one in measurements]
     assert all(a < b for a, b in itertools.pairwise(seconds))
     for one in measurements:
@@ -90,16 +65,16 @@ def test_a_measurement_says_what_was_measured() -> None:
 
 def test_evaluating_more_often_changes_no_weight() -> None:
     often = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
-    one, other = training(), training(often)
-    last, last_of_often = run(one)[-1], run(other, often)[-1]
+    one, other = new_training(), new_training(often)
+    last, last_of_often = run_to_end(one)[-1], run_to_end(other, often)[-1]
     assert_same_weights(one, other)
     assert last.loss == last_of_often.loss
 
 
 def test_the_training_loss_is_the_mean_since_the_last_evaluation() -> None:
     every = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
-    each = [one.train_loss for one in run(training(every), every)]
-    for begin, one in zip((0, 3, 10, 17), run(training()), strict=True):
+    each = [one.train_loss for one in run_to_end(new_training(every), every)]
+    for begin, one in zip((0, 3, 10, 17), run_to_end(new_training()), strict=True):
         assert one.train_loss == pytest.approx(np.mean(each[begin : one.step]), rel=1e-5)
 
 
@@ -116,7 +91,7 @@ def test_a_training_that_begins_profiles_its_first_batch() -> None:
     one, reference = profiled_training(), profiled_training()
     omegas = profile(reference.model, Successor().batch(seed=5, step=0, batch_size=4).inputs)
     still = replace(PLAN, learning_rate=0.0, weight_decay=0.0)
-    run(one, still, seed=5)
+    run_to_end(one, still, seed=5)
     assert_same_weights(one, reference)
     assert len(omegas) == 4
     assert len(set(omegas)) == 4
@@ -124,12 +99,12 @@ def test_a_training_that_begins_profiles_its_first_batch() -> None:
 
 def test_a_training_that_goes_on_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, first = profiled_training(), profiled_training()
-    seen = run(whole)
+    seen = run_to_end(whole)
     next(train(first, Successor(), PLAN, seed=0))
     resumed = profiled_training(seed=9)
     resumed.load_state_dict(first.state_dict())
     monkeypatch.setattr("fathom.search.training.loop.profile", None)
-    assert losses(run(resumed)) == losses(seen)[1:]
+    assert losses(run_to_end(resumed)) == losses(seen)[1:]
     assert_same_weights(whole, resumed)
 
 
@@ -147,7 +122,7 @@ def endless(_: float) -> float:
 @pytest.mark.parametrize("fault", [not_a_number, endless])
 def test_a_loss_that_is_no_number_ends_it_with_a_reason(fault: object) -> None:
     objective = Successor(fault=fault)  # type: ignore[arg-type]
-    (last,) = run(training(), objective=objective)
+    (last,) = run_to_end(new_training(), objective=objective)
     assert last.step == 3
     assert "not finite" in last.diverged
 
@@ -161,13 +136,13 @@ class NanAtStep(Successor):
 
 
 def test_a_training_loss_that_is_no_number_ends_it_too() -> None:
-    (last,) = run(training(), objective=NanAtStep())
+    (last,) = run_to_end(new_training(), objective=NanAtStep())
     assert "training nan" in last.diverged
 
 
 def test_a_loss_above_chance_after_warm_up_ends_it_with_both_values() -> None:
     objective = Successor(fault=lambda loss: loss + 3)
-    measurements = run(training(), objective=objective)
+    measurements = run_to_end(new_training(), objective=objective)
     # At the end of warm-up, step 3, a loss above chance is forgiven; at step 10 it is not.
     assert [one.step for one in measurements] == [3, 10]
     assert measurements[0].diverged == ""
@@ -175,18 +150,23 @@ def test_a_loss_above_chance_after_warm_up_ends_it_with_both_values() -> None:
     assert f"{math.log(8):.3f}" in measurements[1].diverged
     # In pre-training, and in as many steps after it as warm-up has, it says nothing either.
     plan = replace(PLAN, pretraining_steps=14)
-    assert [one.step for one in run(training(), plan, objective=objective)] == [3, 10, 17, 40]
+    assert [one.step for one in run_to_end(new_training(), plan, objective=objective)] == [
+        3,
+        10,
+        17,
+        40,
+    ]
 
 
 def test_a_rate_far_too_high_diverges_by_itself() -> None:
     plan = replace(PLAN, learning_rate=1e4)
-    last = run(training(plan), plan)[-1]
+    last = run_to_end(new_training(plan), plan)[-1]
     assert last.diverged
     assert last.step < 40
 
 
 def test_after_divergence_nothing_is_yielded() -> None:
-    measurements = train(training(), Successor(fault=not_a_number), PLAN, seed=0)
+    measurements = train(new_training(), Successor(fault=not_a_number), PLAN, seed=0)
     assert next(measurements).diverged
     assert list(measurements) == []
 
@@ -195,30 +175,30 @@ def test_after_divergence_nothing_is_yielded() -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_gives_others() -> None:
-    first, second, other = training(), training(), training(seed=1)
-    assert losses(run(first)) == losses(run(second))
+    first, second, other = new_training(), new_training(), new_training(seed=1)
+    assert losses(run_to_end(first)) == losses(run_to_end(second))
     assert_same_weights(first, second)
-    assert losses(run(other)) != losses(run(training()))
+    assert losses(run_to_end(other)) != losses(run_to_end(new_training()))
 
 
 def test_the_seed_of_the_data_is_used() -> None:
-    assert losses(run(training(), seed=1)) != losses(run(training(), seed=2))
+    assert losses(run_to_end(new_training(), seed=1)) != losses(run_to_end(new_training(), seed=2))
 
 
 @pytest.mark.parametrize("stop", PLAN.evaluation_steps[:-1])
 def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
     stop: int, tmp_path: object
 ) -> None:
-    whole = training()
-    expected = run(whole)
-    stopped, path = training(), f"{tmp_path}/checkpoint.pt"
+    whole = new_training()
+    expected = run_to_end(whole)
+    stopped, path = new_training(), f"{tmp_path}/checkpoint.pt"
     for measurement in train(stopped, Successor(), PLAN, seed=0):
         if measurement.step == stop:
             torch.save(stopped.state_dict(), path)
             break
-    resumed = training(seed=123)
+    resumed = new_training(seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
-    rest = run(resumed)
+    rest = run_to_end(resumed)
     assert losses(rest) == losses([one for one in expected if one.step > stop])
     assert_same_weights(whole, resumed)
     moments = [training_.optimizer.state_dict()["state"] for training_ in (whole, resumed)]
@@ -230,12 +210,12 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
 @pytest.mark.parametrize("stop", range(1, PLAN.steps))
 def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
     plan = replace(PLAN, diagnostics=True)
-    expected = list(train(training(), Successor(), plan, seed=0))
-    left, path = training(), tmp_path / "checkpoint.pt"
+    expected = list(train(new_training(), Successor(), plan, seed=0))
+    left, path = new_training(), tmp_path / "checkpoint.pt"
     before = list(train(left, Successor(), plan, seed=0, leave=lambda: left.step >= stop))
     assert left.step in (stop, stop + 1), "after an evaluation, one step more"
     torch.save(left.state_dict(), path)
-    resumed = training(seed=123)
+    resumed = new_training(seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
     rest = list(train(resumed, Successor(), plan, seed=0))
     assert [(one.step, one.loss, one.train_loss) for one in before + rest] == [
@@ -244,17 +224,17 @@ def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_pa
 
 
 def test_time_goes_on_where_it_was_saved() -> None:
-    one = training()
+    one = new_training()
     first = next(train(one, Successor(), PLAN, seed=0))
-    resumed = training()
+    resumed = new_training()
     resumed.load_state_dict(one.state_dict())
-    assert run(resumed)[0].train_seconds > first.train_seconds
+    assert run_to_end(resumed)[0].train_seconds > first.train_seconds
 
 
 def test_a_finished_training_yields_nothing_more() -> None:
-    one = training()
-    run(one)
-    assert run(one) == []
+    one = new_training()
+    run_to_end(one)
+    assert run_to_end(one) == []
 
 
 @pytest.mark.parametrize("positions", Positions)
@@ -262,10 +242,10 @@ def test_no_global_random_number_matters_and_no_step_draws_one(positions: Positi
     shape, measured = replace(SHAPE, positions=positions, tied=False), []
     for seed in (5, 6):
         torch.manual_seed(seed)
-        one = training(shape=shape)
+        one = new_training(shape=shape)
         random.seed(seed)
         before, before_random = torch.get_rng_state(), random.getstate()
-        measured.append(losses(run(one)))
+        measured.append(losses(run_to_end(one)))
         assert torch.equal(torch.get_rng_state(), before)
         assert random.getstate() == before_random
     assert measured[0] == measured[1]
@@ -278,7 +258,9 @@ def test_each_number_of_the_plan_reaches_the_weights(name: str) -> None:
     # Adam is blind to the size of gradients but for epsilon, so clipping needs a large one to show.
     base = replace(PLAN, eps=1e-3) if name == "grad_clip" else PLAN
     plan = replace(plan, eps=1e-3) if name == "grad_clip" else plan
-    assert losses(run(training(plan), plan)) != losses(run(training(base), base))
+    assert losses(run_to_end(new_training(plan), plan)) != losses(
+        run_to_end(new_training(base), base)
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,7 +269,7 @@ def test_each_number_of_the_plan_reaches_the_weights(name: str) -> None:
 )
 def test_so_do_betas_and_the_schedule(change: dict[str, object]) -> None:
     plan = replace(PLAN, **change)  # type: ignore[arg-type]
-    assert losses(run(training(plan), plan)) != losses(run(training()))
+    assert losses(run_to_end(new_training(plan), plan)) != losses(run_to_end(new_training()))
 
 
 def test_the_batch_size_reaches_the_objective() -> None:
@@ -298,17 +280,17 @@ def test_the_batch_size_reaches_the_objective() -> None:
             seen.append((seed, step, batch_size))
             return super().batch(seed=seed, step=step, batch_size=batch_size)
 
-    run(training(), objective=Watching(), seed=9)
+    run_to_end(new_training(), objective=Watching(), seed=9)
     assert seen == [(9, step, 4) for step in range(40)]
 
 
 def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
     plan = replace(PLAN, bfloat16=True)
-    one = training(plan)
-    measurements = run(one, plan)
+    one = new_training(plan)
+    measurements = run_to_end(one, plan)
     assert measurements[-1].loss < math.log(8)
     assert {weight.dtype for weight in one.model.parameters()} == {torch.float32}
-    exact = run(training())
+    exact = run_to_end(new_training())
     assert losses(measurements) != losses(exact)
     assert measurements[-1].loss == pytest.approx(exact[-1].loss, abs=0.1)
 
@@ -317,9 +299,9 @@ def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
 @pytest.mark.skipif(not possible(), reason="no C compiler to compile with")
 def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
     plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
-    eager = run(training(), replace(plan, compiled=False))
+    eager = run_to_end(new_training(), replace(plan, compiled=False))
     began = time.perf_counter()
-    compiled = run(training(plan), plan)
+    compiled = run_to_end(new_training(plan), plan)
     for one, other in zip(compiled, eager, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=1e-3)
         assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
@@ -330,11 +312,11 @@ def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_com
 def test_a_gpu_learns_the_same_task() -> None:
     plan, device = replace(PLAN, bfloat16=True), torch.device("cuda")
     one = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=device)
-    assert run(one, plan, objective=Successor().to(device))[-1].loss < math.log(8)
+    assert run_to_end(one, plan, objective=Successor().to(device))[-1].loss < math.log(8)
 
 
 def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:
-    code = "import sys, search.train; print(*{m.split('.')[0] for m in sys.modules})"
+    code = "import sys, fathom.search.training.loop; print(*{m.split('.')[0] for m in sys.modules})"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
@@ -347,12 +329,13 @@ def test_training_and_saving_import_no_compiler(tmp_path: Path) -> None:
     """It takes two seconds of every worker's start."""
     code = f"""
 import sys, torch
-from tests.search.training.test_loop import PARAMETRIZATION, PLAN, SHAPE, Successor, run
 from fathom.search.training.loop import Training
+from tests.support.toy import Successor
+from tests.support.training import PARAMETRIZATION, PLAN, SHAPE, run_to_end
 one, other = (
     Training(SHAPE, PARAMETRIZATION, PLAN, seed=0, device=torch.device("cpu")) for _ in range(2)
 )
-run(one, PLAN, objective=Successor())
+run_to_end(one, PLAN, objective=Successor())
 torch.save(one.state_dict(), {str(tmp_path / "state.pt")!r})
 other.load_state_dict(torch.load({str(tmp_path / "state.pt")!r}, weights_only=True))
 print(*sys.modules)

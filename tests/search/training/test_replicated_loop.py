@@ -17,9 +17,8 @@ from fathom.models.replica_optim import clip
 from fathom.models.shape import Positions, Shape
 from fathom.search.training.loop import Measurement, Training, TrainPlan, train
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
-from tests.support.toy import Successors
+from tests.support.toy import CPU, Successors
 
-CPU = torch.device("cpu")
 NOISE = 1e-5
 """Between two orders of the same sums in float32, grown over a few dozen steps."""
 SHAPE = Shape(depth=2, d_model=16, d_ff=24, n_heads=2, head_dim=4, vocab_size=8, context=6)

@@ -13,10 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.shape import Count, Shape
 from fathom.objectives.contract import Batch, Model
-from fathom.search.records import Outcome, Report, Stage, TrialSpec
-from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
+from fathom.search.records import Outcome, Report, TrialSpec
+from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.training import trial_log
 from fathom.search.training.layer_metrics import SEED as LOOKED_AT
@@ -29,37 +28,8 @@ from fathom.search.training.trial import (
     run_trial,
     train_plan,
 )
-from tests.support.toy import Successor
-
-CPU = torch.device("cpu")
-CONFIG = parse(
-    """
-study: toy
-objective: {name: language, context: 6}
-budgets: [4k]
-tokens: 2400
-train: {batch_size: 4, evaluations: 10, learning_rate: 1e-2}
-stopping: {first_rung: 0.2, eta: 2, median_of: 3}
-model: {parametrization: {base_width: 16, base_head_dim: 8}}
-"""
-)
-(BUDGET,) = expand_budgets(CONFIG)
-SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
-SPEC = TrialSpec(
-    trial="4k-explore-000",
-    study="toy",
-    stage=Stage.EXPLORE,
-    budget=BUDGET.params,
-    count=Count.TOTAL,
-    horizon_tokens=BUDGET.tokens,
-    shape=SHAPE,
-    seed=0,
-    learning_rate=1e-2,
-    rate_scale=1.0,
-    prunable=True,
-)
-RUNGS = rung_steps(CONFIG, BUDGET)
-EVALUATIONS = evaluation_steps(CONFIG, BUDGET)
+from tests.support.toy import CPU, Successor
+from tests.support.training import BUDGET, CONFIG, EVALUATIONS, RUNGS, SHAPE, SPEC, losses_reported
 
 
 def assignment(folder: Path, spec: TrialSpec = SPEC, config: StudyConfig = CONFIG) -> Assignment:
@@ -245,11 +215,6 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_trial(
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def truth(report: Report) -> list[tuple[int, float, float]]:
-    """What a report says but for the clock."""
-    return [(point.step, point.loss, point.train_loss) for point in report.points]
-
-
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
 def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
     tmp_path: Path, rung: int
@@ -265,7 +230,7 @@ def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
     assert newest.rung is not None
     assert newest.rung[0] >= at_rung.points[-1].tokens
     assert rung_values(whole)[newest.rung[0]] == newest.rung[1]
-    assert truth(again[-1]) == truth(whole[-1])
+    assert losses_reported(again[-1]) == losses_reported(whole[-1])
 
 
 @pytest.mark.parametrize("asked_at", [3, 60])
@@ -277,14 +242,16 @@ def test_a_trial_saves_where_it_stands_when_the_search_is_ending(
     running = trial(tmp_path / "left")
     monkeypatch.setattr(running._due, "to_leave", lambda: running._training.step == asked_at)
     reports = list(itertools.takewhile(lambda report: True, running.reports()))
-    assert truth(reports[-1]) == truth(expected[-1]), "nobody ended it, so it went on"
+    assert losses_reported(reports[-1]) == losses_reported(expected[-1]), (
+        "nobody ended it, so it went on"
+    )
     left = trial(tmp_path / "ended")
     monkeypatch.setattr(left._due, "to_leave", lambda: left._training.step >= asked_at)
     last = next(r for r in left.reports() if left._training.step >= asked_at)
     assert last.outcome is None
     assert all(point.step <= asked_at for point in last.points)
     rest = list(trial(tmp_path / "ended").reports())
-    assert truth(rest[-1]) == truth(expected[-1])
+    assert losses_reported(rest[-1]) == losses_reported(expected[-1])
 
 
 def test_a_trial_started_again_first_says_where_it_stands(tmp_path: Path) -> None:

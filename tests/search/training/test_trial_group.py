@@ -13,10 +13,9 @@ from fathom.search.records import Outcome, Report, Stage, TrialSpec
 from fathom.search.training.replicated_loop import ReplicaTraining
 from fathom.search.training.trial import Assignment, RunningTrial, WorkerLostError
 from fathom.search.training.trial_group import Reports, RunningGroup, run_group
-from tests.search.training.test_trial import BUDGET, CONFIG, EVALUATIONS, RUNGS, SPEC
-from tests.support.toy import Successors
+from tests.support.toy import CPU, Successors
+from tests.support.training import BUDGET, CONFIG, EVALUATIONS, RUNGS, SPEC
 
-CPU = torch.device("cpu")
 NOISE = 1e-4
 CONFIRMING = replace(SPEC, stage=Stage.CONFIRM, prunable=False)
 SPECS = (

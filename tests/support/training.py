@@ -1,0 +1,92 @@
+"""A small model, how it trains, and a study and a trial around it, for tests of the training."""
+
+from dataclasses import replace
+
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Count, Shape
+from fathom.search.records import Report, Stage, TrialSpec
+from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.config import parse
+from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from tests.support.toy import CPU, Successor
+
+PARAMETRIZATION = Parametrization(
+    scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
+)
+SHAPE = Shape(depth=2, d_model=16, d_ff=32, n_heads=2, head_dim=8, vocab_size=8, context=6)
+PLAN = TrainPlan(
+    steps=40,
+    batch_size=4,
+    learning_rate=1e-2,
+    warmup_steps=3,
+    cooldown_steps=8,
+    weight_decay=0.1,
+    betas=(0.9, 0.95),
+    eps=1e-12,
+    grad_clip=1.0,
+    evaluation_steps=(3, 10, 17, 40),
+    bfloat16=False,
+)
+SHORT_PLAN = replace(
+    PLAN,
+    steps=12,
+    batch_size=8,
+    warmup_steps=2,
+    cooldown_steps=2,
+    grad_clip=0.5,
+    evaluation_steps=(4, 8, 12),
+)
+
+CONFIG = parse(
+    """
+study: toy
+objective: {name: language, context: 6}
+budgets: [4k]
+tokens: 2400
+train: {batch_size: 4, evaluations: 10, learning_rate: 1e-2}
+stopping: {first_rung: 0.2, eta: 2, median_of: 3}
+model: {parametrization: {base_width: 16, base_head_dim: 8}}
+"""
+)
+(BUDGET,) = expand_budgets(CONFIG)
+SPEC = TrialSpec(
+    trial="4k-explore-000",
+    study="toy",
+    stage=Stage.EXPLORE,
+    budget=BUDGET.params,
+    count=Count.TOTAL,
+    horizon_tokens=BUDGET.tokens,
+    shape=SHAPE,
+    seed=0,
+    learning_rate=1e-2,
+    rate_scale=1.0,
+    prunable=True,
+)
+RUNGS = rung_steps(CONFIG, BUDGET)
+EVALUATIONS = evaluation_steps(CONFIG, BUDGET)
+
+Losses = list[tuple[int, float, float]]
+"""Step, held-out loss and training loss of each evaluation."""
+
+
+def new_training(plan: TrainPlan = PLAN, *, shape: Shape = SHAPE, seed: int = 0) -> Training:
+    return Training(shape, PARAMETRIZATION, plan, seed=seed, device=CPU)
+
+
+def run_to_end(
+    training: Training,
+    plan: TrainPlan = PLAN,
+    *,
+    objective: Successor | None = None,
+    seed: int = 0,
+) -> list[Measurement]:
+    return list(train(training, objective or Successor(), plan, seed=seed))
+
+
+def losses(measurements: list[Measurement]) -> Losses:
+    return [(one.step, one.loss, one.train_loss) for one in measurements]
+
+
+def losses_reported(report: Report) -> Losses:
+    """Losses of a report, without the clock."""
+    return [(point.step, point.loss, point.train_loss) for point in report.points]
