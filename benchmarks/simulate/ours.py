@@ -79,10 +79,8 @@ class FathomSearch:
             recent = points[-self.config.stopping.median_of :]
             rung = points[-1].tokens, statistics.median(point.loss for point in recent)
         report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
-        goes_on = self.scheduler.report(trial, report)
         confirms = self.scheduler.live[trial].spec.stage is Stage.CONFIRM
-        if not goes_on:
-            self.scheduler.end(trial, outcome or Outcome.STOPPED, "")
+        goes_on = self.scheduler.report(trial, report)
         if outcome or not confirms:  # a confirming trial tells nothing before its end
             self._answer = None
         return goes_on

@@ -52,7 +52,6 @@ def _run(scheduler: Scheduler, budget: Budget, world: World, spec: TrialSpec) ->
         if outcome or rung:
             report = Report(points=tuple(points), rung=rung, outcome=outcome)
             if not scheduler.report(spec.trial, report):
-                scheduler.end(spec.trial, outcome or Outcome.STOPPED, "planted")
                 return
 
 

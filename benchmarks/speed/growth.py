@@ -241,7 +241,6 @@ class SimulatedWorkers:
             else:
                 if report.outcome is None:
                     self.paused[trial] = reports
-                self.scheduler.end(trial, report.outcome or Outcome.STOPPED, "planted")
             self._fill(now)
 
     def _fill(self, now: float) -> None:

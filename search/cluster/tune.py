@@ -27,7 +27,7 @@ from fathom.search.cluster.ray_session import (
 )
 from fathom.search.cluster.worker import StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
-from fathom.search.records import Outcome, Report, TrialSpec
+from fathom.search.records import TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.trial import Assignment
 
@@ -81,7 +81,7 @@ class SearcherAdapter(LivesOnTheDriver, Searcher):
             return  # the scheduler has been told of it, with the reason
         for trial, report in result["reports"]:
             if trial in self._scheduler.live and trial not in self._ending.saved:
-                tell(self._scheduler, trial, report)
+                self._scheduler.report(trial, report)
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing: the scheduler has written everything down already."""
@@ -111,7 +111,8 @@ class SchedulerAdapter(LivesOnTheDriver, FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Stop or continue."""
         self._losses.waiting.difference_update(name for name, _ in result["reports"])
-        go_on = [name for name, report in result["reports"] if tell(self._scheduler, name, report)]
+        report = self._scheduler.report
+        go_on = [name for name, latest in result["reports"] if report(name, latest)]
         if go_on and self._ending.asked:
             self._ending.saved.update(go_on)
             return TrialScheduler.STOP
@@ -151,17 +152,6 @@ class SchedulerAdapter(LivesOnTheDriver, FIFOScheduler):
         if self._ending.overdue or (self._ending.asked and not _any_runs(tune_controller)):
             tune_controller.request_stop_experiment()  # also of trials that wait for resources
         self._tick()
-
-
-def tell(scheduler: Scheduler, trial: str, report: Report) -> bool:
-    """Pass on a report, and the trial's end where it is one; True when the trial shall go on."""
-    goes_on = scheduler.report(trial, report)
-    if report.outcome is not None:
-        scheduler.end(trial, report.outcome, report.reason)
-    elif not goes_on:
-        tokens = report.points[-1].tokens
-        scheduler.end(trial, Outcome.STOPPED, f"behind others of its budget at {tokens} tokens")
-    return goes_on
 
 
 def run_trials(

@@ -93,10 +93,11 @@ class Scheduler:
         return ()
 
     def report(self, trial: str, report: Report) -> bool:
-        """Take in a report; True when the trial shall go on.
+        """Record a report and what it means for the trial; True if the trial continues.
 
-        At a rung that it has come to before, it was judged before: it is there again because it
-        was taken up from its checkpoint.
+        Otherwise the trial has ended here: with the report's outcome, or paused at its rung. A rung
+        that the trial has reached before does not pause it again: the trial is there a second time
+        because it was resumed from its checkpoint.
         """
         judged = self.live[trial].rungs
         report = news(self.live[trial], report)
@@ -111,10 +112,15 @@ class Scheduler:
         line = {"event": "report", "trial": trial, **report_to_json(noted)}
         append_line(self.folder.journal, line, wait=False)
         self._notify(record)
+        if report.outcome is not None:
+            self.end(trial, report.outcome, report.reason)
+        elif not goes_on:
+            reason = f"behind others of its budget at {record.tokens} tokens"
+            self.end(trial, Outcome.STOPPED, reason)
         return goes_on
 
     def end(self, trial: str, outcome: Outcome, reason: str) -> None:
-        """The trial is over: write it down and tell the sampler the truth."""
+        """Write down that the trial is over, and tell the sampler."""
         record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
         search = self.budgets[record.spec.budget]
         search.leave(trial)

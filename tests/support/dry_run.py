@@ -105,10 +105,10 @@ class Simulation:
         outcome = Outcome.FINISHED if len(done) == len(steps) else None
         if not math.isfinite(points[-1].loss):
             rung, outcome = None, Outcome.DIVERGED
-        goes_on = self.scheduler.report(trial, Report(points=points, rung=rung, outcome=outcome))
-        if not goes_on:
+        if not self.scheduler.report(
+            trial, Report(points=points, rung=rung, outcome=outcome, reason="simulated")
+        ):
             del self.running[trial]
-            self.scheduler.end(trial, outcome or Outcome.STOPPED, "simulated")
 
     def _point(self, spec: TrialSpec, step: int, tokens_per_step: int) -> CurvePoint:
         tokens = step * tokens_per_step
