@@ -61,6 +61,7 @@ HOMES = {
     "safetensors": ("search.export.weights",),
     "pandas": ("search.api",),
     "plotly": ("search.report",),
+    "jinja2": ("search.report",),
     "matplotlib": ("search.report",),
 }
 """Each framework -> the folders or modules that may name it."""

@@ -1,4 +1,4 @@
-"""Where a report's numbers come from, as facts in words."""
+"""The source of a report's numbers: records, seeds, rates, times and versions, as text."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,10 +18,10 @@ COUNT_MEANING = {
 }
 
 
-def facts_of(
+def provenance(
     records: Sequence[TrialRecord], optima: Sequence[Optimum], versions: Mapping[str, str]
 ) -> dict[str, str]:
-    """Heading to fact; empty where there is nothing to say."""
+    """Returns heading -> fact; a fact is empty where nothing is known."""
     rules = dict.fromkeys(optimum.count.words for optimum in optima)
     return {
         "Source": f"records.jsonl, {counted(len(records), 'trial')}",

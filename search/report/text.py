@@ -10,7 +10,12 @@ from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count, ranges
 
 MOST_HORIZONS = 4
-"""Budgets' tokens that are listed one by one."""
+"""Horizons that are listed one by one; more of them would be wider than a figure."""
+SUMMARY = (
+    *("budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict", "d_model"),
+    *("ff_ratio", "loss (nats)"),
+)
+"""Columns of the Markdown table."""
 
 
 def answer(optimum: Optimum) -> str:
@@ -35,13 +40,14 @@ def question_across(optima: Sequence[Optimum]) -> str:
 
 
 def finding(optimum: Optimum) -> str:
-    """The depth with its interval and plateau, as far as they are known."""
-    if optimum.optimal_depth is None:
-        return "no depth yet"
-    words = [f"depth {optimum.optimal_depth}{interval(optimum, ' [', ']')}"]
-    if optimum.plateau:
-        words.append(f"plateau {plateau(optimum)}")
-    return ", ".join(words)
+    """Returns the depth with its interval and plateau, as far as they are known."""
+    words = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}"
+    return f"{words}, plateau {plateau(optimum)}" if optimum.plateau else words
+
+
+def depth_text(optimum: Optimum) -> str:
+    """Returns `depth 4`, or `no depth yet`."""
+    return f"depth {optimum.optimal_depth}" if optimum.optimal_depth else "no depth yet"
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
@@ -81,48 +87,61 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def summary_table(optima: Sequence[Optimum]) -> str:
-    """The answers as a Markdown table."""
-    heads = ["budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict"]
-    heads += ["d_model", "ff_ratio", "loss (nats)"]
-    rows = [heads, ["---"] * len(heads), *(_summary_row(optimum) for optimum in optima)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+def optional(value: float | None, form: str) -> str:
+    """Returns the number in a format such as `.2f`, or an empty text for None."""
+    return "" if value is None else format(value, form)
 
 
-def width_words(optimum: Optimum) -> str:
-    """`d_model` of the best shape, with its depth where that is not the best depth itself."""
+def answer_row(optimum: Optimum) -> dict[str, str]:
+    """Returns a budget's answer, heading -> text; empty where nothing is known."""
     shape = optimum.shape
-    if shape is None:
+    return {
+        "budget": format_count(optimum.budget),
+        "tokens": format_count(optimum.tokens),
+        "count": optimum.count.words,
+        "depth": str(optimum.optimal_depth or ""),
+        "95 % interval": interval(optimum),
+        "plateau": plateau(optimum),
+        "verdict": optimum.verdict.value,
+        "d_model": _width(optimum),
+        "ff_ratio": f"{shape.ff_ratio:.2f}" if shape else "",
+        "heads": f"{shape.n_heads}" if shape else "",
+        "parameters, total": f"{shape.params_total:,}" if shape else "",
+        "non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
+        "loss (nats)": optional(optimum.loss, ".4f"),
+        "trials": trials(optimum) or "none",
+    }
+
+
+def _width(optimum: Optimum) -> str:
+    """Returns `d_model` of the best shape, with its depth where that is not the best depth."""
+    if optimum.shape is None:
         return ""
-    elsewhere = shape.depth != optimum.optimal_depth
-    return f"{shape.d_model:,}{f' (at depth {shape.depth})' if elsewhere else ''}"
+    depth = optimum.shape.depth
+    elsewhere = f" (at depth {depth})" if depth != optimum.optimal_depth else ""
+    return f"{optimum.shape.d_model:,}{elsewhere}"
 
 
-def _summary_row(optimum: Optimum) -> list[str]:
-    shape = optimum.shape
-    return [
-        format_count(optimum.budget),
-        format_count(optimum.tokens),
-        optimum.count.words,
-        str(optimum.optimal_depth or "-"),
-        interval(optimum) or "-",
-        plateau(optimum) or "-",
-        str(optimum.verdict),
-        width_words(optimum) or "-",
-        f"{shape.ff_ratio:.2f}" if shape else "-",
-        f"{optimum.loss:.4f}" if optimum.loss is not None else "-",
-    ]
+def summary_table(optima: Sequence[Optimum]) -> str:
+    """Returns the answers as a Markdown table."""
+    rows = [answer_row(optimum) for optimum in optima]
+    cells = [SUMMARY, ["---"] * len(SUMMARY), *([row[h] or "-" for h in SUMMARY] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def law_words(law: Law) -> str:
+def law_formula(law: Law) -> str:
+    """Returns a fitted law with its numbers, for example `ln depth = -3.2 + 0.31 ln params`."""
+    logarithmic = law.name == LOGARITHMIC
+    sizes = ("d_model", "depth") if logarithmic else ("depth", "ln params")
+    return f"ln {sizes[0]} = {law.a:.4g} + {law.b:.4g} {sizes[1]}"
+
+
+def law_text(law: Law) -> str:
     """A fitted law as a formula, and how well it foretells a budget that it has not seen."""
     low, high = (format_count(params) for params in law.params_range)
+    formula = law_formula(law)
     if law.name == LOGARITHMIC:
-        formula = (
-            f"ln d_model = {law.a:.4g} + {law.b:.4g} x depth, at 12 x depth x d_model² parameters"
-        )
-    else:
-        formula = f"ln depth = {law.a:.4g} + {law.b:.4g} x ln parameters"
+        formula += ", at 12 depth d_model² parameters"
     if law.leave_one_out_error is None:
         tested = "Without one of its budgets it can't be fitted"
     else:

@@ -3,16 +3,19 @@
 from rich.console import Console
 
 from fathom.search.analysis.law import Law
-from fathom.search.analysis.law_fit import LOGARITHMIC
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.formatting import format_count, ranges, rounded_count
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers_text import papers_lines
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.text import interval
+from fathom.search.report.text import answer_row, interval, law_formula
 from fathom.search.study.config import StudyConfig
 
+COLUMNS = (
+    *("budget", "tokens", "depth", "95 % interval", "plateau", "d_model", "ff_ratio"),
+    *("loss (nats)", "verdict"),
+)
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",
     Verdict.PLATEAU: "cyan",
@@ -40,17 +43,7 @@ def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Con
     """The answer: one line a budget, then why for each verdict."""
     table = empty_table(
         f"{config.study}: optimal depth ({config.count.unit_in_full})",
-        (
-            "budget",
-            "tokens",
-            "depth",
-            "95 %",
-            "plateau",
-            "d_model",
-            "ff_ratio",
-            "loss",
-            "verdict",
-        ),
+        tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
     )
     for optimum in optima:
         table.add_row(*_optimum_row(optimum))
@@ -62,12 +55,7 @@ def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Con
 def _print_laws(laws: tuple[Law, ...], console: Console) -> None:
     """The law across budgets, or nothing."""
     for law in laws[:1]:
-        formula = (
-            f"ln d_model = {law.a:.3f} + {law.b:.4f} depth"
-            if law.name == LOGARITHMIC
-            else f"ln depth = {law.a:.3f} + {law.b:.4f} ln params"
-        )
-        console.print(f"law: {formula} ({law.name})", highlight=False)
+        console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:
@@ -77,17 +65,11 @@ def print_papers(papers: PaperFindings, console: Console) -> None:
 
 
 def _optimum_row(optimum: Optimum) -> list[str]:
-    shape = optimum.shape
-    style = VERDICT_STYLES[optimum.verdict]
-    return [
-        format_count(optimum.budget),
-        rounded_count(optimum.tokens),
-        str(optimum.optimal_depth or "-"),
-        # Shorter than in the report, to leave room for the plateau in 80 columns.
-        interval(optimum).replace(" or deeper", "+") or "-",
-        ranges(optimum.plateau) or "-",
-        str(shape.d_model) if shape else "-",
-        f"{shape.ff_ratio:.2f}" if shape else "-",
-        f"{optimum.loss:.4f}" if optimum.loss is not None else "-",
-        f"[{style}]{optimum.verdict.value}[/]",
-    ]
+    """Returns the cells of a budget, short enough for 80 columns together."""
+    row = answer_row(optimum) | {
+        "tokens": rounded_count(optimum.tokens),
+        "95 % interval": interval(optimum).replace(" or deeper", "+"),
+        "d_model": str(optimum.shape.d_model) if optimum.shape else "",
+        "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
+    }
+    return [row[name] or "-" for name in COLUMNS]

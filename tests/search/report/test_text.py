@@ -11,9 +11,8 @@ from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
-from fathom.search.report.law_section import law_part
-from fathom.search.report.text import answer, law_words, plateau
-from tests.support.reporting import BUDGETS, of_budget, visible
+from fathom.search.report.text import answer, law_text, plateau
+from tests.support.reporting import BUDGETS, of_budget, page_on, visible
 from tests.support.simulated import simulated_study
 
 
@@ -145,19 +144,21 @@ def test_how_sure_a_depth_is_stands_beside_it(optima: tuple[Optimum, ...]) -> No
 def test_the_laws_are_said_with_their_test_and_their_scatter(optima: tuple[Optimum, ...]) -> None:
     law = fit_laws(optima)[0]
 
-    assert "fitted to 3 budgets from 300k to 3M" in law_words(law)
-    assert "Predicting each budget from the others, it misses the depth by" in law_words(law)
-    assert "no more than their own errors" in law_words(replace(law, scatter=0.0))
-    assert "by a factor of 1.11" in law_words(replace(law, scatter=0.1))
-    assert "it can't be fitted" in law_words(replace(law, leave_one_out_error=None))
+    assert "fitted to 3 budgets from 300k to 3M" in law_text(law)
+    assert "Predicting each budget from the others, it misses the depth by" in law_text(law)
+    assert "no more than their own errors" in law_text(replace(law, scatter=0.0))
+    assert "by a factor of 1.11" in law_text(replace(law, scatter=0.1))
+    assert "it can't be fitted" in law_text(replace(law, leave_one_out_error=None))
 
 
-def test_what_a_law_says_beyond_the_budgets_is_marked(optima: tuple[Optimum, ...]) -> None:
+def test_predictions_of_a_law_beyond_the_budgets_are_marked(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
     laws = fit_laws(optima)
 
-    words = visible(law_part(laws, optima))
+    words = visible(page_on(study))
 
-    assert words.count("extrapolated") == 2 * len(laws), "at 3 and 10 times the largest budget"
+    assert words.count(", extrapolated") == 2 * len(laws), "at 3 and 10 times the largest budget"
     for law in laws:
         for size in (*BUDGETS, 3 * BUDGETS[-1], 10 * BUDGETS[-1]):
             said = law.predict(size)

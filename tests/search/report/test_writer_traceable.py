@@ -82,7 +82,7 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
         assert shown["loss (nats)"] == f"{optimum.loss:.4f}"
         assert any(
             shown["d_model"].split()[0] == f"{shape.d_model:,}"
-            and shown["d_ff / d_model"] == f"{shape.d_ff / shape.d_model:.2f}"
+            and shown["ff_ratio"] == f"{shape.d_ff / shape.d_model:.2f}"
             and shown["heads"] == str(shape.n_heads)
             and shown["parameters, total"] == f"{shape.params_total:,}"
             and shown["non-embedding"] == f"{shape.params_non_embedding:,}"
@@ -190,8 +190,8 @@ def section(page: str, budget: int) -> str:
     """All that the page says of one budget: its answer, its row of the table and its section."""
     own = page.split(f'<section id="budget-{budget}"')[1].split("</section>")[0]
     name = {300_000: "300k", 3_000_000: "3M"}[budget]
-    [said] = re.findall(rf'<div class="answer"><p class="sentence">[^:]*>{name} .*?</div>', page)
-    [row] = re.findall(rf'<tr><td data-head="budget"><span><b>{name}</b>.*?</tr>', page)
+    [said] = re.findall(rf'<p class="sentence">[^:]*>{name} .*?</div>', page, re.S)
+    [row] = re.findall(rf'<tr><td data-head="budget"><span>{name} .*?</tr>', page)
     limits = re.findall(rf"<li>{name}: .*?</li>", page)
     assert limits
     return "".join([own, said, row, *limits])
