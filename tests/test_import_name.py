@@ -1,0 +1,113 @@
+"""Fathom adds one name to Python, `fathom`: a checkout, a wheel and a worker find it by that name
+alone."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.places import ROOT
+
+COMMON_NAMES = ("models", "objectives", "search")
+"""Folders of the checkout. Many programs have packages of these names."""
+RAISES = 'raise ImportError(f"a search has imported {__name__} of the folder that it started in")\n'
+SMALL = ["budgets=[8k]", "tokens=4k", "trials=3", "confirm.seeds=1"]
+
+
+def python(
+    *arguments: str | Path, cwd: Path, path: Path | None = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """A run of Python in another folder; `path` is the one folder that it finds Fathom in."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | ({"PYTHONPATH": str(path)} if path else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+@pytest.fixture
+def occupied(tmp_path: Path) -> Path:
+    """A folder with packages of our folders' names, each of which raises when it is imported."""
+    for name in COMMON_NAMES:
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text(RAISES)
+    return tmp_path
+
+
+@pytest.mark.timeout(300)
+def test_a_search_works_in_a_folder_with_packages_of_the_same_names(occupied: Path) -> None:
+    changes = [word for change in SMALL for word in ("--set", change)]
+    study = ROOT / "configs" / "tiny.yaml"
+    done = python("-m", "fathom", "run", study, *changes, cwd=occupied)
+
+    assert done.returncode == 0, done.stderr
+    assert "ImportError" not in done.stdout + done.stderr
+    best = yaml.safe_load((occupied / "runs" / "tiny" / "best.yaml").read_text(encoding="utf-8"))
+    assert best
+
+
+def test_a_folder_with_packages_of_the_same_names_does_raise(occupied: Path) -> None:
+    for name in COMMON_NAMES:
+        assert "ImportError" in python("-c", f"import {name}", cwd=occupied).stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout, built without an index."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = python(
+        "-m", "hatchling", "build", "--target", "wheel", "-d", folder, cwd=ROOT, path=None
+    )
+    assert built.returncode == 0, f"{built.stderr}\n`make test` installs hatchling"
+    [path] = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_adds_one_name(wheel: Path) -> None:
+    names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+
+    assert {name for name in names if not name.endswith(".dist-info")} == {"fathom"}
+
+
+def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
+    tracked = subprocess.check_output(["git", "ls-files", *COMMON_NAMES], cwd=ROOT, text=True)
+
+    assert {f"fathom/{name}" for name in tracked.split()} <= {*zipfile.ZipFile(wheel).namelist()}
+
+
+def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    asked = ("-m", "hatchling", "build")
+    python(*asked, "--target", "sdist", "-d", tmp_path, cwd=ROOT, path=None)
+    [archive] = tmp_path.glob("*.tar.gz")
+    python("-m", "tarfile", "--extract", archive, tmp_path, cwd=tmp_path)
+    inside = tmp_path / archive.name.removesuffix(".tar.gz")
+    again = python(*asked, "--target", "wheel", "-d", tmp_path, cwd=inside, path=None)
+
+    assert again.returncode == 0, again.stderr
+    [second] = tmp_path.glob("*.whl")
+    assert zipfile.ZipFile(second).namelist() == zipfile.ZipFile(wheel).namelist()
+
+
+def test_an_installed_wheel_works_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    place = tmp_path / "place"
+    options = ("--quiet", "--no-deps", "--no-index", "--target", place)
+    installed = python("-m", "pip", "install", *options, wheel, cwd=empty, path=None)
+    assert installed.returncode == 0, installed.stderr
+
+    file = python("-c", "import fathom; print(fathom.__file__)", cwd=empty, path=place)
+    assert Path(file.stdout.strip()) == place / "fathom" / "__init__.py"
+    help_ = python("-m", "fathom", "--help", cwd=empty, path=place)
+    assert help_.returncode == 0, help_.stderr
+    assert "run" in help_.stdout
+    assert not [*place.glob("search*"), *place.glob("models*"), *place.glob("objectives*")]
