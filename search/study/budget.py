@@ -8,7 +8,6 @@ from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError, PlanError
-from fathom.search.study.groups import Sampler
 from fathom.search.study.types import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
@@ -100,7 +99,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
     at the same constant rate, so losses compare.
     """
     stopping = config.stopping
-    if not stopping.enabled or config.sampler is Sampler.LADDER:
+    if not config.prunes:
         return ()
     last = budget.steps - round(budget.steps * config.train.cooldown)
     rungs = set()

@@ -1,6 +1,7 @@
-"""The whole config surface: a strict YAML study file becomes frozen values.
+"""A study file, read and validated as one frozen value.
 
-Every key but `study`, `objective` and `budgets` has a default. After `load` nothing checks again.
+Every key but `study`, `objective` and `budgets` has a default. Nothing validates again after
+`load`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,31 +38,35 @@ ONE_BY_ONE = ("transduction", "classification", "hop", "induction", "connectivit
 
 
 class StudyConfig(Group):
-    """One study file."""
+    """A study: its question, and all settings of its search."""
 
     study: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         description="1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit",
         examples=["my-study"],
     )
-    """Name of the study and of its run folder."""
+    """Name of the study and of its run folder, runs/NAME."""
     objective: ObjectiveConfig
-    """What a shape is judged on: a name, or a group of its keys with the `name` among them."""
+    """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
+    keys."""
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
-    """Parameters, or what `count` says, ascending, for example [300k, 1M]."""
+    """Sizes to compare shapes at, ascending: parameters, or the unit of `count`; for example [300k,
+    1M]."""
     count: Count = Count.TOTAL
-    """What a budget holds: parameters counted in one of three ways, operations, heads, or width."""
+    """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)
-    """Largest relative error of a shape's count."""
+    """Largest relative difference between a shape's size and its budget."""
     tokens: Number | None = Field(None, examples=["10M"])
-    """Training horizon of every budget. A step takes `train.batch_size` sequences of the
-    objective's `context`, padding included."""
+    """Training tokens of a trial, for every budget. Each step takes `train.batch_size` sequences of
+    the objective's `context`, padding included."""
     tokens_per_parameter: Multiple | None = None
-    """Training horizon in tokens for each parameter of the budget; 20 unless `tokens` is given."""
+    """Training tokens of a trial per parameter of its budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 12
-    """Exploring trials a budget, most of them short; `ladder` takes every depth instead."""
+    """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
+    instead."""
     sampler: Sampler = Sampler.CURVE
+    """Method that chooses the shapes of exploring trials."""
     stopping: StoppingConfig = StoppingConfig()
     confirm: ConfirmConfig = ConfirmConfig()
     model: ModelConfig = ModelConfig()
@@ -69,10 +74,15 @@ class StudyConfig(Group):
     resources: ResourcesConfig = ResourcesConfig()
     tracking: TrackingConfig = TrackingConfig()
     seed: Whole = Field(0, ge=0, lt=2**31)
-    """Of everything that is drawn at random."""
+    """Random seed of the study."""
+
+    @property
+    def prunes(self) -> bool:
+        """True if poor trials pause at rungs; with the sampler `ladder` none does."""
+        return self.stopping.enabled and self.sampler is not Sampler.LADDER
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
             raise ValueError(f"`budgets` must ascend without repeats, got {list(self.budgets)}")
         if self.tokens is not None and self.tokens_per_parameter is not None:
@@ -82,69 +92,78 @@ class StudyConfig(Group):
             )
         if not self.count.of_parameters and self.tokens is None:
             raise ValueError(
-                f"`tokens` is required with `count: {self.count}`, for its budgets are no "
+                f"`tokens` is required with `count: {self.count}`, whose budgets are not "
                 "parameters; for example 10M"
             )
         self.space.check_count(self.count)
+        return self
+
+    @model_validator(mode="after")
+    def _check_model(self) -> Self:
         head_dim = self.space.head_dim
         if head_dim and head_dim % 2 and self.model.positions is Positions.ROTARY:
             raise ValueError(
-                "`space.head_dim` must be even with rotary positions, which turn pairs, "
-                f"got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
+                "`space.head_dim` must be even with rotary positions, which rotate pairs of "
+                f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
             )
         if self.model.bidirectional and self.objective.name in ONE_SIDED:
             raise ValueError(
                 f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
-                "whose answers the model would see, got true; drop it"
+                "because the model would see the answers, got true; drop it"
             )
-        if self.train.warmup + self.train.cooldown > 1:
+        return self
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> Self:
+        train = self.train
+        if train.warmup + train.cooldown > 1:
             raise ValueError(
                 "`train.warmup` and `train.cooldown` must add up to at most 1, "
-                f"got {self.train.warmup} + {self.train.cooldown}"
+                f"got {train.warmup} + {train.cooldown}"
             )
-        stops = self.stopping.enabled and self.sampler is not Sampler.LADDER
-        if self.train.patience and stops:
+        if train.patience and self.prunes:
             raise ValueError(
-                "`train.patience` can't go with stopping, whose rungs judge by the loss of the "
-                f"moment and not by the lowest, got {self.train.patience}; add "
+                "`train.patience` can't be combined with stopping, which ranks trials by their "
+                f"current loss and not by their lowest, got {train.patience}; add "
                 "`stopping: {enabled: false}`"
             )
-        if self.objective.pretraining_tokens and stops:
+        if self.objective.pretraining_tokens and self.prunes:
             raise ValueError(
-                "`objective.pretraining` can't go with stopping, whose rungs would judge by a loss "
-                "that is not trained for yet; add `stopping: {enabled: false}`"
+                "`objective.pretraining` can't be combined with stopping, which would rank trials "
+                "by a loss that they are not yet trained on; add `stopping: {enabled: false}`"
             )
-        if self.stopping.enabled and self.stopping.first_rung > 1 - self.train.cooldown:
+        if self.stopping.enabled and self.stopping.first_rung > 1 - train.cooldown:
             raise ValueError(
                 "`stopping.first_rung` must come before the cool-down, which starts at "
-                f"{1 - self.train.cooldown:g} of the horizon, got {self.stopping.first_rung}; "
+                f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "
                 "lower it or `train.cooldown`"
             )
         return self
 
     @model_validator(mode="after")
-    def _replicas_are_plain(self) -> Self:
-        """Trials that train as one model take the same steps, and its options are few."""
+    def _check_replicas(self) -> Self:
+        """Trials that train as one batched model need the plain model options."""
         if self.resources.replicas == 1:
             return self
         options = self.model.options
-        in_the_way = {
+        conflicts = {
             f"model.{name}": options[name] for name in PLAIN if options[name] != PLAIN[name]
         }
         if self.train.patience:
-            in_the_way["train.patience"] = self.train.patience
+            conflicts["train.patience"] = self.train.patience
         if self.objective.name in ONE_BY_ONE:
-            in_the_way["objective"] = self.objective.name
-        for key, value in in_the_way.items():
+            conflicts["objective"] = self.objective.name
+        for key, value in conflicts.items():
             raise ValueError(
                 f"`resources.replicas` must be 1 with `{key}: {str(value).lower()}`, with which "
-                f"trials can't train as one model, got {self.resources.replicas}; drop it"
+                "trials can't train as one batched model, "
+                f"got {self.resources.replicas}; drop it"
             )
         return self
 
 
 def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
-    """Read a study file; `overrides`, such as `train.batch_size=8`, come before what it says.
+    """The study of a file; `overrides`, such as `train.batch_size=8`, replace values of the file.
 
     Raises:
         ConfigError: when it can't be read, is not a mapping, or values break a rule.
@@ -154,7 +173,7 @@ def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
 
 @contextmanager
 def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
-    """Tell of a `PlanError` with its place in the study file, as `load` does of others."""
+    """Context that adds to a `PlanError` the line of its key in the study file."""
     try:
         yield
     except PlanError as error:

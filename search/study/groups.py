@@ -20,25 +20,28 @@ from fathom.search.study.types import (
 
 
 class SpaceConfig(Group):
-    """Which shapes may be tried."""
+    """Limits on the shapes that may be tried."""
 
     depth: tuple[Few, ...] = Field((1, 64), min_length=2)
-    """Fewest and most layers; three numbers and more are the depths themselves: [1, 4, 16]."""
+    """Fewest and most layers. Three or more numbers are a list of the depths: [1, 4, 16]."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
-    """Lowest and highest d_ff / d_model."""
+    """Lowest and highest ratio of d_ff to d_model."""
     feed_forward: bool = True
-    """Without it every d_ff is 0, attention alone; `ff_ratio` then says nothing."""
+    """Feed-forward branches; without them every layer is attention alone, and `ff_ratio` is
+    unused."""
     d_model: Positive | None = None
-    """One width for all shapes, as in Petty et al. 2023; otherwise every width is tried."""
+    """Width of all shapes, as in Petty et al. 2023. By default widths vary."""
     head_dim: Positive | None = None
-    """Width of a head; d_model adds heads. Without it and `n_heads`: 16, 32 or 64 by budget."""
+    """Width of a head; wider shapes have more heads. If `n_heads` is not set either: 16 if the
+    smallest budget is below 1M, 32 if it is below 10M, else 64."""
     n_heads: Positive | None = None
-    """Heads at every width, as in Levine et al. 2020; heads widen with d_model. With `head_dim` as
-    well, attention is n_heads * head_dim wide at every d_model."""
+    """Number of heads at every width, as in Levine et al. 2020; wider shapes have wider heads. With
+    `head_dim` as well, attention is n_heads * head_dim wide at every d_model."""
     d_model_multiple: Positive | None = None
-    """d_model is a multiple of this and of what the heads need; by default 8, or 1 below 1M."""
+    """d_model is a multiple of this number and of the width that the heads need. By default 8, or 1
+    if a budget is below 1M."""
     d_ff_multiple: Positive | None = None
-    """d_ff is a multiple of this; by default 8, or 1 when a budget is below 1M."""
+    """d_ff is a multiple of this number. By default 8, or 1 if a budget is below 1M."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -54,13 +57,13 @@ class SpaceConfig(Group):
 
     @property
     def depths(self) -> Sequence[int]:
-        """Every depth that may be tried, ascending."""
+        """The depths that may be tried, ascending."""
         if len(self.depth) > 2:
             return self.depth
         return range(self.depth[0], self.depth[1] + 1)
 
     def check_count(self, count: Count) -> None:
-        """Raises `ValueError` where budgets of this count leave other sizes open than the depth."""
+        """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
         if count not in (Count.HEADS, Count.WIDTH):
             return
         low, high = self.ff_ratio
@@ -77,40 +80,50 @@ class SpaceConfig(Group):
 
 
 class Sampler(StrEnum):
-    """How shapes are drawn."""
+    """Method that chooses the shapes of exploring trials."""
 
     CURVE = "curve"
-    """Where the curve over depth, as it looks so far, may be lowest."""
+    """Depths where the curve of loss against depth, fitted so far, may be lowest."""
     TPE = "tpe"
+    """Optuna's tree-structured Parzen estimator."""
     GP = "gp"
+    """Optuna's Gaussian process."""
     RANDOM = "random"
+    """Shapes at random."""
     LADDER = "ladder"
-    """Every depth once at one ratio, to the end: the exhaustive answer."""
+    """Every depth once at one ratio, trained to the end: an exhaustive search."""
 
 
 class StoppingConfig(Group):
-    """When a poor trial pauses: successive halving that is fair to depth."""
+    """Early stopping of poor trials by successive halving that does not favour any depth."""
 
     enabled: bool = True
+    """Pause poor trials early."""
     first_rung: Real = Field(0.0625, gt=0.0, lt=1.0)
-    """Share of the horizon before which nothing pauses; later rungs follow by `eta`."""
+    """Share of the training tokens at the first rung; no trial pauses earlier."""
     eta: Real = Field(4.0, ge=1.2, le=1000.0)
-    """One in `eta` goes on at a rung, and each next rung comes `eta` times later."""
+    """One in `eta` trials is promoted at a rung, and each rung comes `eta` times later than the
+    last."""
     median_of: Few = 3
-    """Evaluations just before a rung whose median judges a trial, so that no spike does."""
+    """Number of evaluations just before a rung whose median loss ranks the trials, which removes
+    spikes."""
     always_finish: Share = 0.0625
-    """Share of trials, drawn at random, that never pause: they audit the stopping."""
+    """Share of trials, chosen at random, that are exempt from pruning, to audit the early
+    stopping."""
 
 
 class ConfirmConfig(Group):
-    """The leading depths, trained to the end with fresh seeds, until the verdict is settled."""
+    """Confirmation stage: the best depths are trained to the end with new seeds until the verdict
+    is settled."""
 
     depths: Positive = 6
-    """At most so many: three to begin with, more while they do not enclose the optimum."""
+    """Largest number of depths: the stage starts with three and adds more until they enclose the
+    optimum."""
     seeds: Positive = 4
-    """At most so many a depth: two to begin with, more while the noise asks for them."""
+    """Largest number of seeds per depth: the stage starts with two and adds more if the noise
+    requires it."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
-    """Multiples of the rate tried on the first fresh seed; must contain 1."""
+    """Multiples of the learning rate tried with the first new seed; must contain 1."""
 
     @model_validator(mode="after")
     def _contains_one(self) -> Self:
@@ -123,44 +136,55 @@ class ConfirmConfig(Group):
 
 
 class ParametrizationConfig(Group):
-    """How rates and initialisation follow the shape; the rate is tuned on the base shape."""
+    """Scaling of learning rates and initialisation with the shape; rates are given for the base
+    shape."""
 
     scheme: Scheme = Scheme.COMPLETEP
+    """Rules of scaling."""
     base_width: Positive = 256
+    """d_model of the base shape."""
     base_depth: Positive = 2
+    """Depth of the base shape."""
     base_head_dim: Positive = 64
+    """Head width of the base shape."""
     init_std: PositiveReal = 0.02
+    """Standard deviation of initial weights at the base shape."""
 
     def build(self) -> Parametrization:
-        """The value that models take."""
+        """The parametrization that models are built with."""
         return Parametrization(**dict(self))
 
 
 class ModelConfig(Group):
-    """What all shapes of the study have in common."""
+    """Architecture options shared by all shapes of the study."""
 
     gated: bool = False
+    """Gated feed-forward branches (SwiGLU)."""
     tied: bool = True
+    """The unembedding shares the embedding's weights."""
     positions: Positions = Positions.ROTARY
+    """Encoding of positions."""
     residual: Residual = Residual.PRE
-    """How branches join the stream; all but `pre` need a scheme other than `completep`."""
+    """Placement of norms and residual connections; all but `pre` need a scheme other than
+    `completep`."""
     norm: Normalization = Normalization.LAYER
-    """`layer`, or `rms` as in Llama, which is slower on a CPU."""
+    """`layer` norm, or `rms` norm as in Llama, which is slower on a CPU."""
     biases: bool = False
-    """Of linear maps and layer norms, as in GPT-2."""
+    """Biases in linear maps and layer norms, as in GPT-2."""
     embedding_rank: Positive | None = None
-    """The embedding, and the unembedding, is a product of two matrices of this rank."""
+    """Rank of the embedding and the unembedding, each a product of two matrices. By default
+    full."""
     smeared_keys: bool = False
-    """Each head mixes every key with the one before it, in a trained proportion."""
+    """Each head mixes every key with the previous one, in a trained proportion."""
     looped: bool = False
-    """One block, applied `depth` times: depth then costs no parameters."""
+    """One block is applied `depth` times, so that depth costs no parameters."""
     bidirectional: bool = False
-    """Attention to both sides, for objectives that classify; token 0 is padding, never seen."""
+    """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
     parametrization: ParametrizationConfig = ParametrizationConfig()
 
     @property
     def options(self) -> dict[str, Any]:
-        """What every shape of the study is built with, by the names of `Shape`."""
+        """Arguments of `Shape` that all shapes of the study share, by name."""
         return {name: value for name, value in self if name != "parametrization"}
 
     @model_validator(mode="after")
@@ -171,65 +195,78 @@ class ModelConfig(Group):
 
 
 class Precision(StrEnum):
-    """Arithmetic of the forward and backward pass; weights are always float32."""
+    """Number format of the forward and backward pass; weights are always float32."""
 
     AUTO = "auto"
-    """bfloat16 where the trial has a GPU, else float32."""
+    """bfloat16 if the trial has a GPU, else float32."""
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
 
 
 class TrainConfig(Group):
-    """How every trial trains."""
+    """Training settings of every trial."""
 
     batch_size: Positive | Literal["auto"] = "auto"
-    """Sequences a step; `auto` gives each budget about 2,000 steps."""
+    """Sequences per step; `auto` gives each budget about 2,000 steps."""
     learning_rate: PositiveReal = 1e-3
-    """Peak rate on the base shape."""
+    """Peak learning rate of the base shape."""
     warmup: Share = 0.02
-    """Share of the horizon."""
+    """Share of the training tokens over which the learning rate rises from zero."""
     cooldown: Share = 0.2
-    """Share of the horizon over which the rate falls to zero, after the last rung."""
+    """Share of the training tokens, at the end, over which the learning rate falls to zero."""
     weight_decay: Real = Field(0.1, ge=0.0)
+    """Weight decay of AdamW."""
     betas: tuple[Share, Share] = (0.9, 0.95)
+    """Decay rates of AdamW's two moment estimates."""
     eps: PositiveReal = 1e-12
+    """Epsilon of AdamW."""
     grad_clip: PositiveReal = 1.0
+    """Largest norm of the gradient; larger gradients are scaled down to it."""
     evaluations: Few = 16
-    """Evenly spaced evaluations a trial; rungs add their own."""
+    """Number of evenly spaced evaluations of a trial; rungs add their own."""
     patience: Positive | None = None
-    """End a trial when its held-out loss has not fallen below its lowest for so many evaluations.
+    """Number of evaluations without a new lowest held-out loss after which a trial ends.
 
-    The weights of the lowest one then count, and so they do at the horizon. Not with `stopping`.
+    The trial's result is then that of its lowest evaluation, also if it trains to the end. It can't
+    be combined with `stopping`.
     """
     diagnostics: bool = True
-    """Look into the layers from time to time: attention, rank, gradients."""
+    """Measure the layers at some evaluations: attention, rank, gradients."""
     precision: Precision = Precision.AUTO
+    """Number format of the forward and backward pass."""
     compile: bool | Literal["auto"] = "auto"
     """Compile training steps with torch.compile, which needs a C compiler on every worker.
 
-    `auto` does it where a trial on a GPU is long enough to win back the time of compiling.
+    `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
+    takes.
     """
 
 
 class ResourcesConfig(Group):
-    """What a trial gets."""
+    """Resources per trial."""
 
     cpus_per_trial: Multiple = 1
-    """Also the number of threads, rounded down but at least one; with several GPUs, for each."""
+    """CPU cores per trial, or per GPU if it has several; also its number of threads (rounded down,
+    at least one)."""
     gpus_per_trial: Real | Literal["auto"] = "auto"
-    """`auto` is 1 where the cluster has a GPU, else 0; 0.25 packs four trials on one GPU.
+    """GPUs per trial; `auto` is 1 if the cluster has a GPU, else 0. 0.25 packs four trials on one
+    GPU.
 
-    With 2 or more each GPU trains its share of every batch, for shapes that one would train too
-    slowly.
+    With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """
     max_concurrent_trials: Positive | Literal["auto"] = "auto"
-    """`auto` fills the cluster as it is when the search starts; say it for one that grows."""
-    replicas: Positive = 1
-    """Train up to so many confirming trials of one shape as one batched model in one worker.
+    """Largest number of trials that run at the same time; `auto` fills the cluster as it is at the
+    start.
 
-    Seeds and rates that wait at the same moment. For small models on a GPU; a CPU gains little.
-    They go on one by one after an interruption or an error, are not compiled, and of one that
-    diverges it is not said where that began.
+    Set it if the cluster grows later.
+    """
+    replicas: Positive = 1
+    """Largest number of confirming trials of one shape that train together, as one batched model in
+    one worker.
+
+    It speeds up small models on a GPU; a CPU gains little. The trials differ in seed and learning
+    rate. They continue one by one after an interruption or an error, are not compiled, and if one
+    diverges, the layer where that began is not recorded.
     """
 
     @field_validator("gpus_per_trial")
@@ -243,23 +280,23 @@ class ResourcesConfig(Group):
 
     @property
     def processes_per_trial(self) -> int:
-        """One, or one for each of several GPUs."""
+        """Number of processes of a trial: one for each GPU, and at least one."""
         return 1 if self.gpus_per_trial == "auto" else max(1, int(self.gpus_per_trial))
 
     @model_validator(mode="after")
     def _one_process_for_replicas(self) -> Self:
         if self.replicas > 1 and self.processes_per_trial > 1:
             raise ValueError(
-                "`replicas` must be 1 where a trial has several GPUs, of which small models fill "
-                f"none, got {self.replicas} with {self.processes_per_trial} GPUs a trial; drop one"
+                "`replicas` must be 1 if a trial has several GPUs, which small models can't fill, "
+                f"got {self.replicas} with {self.processes_per_trial} GPUs per trial; drop one"
             )
         return self
 
 
 class TrackingConfig(Group):
-    """Where MLflow keeps the runs, and Optuna its studies."""
+    """Places where MLflow keeps the runs and Optuna its studies."""
 
     uri: str | None = None
-    """Any MLflow tracking URI; by default an SQLite file beside the run folders."""
+    """MLflow tracking URI. By default an SQLite file beside the run folders."""
     optuna: str | None = None
-    """A PostgreSQL database of Optuna's own; by default a file in the run folder."""
+    """Address of a PostgreSQL database for Optuna alone. By default a file in the run folder."""

@@ -394,7 +394,7 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "text before rows, and rungs": (
         {"objective": {"name": "transduction", "pretraining": {"corpus": "stdlib"}}},
-        ("`objective.pretraining` can't go with stopping", "stopping: {enabled: false}"),
+        ("`objective.pretraining` can't be combined with stopping", "stopping: {enabled: false}"),
     ),
     "one model for trials that end at steps of their own": (
         {"resources": {"replicas": 3}, "train": {"patience": 2}, "stopping": {"enabled": False}},
@@ -417,7 +417,7 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "one model on several GPUs": (
         {"resources": {"replicas": 2, "gpus_per_trial": 4}},
-        ("`resources.replicas` must be 1 where a trial has several GPUs", "got 2 with 4", "drop"),
+        ("`resources.replicas` must be 1 if a trial has several GPUs", "got 2 with 4", "drop"),
     ),
     "a long value": ({"count": "x" * 5000}, ("`count`", "x...")),
 }

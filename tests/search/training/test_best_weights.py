@@ -214,8 +214,8 @@ def test_rungs_and_patience_are_refused_together_in_one_line() -> None:
     with pytest.raises(ConfigError) as refused:
         parse(STUDY.replace("stopping: {enabled: false}", ""))
     assert str(refused.value) == (
-        "`train.patience` can't go with stopping, whose rungs judge by the loss of the moment and "
-        "not by the lowest, got 3; add `stopping: {enabled: false}`"
+        "`train.patience` can't be combined with stopping, which ranks trials by their current "
+        "loss and not by their lowest, got 3; add `stopping: {enabled: false}`"
     )
     assert parse(STUDY.replace("stopping: {enabled: false}", "sampler: ladder")).train.patience == 3
 
