@@ -47,9 +47,7 @@ class Study:
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """A frame for each kind of row that there is: `trials`, `optima`, `depths`, `laws`, ..."""
-        found = self.conclusion
-        rows = tables(self.records, found.optima, found.laws, found.audits, found.papers)
-        return {name: pd.DataFrame(own) for name, own in rows.items()}
+        return {name: pd.DataFrame(rows) for name, rows in tables(self.conclusion).items()}
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -69,9 +67,7 @@ class Study:
     @cached_property
     def figures(self) -> dict[str, ShownFigure]:
         """The report's figures by name, to show, change or save."""
-        found = self.conclusion
-        charts = make_charts(self.records, found.optima, found.laws, found.papers)
-        return {chart.key: static(chart) for chart in charts}
+        return {chart.key: static(chart) for chart in make_charts(self.conclusion)}
 
     def shape(self, budget: str | int) -> Shape:
         """The best shape of a budget, such as `"1M"`.

@@ -1,55 +1,66 @@
-"""Records become the answer: optima, law, audit, `best.yaml`, the report, MLflow's summary."""
+"""What a study has found: every statistic of its records, as one value that is passed whole."""
 
-import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.export.best import best_yaml
 from fathom.search.records import TrialRecord
-from fathom.search.report.answer_log import read_trails
-from fathom.search.report.text import summary_table
-from fathom.search.report.writer import write_report
-from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, dump
-from fathom.search.study.groups import TrackingConfig
-from fathom.search.tracking.tracker import Tracker
+from fathom.search.study.config import StudyConfig
 
-DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
-"""Packages whose versions a result may depend on."""
+SIZES = (
+    *("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim"),
+    *("params_total", "params_non_embedding"),
+)
+"""Names of the sizes of a shape, as tables and files list them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """All that a study has found so far."""
+    """Everything that a study has found so far."""
 
-    optima: tuple[Optimum, ...]
-    laws: tuple[Law, ...]
-    audits: dict[int, tuple[RungAudit, ...]]
-    """By budget."""
-    papers: PaperFindings
+    config: StudyConfig
+    records: tuple[TrialRecord, ...] = ()
+    """Trials that have ended."""
+    optima: tuple[Optimum, ...] = ()
+    """One for each budget that has trials, by budget."""
+    laws: tuple[Law, ...] = ()
+    """Fitted laws, the best one first."""
+    audits: Mapping[int, tuple[RungAudit, ...]] = field(default_factory=dict)
+    """Budget -> audit of each of its rungs."""
+    papers: PaperFindings = field(default_factory=PaperFindings)
+
+    def records_of(self, budget: int) -> list[TrialRecord]:
+        """The ended trials of one budget."""
+        return [record for record in self.records if record.spec.budget == budget]
+
+    def audits_of(self, budget: int) -> tuple[RungAudit, ...]:
+        """The audit of each rung of one budget; empty when no trial reached a rung."""
+        return self.audits.get(budget, ())
 
 
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
-    """Every statistic, from the records alone."""
+    """Computes every statistic from the records; the same records give the same conclusion."""
     optima = find_optima(records, seed=config.seed)
     return Conclusion(
-        optima,
-        fit_laws(optima),
-        audit_budgets(records, config),
-        find_paper_findings(records, seed=config.seed),
+        config=config,
+        records=tuple(records),
+        optima=optima,
+        laws=fit_laws(optima),
+        audits=audit_budgets(records, config),
+        papers=find_paper_findings(records, seed=config.seed),
     )
 
 
 def audit_budgets(
     records: Sequence[TrialRecord], config: StudyConfig
 ) -> dict[int, tuple[RungAudit, ...]]:
-    """The audit of every budget that has records, as its own rule judged it."""
+    """Budget -> audit of its early stopping, for each budget that has records."""
     audits = {}
     for budget in expand_budgets(config):
         own = [record for record in records if record.spec.budget == budget.params]
@@ -58,43 +69,53 @@ def audit_budgets(
     return audits
 
 
-def publish(
-    folder: RunFolder,
-    config: StudyConfig,
-    records: Sequence[TrialRecord],
-    conclusion: Conclusion,
-    tracker: Tracker,
-) -> None:
-    """Write best.yaml and the report, and hand both to MLflow with every trial."""
-    for record in records:  # first, so that MLflow is busy with them while figures are drawn
-        tracker.trial(record)
-    for trail in read_trails(folder):
-        tracker.trail(trail)
-    write_atomically(folder.best, best_yaml(config, conclusion.optima))
-    write_report(
-        folder.path,
-        records,
-        conclusion.optima,
-        conclusion.laws,
-        conclusion.audits,
-        conclusion.papers,
-        study=config.study,
-        settings=dump(config.model_copy(update={"tracking": TrackingConfig()})),
-        versions=versions(),
-        loss_unit=config.objective.loss_unit,
-    )
-    artifacts = (folder.config, folder.best, folder.report, *sorted(folder.figures.glob("*")))
-    tracker.conclude(
-        conclusion.optima,
-        conclusion.laws,
-        conclusion.audits,
-        summary_table(conclusion.optima),
-        artifacts,
-    )
+def shape_row(shape: Shape | None) -> dict[str, Any]:
+    """The sizes of a shape by name, exact; None for each of them without a shape."""
+    return {name: getattr(shape, name) if shape else None for name in SIZES}
 
 
-def versions() -> dict[str, str]:
-    """What the result was made with."""
-    return {"python": platform.python_version()} | {
-        name: version(name) for name in DECIDING_PACKAGES
+def optimum_row(optimum: Optimum) -> dict[str, Any]:
+    """The answer of a budget as plain values by name, in layers, nats and parameters.
+
+    The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics.
+    """
+    return {
+        "budget": optimum.budget,
+        "count": optimum.count.value,
+        "tokens": optimum.tokens,
+        "optimal_depth": optimum.optimal_depth,
+        "interval": list(optimum.interval) if optimum.interval else None,
+        "plateau": list(optimum.plateau),
+        "verdict": optimum.verdict.value,
+        "shape": shape_row(optimum.shape) if optimum.shape else None,
+        "loss": optimum.loss,
+        "trials": dict(optimum.trials),
+        "reason": optimum.reason,
+        "shallowest_depth": optimum.shallowest_depth,
+        "curve_minimum": optimum.curve_minimum,
+        "curve_minimum_interval": (
+            list(optimum.curve_minimum_interval) if optimum.curve_minimum_interval else None
+        ),
+        "family_disagreement": optimum.family_disagreement,
+        "share_without_minimum": optimum.share_without_minimum,
+        "noise": optimum.noise,
+        "params_slope": optimum.params_slope,
+        "best_ff_ratio": optimum.best_ff_ratio,
     }
+
+
+def flat_optimum_row(optimum: Optimum) -> dict[str, Any]:
+    """The same row without nesting: `interval_low` and `interval_high`, `trials_finished`, ..."""
+    row = optimum_row(optimum)
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        match name:
+            case "interval" | "curve_minimum_interval":
+                flat[f"{name}_low"], flat[f"{name}_high"] = value or (None, None)
+            case "shape":
+                flat |= shape_row(optimum.shape)
+            case "trials":
+                flat |= {f"trials_{outcome}": number for outcome, number in value.items()}
+            case _:
+                flat[name] = value
+    return flat

@@ -13,8 +13,11 @@ from fathom.objectives import registry
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion import Conclusion, audit_budgets, conclude, publish
+from fathom.search.conclusion import Conclusion, audit_budgets, conclude
+from fathom.search.export.best import best_yaml
+from fathom.search.report.answer_log import read_trails
 from fathom.search.report.terminal.progress import Progress
+from fathom.search.report.writer import write_report
 from fathom.search.run_folder import RunFolder, default_tracking_uri, read_records, write_atomically
 from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
@@ -92,7 +95,7 @@ def run_study(
             progress.say_how_far(len(ending.saved))
             raise KeyboardInterrupt
         conclusion = conclude(scheduler.records, config)
-        publish(folder, config, scheduler.records, conclusion, tracker)
+        publish(folder, conclusion, tracker)
         if scheduler.done:
             forget_checkpoints(folder, scheduler.records, conclusion.audits)
     return RunResult(folder, conclusion)
@@ -106,11 +109,21 @@ def report_study(path: Path) -> RunResult:
     """
     folder, config = open_run(path)
     with _locked(folder), _tracker(config, folder, path.parent) as tracker:
-        records = read_records(folder.records)
-        conclusion = conclude(records, config)
+        conclusion = conclude(read_records(folder.records), config)
         tracker.confirm()
-        publish(folder, config, records, conclusion, tracker)
+        publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion)
+
+
+def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker) -> None:
+    """Write best.yaml and the report, and hand both to MLflow with every trial."""
+    for record in conclusion.records:  # first: MLflow is busy with them while figures are drawn
+        tracker.trial(record)
+    for trail in read_trails(folder):
+        tracker.trail(trail)
+    write_atomically(folder.best, best_yaml(conclusion))
+    write_report(conclusion, folder.path)
+    tracker.conclude(conclusion)
 
 
 def _without_secrets(config: StudyConfig) -> StudyConfig:

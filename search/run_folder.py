@@ -53,6 +53,11 @@ class RunFolder:
         """The report's figures for papers."""
         return self.path / "figures"
 
+    def results(self) -> list[Path]:
+        """The files for people that there are: best shapes, report and figures."""
+        files = (self.best, self.report, *sorted(self.figures.glob("*")))
+        return [path for path in files if path.exists()]
+
     @property
     def state(self) -> Path:
         """What resuming needs; of no use afterwards."""

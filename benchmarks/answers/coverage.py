@@ -163,8 +163,8 @@ def covers(planted: Planted, optimum: Optimum) -> bool:
 def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
     """Whether the lowest point lies in the interval before it is rounded to whole depths."""
     assert planted.depth is not None, "only one-humped worlds are asked"
-    assert optimum.vertex_interval is not None, "what is identified has an interval"
-    low, high = optimum.vertex_interval
+    assert optimum.curve_minimum_interval is not None, "what is identified has an interval"
+    low, high = optimum.curve_minimum_interval
     return low <= planted.depth <= high
 
 

@@ -107,7 +107,7 @@ def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
     return tuple(
         own
         for own in optima
-        if own.verdict in (Verdict.IDENTIFIED, Verdict.PLATEAU) and own.vertex_interval
+        if own.verdict in (Verdict.IDENTIFIED, Verdict.PLATEAU) and own.curve_minimum_interval
     )
 
 
@@ -134,14 +134,14 @@ def _points(optima: Sequence[Optimum]) -> SizedDepths:
 
 
 def _log_depth(optimum: Optimum) -> float:
-    assert optimum.vertex is not None, "a usable optimum has a lowest point"
-    return log(optimum.vertex)
+    assert optimum.curve_minimum is not None, "a usable optimum has a lowest point"
+    return log(optimum.curve_minimum)
 
 
 def _error(optimum: Optimum) -> float:
     """Standard error of ln depth: a 95 % interval is 3.92 of them wide."""
-    assert optimum.vertex_interval is not None, "a usable optimum has an interval"
-    low, high = optimum.vertex_interval
+    assert optimum.curve_minimum_interval is not None, "a usable optimum has an interval"
+    low, high = optimum.curve_minimum_interval
     return max(SMALLEST_ERROR, log(high / low) / (2 * NORMAL_95))
 
 

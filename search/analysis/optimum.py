@@ -47,10 +47,10 @@ class Optimum:
     """None only when nothing finished."""
     interval: tuple[int, int] | None
     """95 %, whole depths; None with fewer than three depths."""
-    vertex: float | None
-    """Where the curves are lowest, before rounding to whole layers; None without an interval."""
-    vertex_interval: tuple[float, float] | None
-    """95 %, before rounding."""
+    curve_minimum: float | None
+    """Depth where the curve is lowest, before rounding; None without an interval."""
+    curve_minimum_interval: tuple[float, float] | None
+    """95 % interval of it, before rounding."""
     plateau: tuple[int, ...]
     """Every whole depth of the tested range that can't be told from the best."""
     verdict: Verdict
@@ -64,9 +64,9 @@ class Optimum:
     """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
     parabola: Parabola | None
     """The second family; None with fewer than three depths."""
-    disagreement: float | None
+    family_disagreement: float | None
     """Factor, at least 1, between the depths that the two families call best."""
-    dropped: float | None
+    share_without_minimum: float | None
     """Share of the bootstrap draws without a lowest point inside the tested range; they are not
     thrown away but count for the end that is lower."""
     depths: tuple[DepthLoss, ...]
@@ -75,13 +75,13 @@ class Optimum:
     """Standard deviation of the loss between seeds, nats per token."""
     params_slope: float
     """Nats for each unit of ln(parameters) by which losses were corrected to the budget."""
-    best_ratio: float | None
+    best_ff_ratio: float | None
     """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
 
     @property
-    def shallowest(self) -> int | None:
+    def shallowest_depth(self) -> int | None:
         """The shallowest depth of the plateau, which is the cheapest to serve."""
         return self.plateau[0] if self.plateau else None
 
@@ -124,8 +124,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         tokens=spec.horizon_tokens,
         optimal_depth=depth,
         interval=location.interval if location else None,
-        vertex=location.vertex if location else None,
-        vertex_interval=location.vertex_interval if location else None,
+        curve_minimum=location.vertex if location else None,
+        curve_minimum_interval=location.vertex_interval if location else None,
         plateau=plateau,
         verdict=verdict,
         reason=reason,
@@ -133,8 +133,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         shape=best.shape if best else None,
         power=curves.power if curves else None,
         parabola=curves.parabola if curves else None,
-        disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
-        dropped=drawn.dropped if drawn else None,
+        family_disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
+        share_without_minimum=drawn.dropped if drawn else None,
         depths=tuple(
             DepthLoss(
                 depth=own.depth,
@@ -146,9 +146,13 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         ),
         noise=evidence.noise,
         params_slope=evidence.params_slope,
-        best_ratio=evidence.best_ratio if any(own.shape.d_ff for own in evidence.depths) else None,
+        best_ff_ratio=evidence.best_ratio if _has_feed_forward(evidence) else None,
         trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
     )
+
+
+def _has_feed_forward(evidence: Evidence) -> bool:
+    return any(own.shape.d_ff for own in evidence.depths)
 
 
 def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | None:

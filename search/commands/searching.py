@@ -47,7 +47,7 @@ def run(
     console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
     result = _search(config, runs, console, studies, extend=extend)
     if as_json:
-        print_json(_report_json(config.study, result.conclusion))
+        print_json(_report_json(result.conclusion))
     if not any(optimum.optimal_depth for optimum in result.conclusion.optima):
         print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
         sys.exit(1)
@@ -58,17 +58,14 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     from rich.console import Console
 
     from fathom.search.pipeline import report_study
-    from fathom.search.report.terminal.answer_tables import print_findings
-    from fathom.search.study.config import load
+    from fathom.search.report.terminal.answer_tables import print_conclusion
 
     result = report_study(run_folder)
-    config = load(result.folder.config)
     if as_json:
-        print_json(_report_json(config.study, result.conclusion))
+        print_json(_report_json(result.conclusion))
         return
     console = Console()
-    found = result.conclusion
-    print_findings(config, found.optima, found.laws, console, papers=found.papers)
+    print_conclusion(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
 
 
@@ -162,14 +159,14 @@ def _search(
         over = RunFolder(runs / config.study).report.exists() and not extend
         objective = _prepare(config) if over else _prepare_and_start_ray(config)
         from fathom.search.pipeline import run_study
-        from fathom.search.report.terminal.answer_tables import print_findings
+        from fathom.search.report.terminal.answer_tables import print_conclusion
         from fathom.search.scheduling.extend import warnings
 
         result = run_study(config, objective, runs, console, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:
         say_how_to_go_on(interrupt)
     found, folder = result.conclusion, result.folder
-    print_findings(config, found.optima, found.laws, console, papers=found.papers)
+    print_conclusion(found, console)
     for line in warnings(found.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
@@ -195,9 +192,7 @@ def _prepare(config: "StudyConfig") -> "Objective":
     return prepare(config)
 
 
-def _report_json(study: str, conclusion: "Conclusion") -> dict[str, Any]:
+def _report_json(conclusion: "Conclusion") -> dict[str, Any]:
     from fathom.search.report.writer import report_json
 
-    return report_json(
-        study, conclusion.optima, conclusion.laws, conclusion.audits, conclusion.papers
-    )
+    return report_json(conclusion)

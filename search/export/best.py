@@ -9,6 +9,7 @@ import yaml
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, shape_to_json
 from fathom.search.record_validation import DAMAGE, problem_of
@@ -18,6 +19,12 @@ from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.preflight import refuse_foreign
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+
+ANSWER = (
+    *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
+    *("reason", "loss"),
+)
+"""Parts of an optimum's row that stand beside its shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +36,10 @@ class BestShape:
     shape: Shape
 
 
-def best_yaml(config: StudyConfig, optima: Sequence[Optimum]) -> str:
+def best_yaml(conclusion: Conclusion) -> str:
     """The best shape of each budget that has one, with the study that found it."""
-    return entries_yaml(config, [_entry(optimum) for optimum in optima if optimum.shape])
+    entries = [_entry(optimum) for optimum in conclusion.optima if optimum.shape]
+    return entries_yaml(conclusion.config, entries)
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
@@ -94,18 +102,8 @@ def read_best(path: Path, budget: str | None) -> BestShape:
 
 def _entry(optimum: Optimum) -> dict[str, Any]:
     assert optimum.shape is not None
-    return {
-        "budget": optimum.budget,
-        "count": optimum.count.value,
-        "tokens": optimum.tokens,
-        "optimal_depth": optimum.optimal_depth,
-        "interval": list(optimum.interval) if optimum.interval else None,
-        "plateau": list(optimum.plateau),
-        "verdict": optimum.verdict.value,
-        "reason": optimum.reason,
-        "loss": optimum.loss,
-        **shape_entry(optimum.shape),
-    }
+    row = optimum_row(optimum)
+    return {**{name: row[name] for name in ANSWER}, **shape_entry(optimum.shape)}
 
 
 def _content(source: Path) -> dict[str, Any]:

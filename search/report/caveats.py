@@ -1,12 +1,13 @@
 """What a reader might conclude and the data do not show, in sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp
 
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, usable
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.text import counted
@@ -17,16 +18,11 @@ FACTOR_WORTH_A_WARNING = 1.25
 budgets by more is said to be poor."""
 
 
-def unsupported(
-    records: Sequence[TrialRecord],
-    optima: Sequence[Optimum],
-    laws: Sequence[Law],
-    audits: Mapping[int, Sequence[RungAudit]],
-) -> list[str]:
+def unsupported(conclusion: Conclusion) -> list[str]:
     """Each completes "these data do not show ..."."""
     sentences: list[str] = []
-    for optimum in optima:
-        own = [record for record in records if record.spec.budget == optimum.budget]
+    for optimum in conclusion.optima:
+        own = conclusion.records_of(optimum.budget)
         label = f"{format_count(optimum.budget)}: "
         limits = (
             _verdict_limit(optimum),
@@ -35,10 +31,10 @@ def unsupported(
             _untested_best(optimum),
             _unseen_depths(optimum, own),
             _noise(own),
-            _unaudited(own, audits.get(optimum.budget, ())),
+            _unaudited(own, conclusion.audits_of(optimum.budget)),
         )
         sentences += [label + limit for limit in limits if limit]
-    return [*sentences, *_law_limits(optima, laws)]
+    return [*sentences, *_law_limits(conclusion.optima, conclusion.laws)]
 
 
 def _verdict_limit(optimum: Optimum) -> str:
@@ -77,11 +73,11 @@ def _end_of_the_interval(optimum: Optimum) -> str:
 
 
 def _families(optimum: Optimum) -> str:
-    if optimum.disagreement is None or optimum.disagreement < FACTOR_WORTH_A_WARNING:
+    if optimum.family_disagreement is None or optimum.family_disagreement < FACTOR_WORTH_A_WARNING:
         return ""
     return (
         "a best depth that is the same whatever curve is drawn; the two families put it a factor"
-        f" of {optimum.disagreement:.2f} apart."
+        f" of {optimum.family_disagreement:.2f} apart."
     )
 
 

@@ -19,43 +19,48 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
         ),
         "Best feed-forward ratio": (
-            f"{optimum.best_ratio:.2g}, among those that finished" if optimum.best_ratio else ""
+            f"{optimum.best_ff_ratio:.2g}, among those that finished"
+            if optimum.best_ff_ratio
+            else ""
         ),
     }
     return {head: fact for head, fact in facts.items() if fact}
 
 
 def _lowest(optimum: Optimum) -> str:
-    if optimum.vertex is None or optimum.vertex_interval is None:
+    if optimum.curve_minimum is None or optimum.curve_minimum_interval is None:
         return ""
     if optimum.verdict is Verdict.EDGE:
-        return f"{optimum.vertex:.2f} layers, as far as was tested; it may lie beyond"
-    low, high = optimum.vertex_interval
-    return f"{optimum.vertex:.2f} layers, 95 % interval {low:.2f} to {high:.2f}, before rounding"
+        return f"{optimum.curve_minimum:.2f} layers, as far as was tested; it may lie beyond"
+    low, high = optimum.curve_minimum_interval
+    return (
+        f"{optimum.curve_minimum:.2f} layers, 95 % interval {low:.2f} to {high:.2f},"
+        " before rounding"
+    )
 
 
 def _cheapest(optimum: Optimum) -> str:
-    if optimum.shallowest is None:
+    if optimum.shallowest_depth is None:
         return ""
     return (
-        f"depth {optimum.shallowest}, the shallowest of the plateau {plateau(optimum)}, which may"
-        f" lie within {PLATEAU_WIDTH} nats of the best"
+        f"depth {optimum.shallowest_depth}, the shallowest of the plateau {plateau(optimum)}, which"
+        f" may lie within {PLATEAU_WIDTH} nats of the best"
     )
 
 
 def _other_family(optimum: Optimum) -> str:
-    if optimum.disagreement is None:
+    if optimum.family_disagreement is None:
         return ""
     return (
-        f"a parabola puts the best depth a factor of {optimum.disagreement:.2f} away, which is the"
-        " doubt about the model"
+        f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away, which"
+        " is the doubt about the model"
     )
 
 
 def _dropped(optimum: Optimum) -> str:
-    if optimum.dropped is None:
+    if optimum.share_without_minimum is None:
         return ""
     return (
-        f"{100 * optimum.dropped:.1f} % of the bootstrap have none inside the tested depths; they"
-        " count for the end that is lower"
+        f"{100 * optimum.share_without_minimum:.1f} % of the bootstrap have none inside the tested"
+        " depths; they count for the end that is lower"
     )

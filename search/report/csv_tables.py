@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.conclusion import Conclusion, flat_optimum_row, shape_row
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.cost import train_flops
 from fathom.search.report.papers_tables import papers_tables
@@ -31,30 +30,25 @@ TRIAL = (
 NATS = "_nats"
 """Ends the name of each loss, noise and error."""
 TIMES = ("step_seconds", "tokens_per_second", "setup_seconds", "peak_memory_bytes")
-SHAPE = ("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim")
-COUNTS = ("params_total", "params_non_embedding")
 POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
 
-def tables(
-    records: Sequence[TrialRecord],
-    optima: Sequence[Optimum],
-    laws: Sequence[Law],
-    audits: Mapping[int, Sequence[RungAudit]],
-    papers: PaperFindings,
-) -> dict[str, list[Row]]:
+def tables(conclusion: Conclusion) -> dict[str, list[Row]]:
     """Rows by the kind of thing that they are about; no kind without any."""
+    records, optima = conclusion.records, conclusion.optima
     found = {
         "trials": [_trial(record) for record in records],
         "curves": [row for record in records for row in _curve(record)],
         "metrics": [row for record in records for row in _metrics(record)],
         "optima": [_optimum(optimum) for optimum in optima],
         "depths": [row for optimum in optima for row in _depths(optimum)],
-        "rungs": [_rung(budget, own) for budget, rungs in audits.items() for own in rungs],
+        "rungs": [
+            _rung(budget, own) for budget, rungs in conclusion.audits.items() for own in rungs
+        ],
         "fits": [row for optimum in optima for row in _fits(optimum)],
-        "laws": [_law(law) for law in laws],
-        **papers_tables(papers),
+        "laws": [_law(law) for law in conclusion.laws],
+        **papers_tables(conclusion.papers),
     }
     return {name: rows for name, rows in found.items() if rows}
 
@@ -68,15 +62,10 @@ def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
             writer.writerows(rows)
 
 
-def shape_values(shape: Shape | None) -> Row:
-    """Sizes of a shape by name, exact; None everywhere when there is no shape."""
-    return {name: getattr(shape, name) if shape else None for name in (*SHAPE, *COUNTS)}
-
-
 def _trial(record: TrialRecord) -> Row:
     return {
         **{name: getattr(record.spec, name) for name in TRIAL},
-        **shape_values(record.spec.shape),
+        **shape_row(record.spec.shape),
         "outcome": record.outcome,
         "reason": record.reason,
         "tokens": record.tokens,
@@ -123,31 +112,9 @@ def _metrics(record: TrialRecord) -> list[Row]:
 
 
 def _optimum(optimum: Optimum) -> Row:
-    low, high = optimum.interval or (None, None)
-    lowest = optimum.vertex_interval or (None, None)
-    return {
-        "budget": optimum.budget,
-        "count": optimum.count,
-        "tokens": optimum.tokens,
-        "optimal_depth": optimum.optimal_depth,
-        "interval_low_depth": low,
-        "interval_high_depth": high,
-        "vertex_depth": optimum.vertex,
-        "vertex_low_depth": lowest[0],
-        "vertex_high_depth": lowest[1],
-        "plateau_depths": " ".join(str(depth) for depth in optimum.plateau),
-        "shallowest_depth": optimum.shallowest,
-        "verdict": optimum.verdict,
-        "reason": optimum.reason,
-        f"loss{NATS}": optimum.loss,
-        f"noise{NATS}": optimum.noise,
-        "disagreement_factor": optimum.disagreement,
-        "dropped_share": optimum.dropped,
-        "params_slope_nats_per_ln": optimum.params_slope,
-        "best_ff_ratio": optimum.best_ratio,
-        **shape_values(optimum.shape),
-        **optimum.trials,
-    }
+    flat = flat_optimum_row(optimum)
+    row = {f"{name}{NATS}" if name in ("loss", "noise") else name: flat[name] for name in flat}
+    return row | {"plateau": " ".join(map(str, optimum.plateau))}
 
 
 def _depths(optimum: Optimum) -> list[Row]:

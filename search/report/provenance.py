@@ -1,13 +1,19 @@
 """The source of a report's numbers: records, seeds, rates, times and versions, as text."""
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.text import counted
+from fathom.search.study.config import StudyConfig, dump
+from fathom.search.study.groups import TrackingConfig
 
+DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
+"""Packages whose versions a result may depend on."""
 COUNT_MEANING = {
     "total": "every trained parameter",
     "non-embedding": "every trained parameter but token embedding, positions and unembedding",
@@ -18,10 +24,21 @@ COUNT_MEANING = {
 }
 
 
-def provenance(
-    records: Sequence[TrialRecord], optima: Sequence[Optimum], versions: Mapping[str, str]
-) -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Name -> version of Python and of every package that a result may depend on."""
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in DECIDING_PACKAGES
+    }
+
+
+def settings_of(config: StudyConfig) -> str:
+    """The resolved study file, without the addresses of its stores."""
+    return dump(config.model_copy(update={"tracking": TrackingConfig()}))
+
+
+def provenance(conclusion: Conclusion) -> dict[str, str]:
     """Returns heading -> fact; a fact is empty where nothing is known."""
+    records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.words for optimum in optima)
     return {
         "Source": f"records.jsonl, {counted(len(records), 'trial')}",
@@ -30,7 +47,7 @@ def provenance(
         ),
         "Counting rule": "; ".join(f"{rule}: {COUNT_MEANING[rule]}" for rule in rules),
         **_from_records(records),
-        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
     }
 
 

@@ -1,28 +1,13 @@
 """What the search tells the process that writes to MLflow, and what that answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fathom.search.analysis.law import Law
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import Trail
-from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.audit import RungAudit
-
-
-@dataclass(frozen=True, slots=True)
-class StudyAnswers:
-    """What a study has found so far."""
-
-    optima: tuple[Optimum, ...]
-    laws: tuple[Law, ...]
-    audits: Mapping[int, Sequence[RungAudit]]
-    """By budget."""
-    table_markdown: str
-    artifacts: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +24,7 @@ class DataSet:
     """JSON: how much there is."""
 
 
-Item = TrialRecord | Trail | StudyAnswers | DataSet | str
+Item = TrialRecord | Trail | Conclusion | DataSet | str
 """A trial's latest snapshot, a budget's answers so far, the conclusion, the data, or the text of
 the study file."""
 CLOSE_SECONDS = 20.0
@@ -75,19 +60,10 @@ class Mirror(ABC):
         """Take a budget's answers so far."""
         self.put(f"the answers of {trail.budget}", trail)
 
-    def conclude(
-        self,
-        optima: Sequence[Optimum],
-        laws: Sequence[Law],
-        audits: Mapping[int, Sequence[RungAudit]],
-        table_markdown: str,
-        artifacts: Sequence[Path],
-    ) -> None:
-        """Take what the study has found so far, audits by budget, and the files to keep with it."""
-        # The study file is there already, and without credentials.
-        files = tuple(path for path in artifacts if path != RunFolder(self.folder).config)
-        found = StudyAnswers(tuple(optima), tuple(laws), audits, table_markdown, files)
-        self.put(CONCLUSION, found)
+    def conclude(self, conclusion: Conclusion) -> None:
+        """Take what the study has found so far; its files are taken from the run folder."""
+        # Trials are sent one by one.
+        self.put(CONCLUSION, replace(conclusion, records=()))
 
 
 @dataclass(frozen=True, slots=True)

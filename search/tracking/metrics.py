@@ -12,6 +12,7 @@ import yaml
 
 from fathom.search.analysis.interim import SoFar
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import flat_optimum_row
 from fathom.search.records import CurvePoint, TrialRecord, TrialSpec
 from fathom.search.scheduling.audit import RungAudit
 
@@ -25,6 +26,12 @@ SPEED = ("flop_utilisation", "generation_seconds", "compile_seconds")
 NOT_PARAMS = ("study", "budgets", "tracking")
 """Of a study file: its name, what has runs of its own, and where it is written."""
 LONGEST_PARAM = 500
+ANSWER = (
+    *("optimal_depth", "interval_low", "interval_high", "d_model", "ff_ratio", "loss", "noise"),
+    *("shallowest_depth", "curve_minimum", "family_disagreement", "share_without_minimum"),
+    *("params_slope", "best_ff_ratio"),
+)
+"""Numbers of an optimum's row that are metrics of its budget's run."""
 
 
 def metric_name(name: str) -> str:
@@ -119,25 +126,9 @@ def summary_metrics(record: TrialRecord) -> dict[str, float]:
 
 def budget_metrics(optimum: Optimum) -> dict[str, float]:
     """The answer of a budget as numbers, to sort and plot by."""
-    low, high = optimum.interval or (None, None)
-    shape = optimum.shape
-    metrics = {
-        "optimal_depth": optimum.optimal_depth,
-        "interval_low": low,
-        "interval_high": high,
-        "d_model": shape.d_model if shape else None,
-        "ff_ratio": shape.ff_ratio if shape else None,
-        "loss": optimum.loss,
-        "seed_noise": optimum.noise,
-        "shallowest_depth": optimum.shallowest,
-        "vertex_depth": optimum.vertex,
-        "disagreement_factor": optimum.disagreement,
-        "dropped_share": optimum.dropped,
-        "params_slope": optimum.params_slope,
-        "best_ff_ratio": optimum.best_ratio,
-        **{f"trials_{outcome}": number for outcome, number in optimum.trials.items()},
-    }
-    return {key: float(value) for key, value in metrics.items() if value is not None}
+    row = flat_optimum_row(optimum)
+    names = (*ANSWER, *(f"trials_{outcome}" for outcome in optimum.trials))
+    return {name: float(row[name]) for name in names if row[name] is not None}
 
 
 def answer_metrics(answer: SoFar) -> dict[str, float]:

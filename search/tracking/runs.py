@@ -17,13 +17,16 @@ from mlflow.entities import Run as MlflowRun
 
 from fathom.search.analysis.interim import SoFar
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import CurvePoint, TrialRecord
 from fathom.search.report.answer_log import Trail
+from fathom.search.report.text import summary_table
+from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking import metrics as numbers
 from fathom.search.tracking import pages, views
-from fathom.search.tracking.messages import DataSet, StudyAnswers
+from fathom.search.tracking.messages import DataSet
 
 STUDY_TAG = "fathom.study"
 """On every run: which start of which study. On the experiment: that Fathom made it."""
@@ -60,7 +63,7 @@ class StudyRuns:
     def __init__(
         self, client: MlflowClient, *, study: str, key: str, folder: Path, artifacts: str | None
     ) -> None:
-        self._client, self._study, self._key, self._folder = client, study, key, folder
+        self._client, self._study, self._key, self._folder = client, study, key, RunFolder(folder)
         self._experiment = self._find_or_create_experiment(artifacts)
         self._known = {run.tags[NODE_TAG]: run for run in self._existing()}
 
@@ -131,17 +134,21 @@ class StudyRuns:
             batch, ahead = ahead[:BATCH_ANSWERS], ahead[BATCH_ANSWERS:]
             self._write_answers(run, batch)
 
-    def write_conclusion(self, conclusion: StudyAnswers) -> None:
+    def write_conclusion(self, conclusion: Conclusion) -> None:
         """The answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
-            self._write_optimum(optimum, conclusion.audits.get(optimum.budget, ()))
+            self._write_optimum(optimum, conclusion.audits_of(optimum.budget))
         study = self._study_run()
         page = f"#/experiments/{self._experiment}/runs/{study.run_id}"
-        files = [(path, self._artifact_name(path)) for path in conclusion.artifacts]
+        table = summary_table(conclusion.optima)
+        files = [
+            (path, path.relative_to(self._folder.path).as_posix())
+            for path in self._folder.results()
+        ]
         note = pages.study_note(
             conclusion.optima,
             conclusion.laws,
-            conclusion.table_markdown,
+            table,
             files=files,
             page=page,
             run_id=study.run_id,
@@ -153,7 +160,7 @@ class StudyRuns:
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
             for name, view in views.views(conclusion.optima).items():
                 self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
-        self._client.log_text(study.run_id, conclusion.table_markdown, "optima.md")
+        self._client.log_text(study.run_id, table, "optima.md")
         for path, name in files:
             self._client.log_artifact(study.run_id, str(path), name.rpartition("/")[0] or None)
 
@@ -326,11 +333,6 @@ class StudyRuns:
         if found.lifecycle_stage != "active":
             self._client.restore_experiment(found.experiment_id)
         return found.experiment_id
-
-    def _artifact_name(self, path: Path) -> str:
-        """Name inside the run: as in the run folder."""
-        inside = path.is_relative_to(self._folder)
-        return path.relative_to(self._folder).as_posix() if inside else path.name
 
 
 def _known(run: MlflowRun) -> TrackedRun:

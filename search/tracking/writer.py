@@ -14,6 +14,7 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import Trail
 from fathom.search.run_folder import RunFolder, write_atomically
@@ -25,7 +26,6 @@ from fathom.search.tracking.messages import (
     DataSet,
     Item,
     Mirror,
-    StudyAnswers,
 )
 from fathom.search.tracking.runs import StudyRuns
 
@@ -90,7 +90,7 @@ class Writer(Mirror):
     def put(self, name: str, item: Item) -> None:
         """Take the latest state of something; what was not written of an earlier one is dropped."""
         with self._lock:
-            self._concluded |= isinstance(item, StudyAnswers)
+            self._concluded |= isinstance(item, Conclusion)
             self._waiting[name] = item
             self._refused.discard(name)
 
@@ -194,7 +194,7 @@ def _send(runs: StudyRuns, item: Item) -> None:
             runs.write_data(item)
         case Trail():
             runs.write_trail(item)
-        case StudyAnswers():
+        case Conclusion():
             runs.write_conclusion(item)
         case str():
             runs.write_study(item)

@@ -6,58 +6,34 @@ from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 
-from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.optimum import find_optima
-from fathom.search.analysis.papers.findings import find_paper_findings
+from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.records import TrialRecord
-from fathom.search.report.page import PageContent
 from fathom.search.report.page import page as page_of
 from fathom.search.report.writer import make_charts, write_report
-from fathom.search.scheduling.audit import audit_stopping
+from fathom.search.study.config import parse
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
 
 
-def report_on(
-    records: Sequence[TrialRecord], *, study: str = "simulated", settings: str = ""
-) -> PageContent:
-    """What a run with these records would report."""
-    optima = find_optima(records, seed=0)
-    return PageContent(
-        study=study,
-        records=records,
-        optima=optima,
-        laws=fit_laws(optima),
-        audits={o.budget: audit_stopping(of_budget(records, o.budget)) for o in optima},
-        papers=find_paper_findings(records, seed=0),
-        settings=settings,
-        versions={"torch": "2.13.0"},
-        loss_unit="nats per token",
-    )
+CONFIG = parse(
+    "study: simulated\nbudgets: [300k, 1M, 3M]\nobjective: {name: language, corpus: stdlib}"
+)
+
+
+def conclusion_of(records: Sequence[TrialRecord], *, study: str = "simulated") -> Conclusion:
+    """What a run with these records would conclude."""
+    return conclude(records, CONFIG.model_copy(update={"study": study}))
 
 
 def page_on(records: Sequence[TrialRecord], **texts: str) -> str:
     """The page alone, without the figures for papers, which take longer."""
-    report = report_on(records, **texts)
-    return page_of(report, make_charts(records, report.optima, report.laws, report.papers))
+    conclusion = conclusion_of(records, **texts)
+    return page_of(conclusion, make_charts(conclusion))
 
 
 def publish(folder: Path, records: Sequence[TrialRecord]) -> str:
     """The page of a report that was written to a folder."""
-    report = report_on(records)
-    path = write_report(
-        folder,
-        records,
-        report.optima,
-        report.laws,
-        report.audits,
-        report.papers,
-        study=report.study,
-        settings=report.settings,
-        versions=report.versions,
-        loss_unit=report.loss_unit,
-    )
-    return path.read_text(encoding="utf-8")
+    return write_report(conclusion_of(records), folder).read_text(encoding="utf-8")
 
 
 def of_budget(records: Sequence[TrialRecord], budget: int) -> list[TrialRecord]:

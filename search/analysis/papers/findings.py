@@ -13,9 +13,9 @@ from fathom.search.records import TrialRecord
 class PaperFindings:
     """Each is empty where the records hold nothing of the kind."""
 
-    crossings: Crossings | None
-    needs: tuple[DepthNeeded, ...]
-    matched: tuple[Matched, ...]
+    crossings: Crossings | None = None
+    needs: tuple[DepthNeeded, ...] = ()
+    matched: tuple[Matched, ...] = ()
 
 
 def find_paper_findings(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:

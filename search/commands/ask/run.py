@@ -17,7 +17,7 @@ from fathom.search.commands.plan_tables import print_plan
 from fathom.search.commands.predict import lack
 from fathom.search.formatting import format_count, format_seconds
 from fathom.search.pipeline import RunResult, prepare, run_study
-from fathom.search.report.terminal.answer_tables import print_findings
+from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.optuna_postgres import open_database
 from fathom.search.study.budget import expand_budgets
@@ -152,7 +152,7 @@ def print_answer(
 ) -> None:
     """The budgets' answers, then the one that was asked for, or why there is none."""
     optima = result.conclusion.optima
-    print_findings(prepared.config, optima, result.conclusion.laws, console)
+    print_answers(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     if found is None:
         console.print(

@@ -90,7 +90,7 @@ def _optima(known: Sequence[Optimum]) -> list[Mark]:
     marks: list[Mark] = []
     for settled in (True, False):
         own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
-        depths = [o.vertex or float(o.optimal_depth or 0) for o in own]
+        depths = [o.curve_minimum or float(o.optimal_depth or 0) for o in own]
         if own:
             marks.append(
                 Points(
@@ -98,7 +98,7 @@ def _optima(known: Sequence[Optimum]) -> list[Mark]:
                     x=tuple(o.budget for o in own),
                     y=tuple(depths),
                     bars=tuple(
-                        o.vertex_interval or (d, d) for o, d in zip(own, depths, strict=True)
+                        o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
                     ),
                     hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
                     hue=INK if settled else ORANGE,

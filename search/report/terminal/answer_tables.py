@@ -6,6 +6,7 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers_text import papers_lines
 from fathom.search.report.terminal.tables import empty_table
@@ -24,19 +25,16 @@ VERDICT_STYLES = {
 }
 
 
-def print_findings(
-    config: StudyConfig,
-    optima: tuple[Optimum, ...],
-    laws: tuple[Law, ...],
-    console: Console,
-    *,
-    papers: PaperFindings | None = None,
-) -> None:
-    """All that a study has found: the optima, the law, and what else is given."""
-    _print_optima(config, optima, console)
-    _print_laws(laws, console)
-    if papers:
-        print_papers(papers, console)
+def print_conclusion(conclusion: Conclusion, console: Console) -> None:
+    """Print everything that a study has found: its answers and the paper analyses."""
+    print_answers(conclusion, console)
+    print_papers(conclusion.papers, console)
+
+
+def print_answers(conclusion: Conclusion, console: Console) -> None:
+    """Print the best depth of each budget and the law across budgets."""
+    _print_optima(conclusion.config, conclusion.optima, console)
+    _print_laws(conclusion.laws, console)
 
 
 def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:

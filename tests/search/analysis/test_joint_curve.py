@@ -140,10 +140,10 @@ def test_the_confirmed_depths_have_the_last_word() -> None:
     deep = replace(WORLD, curve=symmetric(14))
     records = [*confirmed(WORLD, noise=0.0005), *explored(deep)]
     found = find_optimum(records, seed=0)
-    assert found.vertex_interval
+    assert found.curve_minimum_interval
     assert found.interval
     assert found.optimal_depth
-    assert optimum(records) < found.vertex_interval[0]
+    assert optimum(records) < found.curve_minimum_interval[0]
     assert found.interval[0] <= found.optimal_depth <= found.interval[1]
 
 
@@ -151,7 +151,7 @@ def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
     """At 4.7 of 4 and 6: nearest to 5, to which it is rounded, would be 6."""
     world = replace(WORLD, curve=symmetric(4.7, 0.2))
     found = find_optimum(confirmed(world, (2, 3, 4, 6, 9), noise=0.0005), seed=0)
-    assert found.vertex == pytest.approx(4.7, abs=0.1)
+    assert found.curve_minimum == pytest.approx(4.7, abs=0.1)
     assert found.optimal_depth == 5
     assert found.shape
     assert found.shape.depth == 4

@@ -31,14 +31,14 @@ def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED)
         reason="planted",
         loss=1.6,
         shape=None,
-        vertex=depth,
-        vertex_interval=(depth * 0.9, depth / 0.9),
+        curve_minimum=depth,
+        curve_minimum_interval=(depth * 0.9, depth / 0.9),
         power=None,
         parabola=None,
-        disagreement=1.0,
-        dropped=0.0,
+        family_disagreement=1.0,
+        share_without_minimum=0.0,
         params_slope=-0.2,
-        best_ratio=4.0,
+        best_ff_ratio=4.0,
         depths=(),
         noise=0.003,
         trials={},
@@ -78,7 +78,7 @@ def noisy_optimum(
     """An optimum whose interval says honestly how far ln depth may be off."""
     found = depth * exp(error * generator.standard_normal())
     ends = (found * exp(-1.96 * error), found * exp(1.96 * error))
-    return replace(optimum(budget, found), vertex_interval=ends)
+    return replace(optimum(budget, found), curve_minimum_interval=ends)
 
 
 def coverage(*, budgets: int, scatter: float, at: float, studies: int = 150) -> float:
@@ -120,7 +120,7 @@ def test_scatter_beyond_the_errors_is_found_and_counts_once_more_for_a_new_budge
         law
         for law in fit_laws(
             [
-                replace(optimum(n, 0.05 * n**0.33 * exp(bump)), vertex_interval=(9.8, 10.2))
+                replace(optimum(n, 0.05 * n**0.33 * exp(bump)), curve_minimum_interval=(9.8, 10.2))
                 for n, bump in zip(BUDGETS, bumps, strict=True)
             ]
         )

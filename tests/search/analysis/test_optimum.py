@@ -36,7 +36,7 @@ def test_a_planted_optimum_is_identified(curve: Curve) -> None:
     assert found.interval is not None
     assert found.interval[0] <= 3 <= found.interval[1]
     assert 3 in found.plateau
-    assert found.vertex == pytest.approx(3.2, rel=0.15)
+    assert found.curve_minimum == pytest.approx(3.2, rel=0.15)
     assert found.loss == pytest.approx(1.6 + curve(3), abs=0.005)
     assert found.shape is not None
     assert found.shape.depth == 3

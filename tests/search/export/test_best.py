@@ -9,34 +9,30 @@ import pytest
 import yaml
 
 from fathom.models.shape import Normalization, Residual
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml, read_best, select
 from fathom.search.record_json import shape_from_json, shape_to_json
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyConfig, tuple[Optimum, ...]]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Conclusion:
     config = study(tracking=TrackingConfig(uri="postgresql://me:secret@host/db"))
     search = scheduler(config, tmp_path_factory.mktemp("run"))
     Simulation(search).run()
-    return config, find_optima(search.records, seed=0)
+    return conclude(search.records, config)
 
 
-def test_a_shape_comes_back_as_it_was_found(
-    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
-) -> None:
-    config, optima = found
+def test_a_shape_comes_back_as_it_was_found(found: Conclusion, tmp_path: Path) -> None:
     path = tmp_path / "best.yaml"
-    path.write_text(best_yaml(config, optima))
-    for optimum, label in zip(optima, ("20k", "40k"), strict=True):
+    path.write_text(best_yaml(found))
+    for optimum, label in zip(found.optima, ("20k", "40k"), strict=True):
         best = read_best(path, label)
         assert best.shape == optimum.shape
         assert best.budget == optimum.budget
-        assert best.config.model_copy(update={"tracking": config.tracking}) == config
+        assert best.config.model_copy(update={"tracking": found.config.tracking}) == found.config
 
 
 OPTIONS: dict[str, Any] = {
@@ -50,22 +46,20 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def test_every_option_of_a_shape_comes_back(
-    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
-) -> None:
-    config, (optimum, *_) = found
+def test_every_option_of_a_shape_comes_back(found: Conclusion, tmp_path: Path) -> None:
+    optimum = found.optima[0]
     assert optimum.shape is not None
     shape = replace(optimum.shape, **OPTIONS)
     path = tmp_path / "best.yaml"
-    path.write_text(best_yaml(config, [replace(optimum, shape=shape)]))
+    path.write_text(best_yaml(replace(found, optima=(replace(optimum, shape=shape),))))
     assert read_best(path, None).shape == shape
 
 
 def test_a_file_of_before_an_option_is_read_with_its_default(
-    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
+    found: Conclusion, tmp_path: Path
 ) -> None:
-    config, (optimum, *_) = found
-    content = yaml.safe_load(best_yaml(config, [optimum]))
+    optimum = found.optima[0]
+    content = yaml.safe_load(best_yaml(replace(found, optima=(optimum,))))
     for option in OPTIONS:
         del content["best"][0]["shape"][option]
         content["study"]["model"].pop(option)
@@ -73,13 +67,13 @@ def test_a_file_of_before_an_option_is_read_with_its_default(
     path = tmp_path / "best.yaml"
     path.write_text(yaml.safe_dump(content))
     assert read_best(path, None).shape == optimum.shape
-    assert read_best(path, None).config.model == config.model
+    assert read_best(path, None).config.model == found.config.model
 
 
 def test_records_keep_every_option_and_those_of_before_are_read(
-    found: tuple[StudyConfig, tuple[Optimum, ...]],
+    found: Conclusion,
 ) -> None:
-    optimum = found[1][0]
+    optimum = found.optima[0]
     assert optimum.shape is not None
     shape = replace(optimum.shape, **OPTIONS)
     line = json.loads(json.dumps(shape_to_json(shape)))
@@ -93,15 +87,15 @@ def test_records_keep_every_option_and_those_of_before_are_read(
 
 
 def test_no_password_leaves_with_a_shape(
-    found: tuple[StudyConfig, tuple[Optimum, ...]],
+    found: Conclusion,
 ) -> None:
-    assert "secret" not in best_yaml(*found)
+    assert "secret" not in best_yaml(found)
 
 
 def test_one_budget_can_be_cut_out_and_needs_no_naming_then(
-    found: tuple[StudyConfig, tuple[Optimum, ...]], tmp_path: Path
+    found: Conclusion, tmp_path: Path
 ) -> None:
-    text = best_yaml(*found)
+    text = best_yaml(found)
     path = tmp_path / "best.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"20k, 40k; choose one with --budget"):

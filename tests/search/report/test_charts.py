@@ -15,7 +15,7 @@ import pytest
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.chart import Band, Line, Points, linear_ticks, log_ticks
 from fathom.search.report.charts.depth import loss_against_depth
@@ -25,10 +25,9 @@ from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import describe
 from fathom.search.report.writer import make_charts
-from tests.support.reporting import BUDGETS, of_budget, page_on
+from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on
 from tests.support.simulated import simulated_study
 
-NOTHING_FURTHER = PaperFindings(None, (), ())
 CHROMIUM = shutil.which("chromium")
 
 
@@ -45,7 +44,7 @@ def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
 def test_every_chart_names_its_units_and_its_question(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima), find_paper_findings(study, seed=0)):
+    for chart in make_charts(conclusion_of(study)):
         for axis in (chart.x, chart.y):
             assert re.search(r"\((nats|layers|ms|.*FLOPs|.*count)\)|tokens", axis.label)
             assert 2 <= len(axis.ticks) <= 12
@@ -59,7 +58,7 @@ def test_loss_against_depth_shows_every_trial_once(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     own = of_budget(study, BUDGETS[0])
-    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
     chart = charts[f"loss-against-depth-{BUDGETS[0]}"]
 
@@ -96,7 +95,7 @@ def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
 def test_rungs_are_marked_on_the_learning_curves(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
     marks = charts[f"learning-curves-{BUDGETS[1]}"].marks
 
@@ -107,7 +106,7 @@ def test_rungs_are_marked_on_the_learning_curves(
 def test_interactive_charts_are_plain_json(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    for chart in make_charts(study, optima, fit_laws(optima), find_paper_findings(study, seed=0)):
+    for chart in make_charts(conclusion_of(study)):
         drawn = interactive(chart)
 
         assert len(drawn["data"]) == len(chart.marks)
@@ -132,7 +131,7 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
 def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
     optimum = optima[1]
     assert optimum.power
     assert optimum.parabola
@@ -175,8 +174,8 @@ def test_best_depths_stand_where_the_curves_are_lowest_beside_what_others_found(
     marks = {mark.name: mark for mark in chart.marks}
     points = marks["best depth"]
     assert isinstance(points, Points)
-    assert points.y == tuple(own.vertex for own in optima)
-    assert points.bars == tuple(own.vertex_interval for own in optima)
+    assert points.y == tuple(own.curve_minimum for own in optima)
+    assert points.bars == tuple(own.curve_minimum_interval for own in optima)
     band = marks["CompleteP within 1 %"]
     constant = marks["width 64 x depth"]
     assert isinstance(band, Band)
@@ -198,7 +197,7 @@ def test_best_depths_stand_where_the_curves_are_lowest_beside_what_others_found(
 def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
     against: str, study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    charts = {chart.key: chart for chart in make_charts(study, optima, (), NOTHING_FURTHER)}
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
     marks = charts[f"loss-against-{against}-{BUDGETS[2]}"].marks
 
@@ -302,7 +301,7 @@ def test_a_hover_text_tells_the_rate_that_the_trial_was_trained_at(
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     study: list[TrialRecord], optima: tuple[Optimum, ...], tmp_path: Path
 ) -> None:
-    chart = next(chart for chart in make_charts(study, optima, (), NOTHING_FURTHER) if chart.budget)
+    chart = next(chart for chart in make_charts(conclusion_of(study)) if chart.budget)
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
     many = tuple(replace(line, name=f"the curve of number {n}", in_legend=True) for n in range(60))
     save_static([replace(chart, key="few"), replace(chart, key="many", marks=many)], tmp_path)

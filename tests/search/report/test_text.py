@@ -8,11 +8,12 @@ import pytest
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import answer, law_text, plateau
-from tests.support.reporting import BUDGETS, of_budget, page_on, visible
+from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 from tests.support.simulated import simulated_study
 
 
@@ -51,7 +52,7 @@ def test_what_the_data_do_not_show_is_said(
 ) -> None:
     edge = replace(optima[0], verdict=Verdict.EDGE)
 
-    limits = unsupported(study, (edge, *optima[1:]), (), {})
+    limits = unsupported(concluded(study, (edge, *optima[1:])))
 
     assert "300k: that the best depth lies inside the range that was tried." in limits
     assert any("none of their trials finished" in limit for limit in limits)
@@ -59,8 +60,12 @@ def test_what_the_data_do_not_show_is_said(
     assert any(limit.startswith("Law: any line from size to depth") for limit in limits)
 
 
+def concluded(records: Sequence[TrialRecord], optima: tuple[Optimum, ...]) -> Conclusion:
+    return Conclusion(config=CONFIG, records=tuple(records), optima=optima)
+
+
 def limits_of(optimum: Optimum, records: Sequence[TrialRecord] = ()) -> list[str]:
-    return [limit for limit in unsupported(records, (optimum,), (), {}) if "Law" not in limit]
+    return [limit for limit in unsupported(concluded(records, (optimum,))) if "Law" not in limit]
 
 
 def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Optimum, ...]) -> None:
@@ -74,7 +79,8 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Optimu
 
 def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimum, ...]) -> None:
     assert any(
-        "a factor of 1.60 apart" in x for x in limits_of(replace(optima[1], disagreement=1.6))
+        "a factor of 1.60 apart" in x
+        for x in limits_of(replace(optima[1], family_disagreement=1.6))
     )
     assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
 
@@ -116,14 +122,14 @@ def test_a_best_depth_that_was_not_trained_is_said_to_be_read_from_the_curve(
 def test_how_sure_a_depth_is_stands_beside_it(optima: tuple[Optimum, ...]) -> None:
     known = replace(
         optima[1],
-        vertex=4.6,
-        vertex_interval=(4.0, 5.25),
+        curve_minimum=4.6,
+        curve_minimum_interval=(4.0, 5.25),
         plateau=(3, 4, 5),
-        disagreement=1.3,
-        dropped=0.025,
+        family_disagreement=1.3,
+        share_without_minimum=0.025,
         noise=0.0031,
         params_slope=-0.21,
-        best_ratio=3.24,
+        best_ff_ratio=3.24,
     )
 
     facts = certainty(known)
@@ -169,7 +175,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(
 def test_a_law_of_few_budgets_is_said_to_know_little_of_its_scatter(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    limits = unsupported(study, optima, fit_laws(optima), {})
+    limits = unsupported(replace(concluded(study, optima), laws=fit_laws(optima)))
 
     assert any("how far best depths scatter about it; 3 budgets say" in limit for limit in limits)
     assert "Law: the depth below 300k or above 3M parameters; that is extrapolation." in limits

@@ -15,7 +15,7 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report import writer
 from fathom.search.report.text import answer, summary_table
 from fathom.search.report.writer import report_json
-from tests.support.reporting import BUDGETS, of_budget, page_on, publish, report_on, visible
+from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on, publish, visible
 from tests.support.simulated import simulated_study
 
 
@@ -81,7 +81,7 @@ def test_names_from_the_user_cannot_become_part_of_the_page(study: list[TrialRec
         for record in of_budget(study, BUDGETS[0])[:12]
     ]
 
-    page = page_on(records, study=hostile, settings=f"study: {hostile!r}")
+    page = page_on(records, study=hostile)
 
     assert "alert(1)</script>" not in page
     assert "<img" not in page
@@ -172,10 +172,10 @@ def test_an_interrupted_report_leaves_the_earlier_one_whole(
 
 
 def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) -> None:
-    report = report_on(study)
+    report = conclusion_of(study)
     found = json.loads(
         json.dumps(
-            report_json("simulated", report.optima, report.laws, report.audits, report.papers),
+            report_json(report),
             allow_nan=False,
         )
     )
@@ -185,9 +185,9 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
     keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"
     for budget in found["budgets"]:
         assert list(budget)[:10] == keys.split(), "the contract's keys come first"
-        assert budget["shallowest"] == budget["plateau"][0]
-        low, high = budget["vertex_interval"]
-        assert low <= budget["vertex"] <= high
+        assert budget["shallowest_depth"] == budget["plateau"][0]
+        low, high = budget["curve_minimum_interval"]
+        assert low <= budget["curve_minimum"] <= high
         assert {*budget["power"]} == {"a", "b", "c", "p", "q", "scale"}
         assert list(budget["trials"]) == ["finished", "stopped", "diverged", "failed"]
         assert budget["trials"]["failed"] == 1, "running out of memory is a way to fail"
@@ -196,4 +196,4 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
             audit.rung for audit in report.audits[budget["budget"]]
         ]
     assert found["law"]["name"] in ("logarithmic", "power")
-    assert report_json("simulated", report.optima, (), {}, report.papers)["law"] is None
+    assert report_json(replace(report, laws=()))["law"] is None

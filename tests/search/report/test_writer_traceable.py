@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.csv_tables import save_tables, tables
-from tests.support.reporting import BUDGETS, of_budget, publish, rows, visible
+from tests.support.reporting import BUDGETS, CONFIG, of_budget, publish, rows, visible
 from tests.support.simulated import simulated_study
 
 
@@ -94,15 +94,15 @@ def test_the_tables_hold_what_is_known_of_each_optimum_with_its_units(
     run_folder: Path, optima: tuple[Optimum, ...]
 ) -> None:
     for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
-        assert optimum.vertex_interval
-        assert float(row["vertex_depth"]) == optimum.vertex
-        assert float(row["vertex_low_depth"]) == optimum.vertex_interval[0]
-        assert int(row["shallowest_depth"]) == optimum.shallowest
-        assert float(row["disagreement_factor"]) == optimum.disagreement
-        assert float(row["dropped_share"]) == optimum.dropped
+        assert optimum.curve_minimum_interval
+        assert float(row["curve_minimum"]) == optimum.curve_minimum
+        assert float(row["curve_minimum_interval_low"]) == optimum.curve_minimum_interval[0]
+        assert int(row["shallowest_depth"]) == optimum.shallowest_depth
+        assert float(row["family_disagreement"]) == optimum.family_disagreement
+        assert float(row["share_without_minimum"]) == optimum.share_without_minimum
         assert float(row["noise_nats"]) == optimum.noise
-        assert float(row["params_slope_nats_per_ln"]) == optimum.params_slope
-        assert float(row["best_ff_ratio"]) == optimum.best_ratio
+        assert float(row["params_slope"]) == optimum.params_slope
+        assert float(row["best_ff_ratio"]) == optimum.best_ff_ratio
     fits = rows(run_folder, "fits")
     assert optima[0].power
     assert {
@@ -134,7 +134,7 @@ def test_what_an_objective_measured_last_is_a_table_of_its_own(
     last = replace(last, metrics={"exact_match/gen/all": 0.25, "exact_match/gen/case": 0.5})
 
     records = [replace(first, curve=(*before, last)), *others]
-    save_tables(tmp_path, tables(records, (), (), {}, PaperFindings(None, (), ())))
+    save_tables(tmp_path, tables(Conclusion(config=CONFIG, records=tuple(records))))
 
     with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as file:
         told = [row for row in csv.DictReader(file) if row["trial"] == first.spec.trial]

@@ -230,7 +230,7 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
     Simulation(search).run()
     assert {record.spec.shape.d_ff for record in search.records} == {0}
     for optimum in find_optima(search.records, seed=0):
-        assert optimum.best_ratio is None
+        assert optimum.best_ff_ratio is None
         assert optimum.interval is not None
         assert optimum.interval[0] <= 4 <= optimum.interval[1]
 

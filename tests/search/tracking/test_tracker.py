@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -29,8 +30,10 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.law_fit import POWER
 from fathom.search.analysis.optimum import DepthLoss, Optimum
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.answer_log import Trail
+from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.study.config import parse
 from fathom.search.study.store_uri import TrackingError
@@ -123,16 +126,16 @@ def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
         reason="The interval is narrower than the range that was tested.",
         loss=1.5 if depth else None,
         shape=SHAPE if depth else None,
-        vertex=None,
-        vertex_interval=None,
+        curve_minimum=None,
+        curve_minimum_interval=None,
         power=None,
         parabola=None,
-        disagreement=None,
-        dropped=None,
+        family_disagreement=None,
+        share_without_minimum=None,
         depths=(DepthLoss(depth=4, loss=1.51, standard_error=0.002, trials=3),),
         noise=0.004,
         params_slope=-0.2,
-        best_ratio=4.0,
+        best_ff_ratio=4.0,
         trials={outcome.value: 1 for outcome in Outcome},
     )
 
@@ -146,7 +149,11 @@ LAW = Law(
     params_range=(300_000, 3_000_000),
     leave_one_out_error=0.1,
 )
-TABLE = "| budget | depth |\n|---|---|\n| 1M | 6 |\n"
+STUDY = parse(f"{CONFIG}objective: {{name: language, corpus: stdlib}}\n")
+
+
+def concluded(*optima: Optimum, **found: Any) -> Conclusion:
+    return Conclusion(config=STUDY, optima=optima, **found)
 
 
 @dataclass(frozen=True)
@@ -356,7 +363,7 @@ def test_writing_everything_again_changes_nothing(place: Place) -> None:
         tracker = place.tracker()
         for number in range(3):
             tracker.trial(trial(number))
-        tracker.conclude([optimum()], [LAW], {}, TABLE, [])
+        tracker.conclude(concluded(optimum(), laws=(LAW,)))
         assert tracker.close() == 0
 
     write()
@@ -378,7 +385,7 @@ def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Pla
     resumed = place.tracker()
     # Evaluated again from the checkpoint on, at another time.
     resumed.trial(replace(after, curve=curve(1) + curve(5, begin=STARTED + 500)[1:]))
-    resumed.conclude([optimum()], [], {}, TABLE, [])
+    resumed.conclude(concluded(optimum()))
     assert resumed.close() == 0
 
     run = place.find(name)
@@ -391,7 +398,7 @@ def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Pla
 def test_a_stopped_trial_that_is_taken_up_again_goes_on_in_its_run(place: Place) -> None:
     first = place.tracker()
     first.trial(trial(outcome=Outcome.STOPPED, points=2))
-    first.conclude([optimum()], [], {}, TABLE, [])
+    first.conclude(concluded(optimum()))
     assert first.close() == 0
     name = "1M · depth 4 · d_model 64 · seed 0"
     before = place.find(name)
@@ -408,7 +415,7 @@ def test_a_stopped_trial_that_is_taken_up_again_goes_on_in_its_run(place: Place)
     runs.write_trial(trial(points=5))
 
     second = place.tracker()
-    second.conclude([optimum()], [], {}, TABLE, [])
+    second.conclude(concluded(optimum()))
     assert second.close() == 0
     run = place.find(name)
     assert run.info.run_id == before.info.run_id
@@ -428,7 +435,7 @@ def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(pla
     unknown = replace(fair, agreement=None)
     for audits, word in (([fair], "trusted"), ([fair, unknown], "unknown"), ([failed], "failed")):
         tracker = place.tracker()
-        tracker.conclude([optimum()], [], {1_000_000: audits}, TABLE, [])
+        tracker.conclude(concluded(optimum(), audits={1_000_000: tuple(audits)}))
         assert tracker.close() == 0
         budget = place.find("1M → depth 6")
         assert budget.data.tags["stopping"] == word
@@ -474,14 +481,14 @@ def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Pl
     best.write_text("depth: 6\n")
     tracker = place.tracker()
     tracker.trial(trial())
-    tracker.conclude([optimum()], [LAW], {}, TABLE, [figure, best])
+    tracker.conclude(concluded(optimum(), laws=(LAW,)))
     assert tracker.close() == 0
 
     client = MlflowClient(place.uri)
     study, budget = place.find("demo"), place.find("1M → depth 6")
     note = study.data.tags[pages.NOTE]
     assert "best depth 6 (identified, 95 % interval 5-8), after 20M tokens" in note
-    assert TABLE in note
+    assert summary_table([optimum()]) in note
     assert "depth: 6" in note
     assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
     files = {file.path for file in client.list_artifacts(study.info.run_id)}
@@ -503,7 +510,7 @@ def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Pl
 def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
     for depth in (None, 4, 6):
         tracker = place.tracker()
-        tracker.conclude([optimum(depth)], [], {}, TABLE, [])
+        tracker.conclude(concluded(optimum(depth)))
         assert tracker.close() == 0
 
     study, budget = place.runs()
@@ -525,7 +532,7 @@ def many_optima(budgets: int) -> list[Optimum]:
 
 def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
     tracker = place.tracker()
-    tracker.conclude(many_optima(150), [LAW], {}, TABLE, [])
+    tracker.conclude(concluded(*many_optima(150), laws=(LAW,)))
     assert tracker.close() == 0
 
 
@@ -551,7 +558,7 @@ def test_a_server_that_stops_and_returns_misses_nothing_and_gets_nothing_twice(
     tracker.trial(trial(2))
     time.sleep(0.3)
     application.start()
-    tracker.conclude([optimum()], [LAW], {}, TABLE, [])
+    tracker.conclude(concluded(optimum(), laws=(LAW,)))
     wait_until(lambda: not tracker._waiting)
     assert tracker.close() == 0
 
@@ -723,7 +730,7 @@ def test_the_driver_reaches_mlflow_through_a_process_of_its_own(place: Place) ->
         tracker.confirm()
         for number in range(3):
             tracker.trial(trial(number))
-        tracker.conclude([optimum()], [LAW], {}, TABLE, [])
+        tracker.conclude(concluded(optimum(), laws=(LAW,)))
         assert tracker.close() == 0
     assert {run.info.status for run in place.runs()} == {"FINISHED"}
     assert place.tokens(place.find("1M · depth 4 · d_model 64 · seed 1"))[-1] == 5000
@@ -862,7 +869,7 @@ def test_a_changed_setting_of_a_resumed_study_is_no_error(place: Place) -> None:
 def test_on_the_run_of_a_study_the_answers_stand_by_budget(place: Place) -> None:
     for depth in (6, 6, 7):
         tracker = place.tracker()
-        tracker.conclude([optimum(4, budget=300_000), optimum(depth)], [], {}, TABLE, [])
+        tracker.conclude(concluded(optimum(4, budget=300_000), optimum(depth)))
         assert tracker.close() == 0
     history = MlflowClient(place.uri).get_metric_history(
         place.find("demo").info.run_id, "optimal_depth"
