@@ -1,1 +1,1 @@
-"""From the best shapes to training: as YAML, and as other frameworks take them."""
+"""The best shapes as YAML, and as files for other training frameworks."""

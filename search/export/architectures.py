@@ -1,12 +1,11 @@
-"""Which model of a framework is a shape, and what stands in the way where none is."""
+"""The models of other frameworks: the shapes each can have, and its names for the weights."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from fathom.models.shape import Normalization, Positions, Residual, Shape
-from fathom.search.study.errors import ConfigError
 
 COMMON: dict[str, tuple[Any, ...]] = {
     "residual": (Residual.PRE,),
@@ -15,14 +14,14 @@ COMMON: dict[str, tuple[Any, ...]] = {
     "looped": (False,),
     "bidirectional": (False,),
 }
-"""Options for which every framework here has one value."""
+"""Options with a single value in every framework."""
 OPTIONS = ("norm", "gated", "biases", "positions", "tied")
-"""Options in which they differ."""
+"""Options whose values differ between the architectures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """A model of a framework: the shapes that it can be, and its names for their weights."""
+    """A framework's model: the options and sizes it can have, and its names for the weights."""
 
     name: str
     norm: tuple[Normalization, ...]
@@ -31,25 +30,26 @@ class Architecture:
     biases: tuple[bool, ...] = (False, True)
     tied: tuple[bool, ...] = (False, True)
     square: bool = False
-    """Whether all heads together are as wide as the model."""
+    """True if n_heads * head_dim must be d_model."""
     divides: bool = False
-    """Whether d_model must be a multiple of the number of heads, however wide they are."""
+    """True if d_model must be a multiple of n_heads, for heads of any width."""
     d_ff_is_4_d_model: bool = False
-    layers: str
-    """What names of weights in a layer begin with, `{}` being its number."""
-    names: Mapping[str, str]
-    """Its names by ours; several of ours under one name are stacked there in this order."""
-    turns_halves: bool = True
-    """Rotary positions turn feature i with i + head_dim / 2, not with its neighbour."""
+    layers: str = ""
+    """Prefix of the names of a layer's weights; `{}` stands for its number."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Fathom's names -> the framework's; weights that share a name are stacked in this order.
+
+    Empty where no weights are written.
+    """
     transposed: bool = False
-    """Matrices in the blocks are kept as (in, out)."""
+    """True if matrices in the blocks are stored as (in, out)."""
 
     def obstacles(self, shape: Shape) -> list[str]:
-        """What of the shape it can't be, each with what it is instead."""
-        taken = COMMON | {name: getattr(self, name) for name in OPTIONS}
+        """Returns what this model lacks of the shape, each with what it has instead."""
+        possible = COMMON | {name: getattr(self, name) for name in OPTIONS}
         found = [
             f"`model.{name}: {_word(getattr(shape, name))}` (it has {' or '.join(map(_word, own))})"
-            for name, own in taken.items()
+            for name, own in possible.items()
             if getattr(shape, name) not in own
         ]
         if not shape.d_ff:
@@ -64,65 +64,8 @@ class Architecture:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ArchitectureMatch:
-    """A shape as a framework builds it."""
-
-    architecture: Architecture
-    shape: Shape
-    """As searched, but perhaps for the norm."""
-    centred: bool = False
-    """RMSNorm where the search had layer norm; weights that never leave the stream a mean make
-    both the same (Ashkboos et al. 2024, arXiv 2401.15024, section 3.1)."""
-
-
-def fit(
-    name: str, architectures: Sequence[Architecture], shape: Shape, *, nearest: bool, weights: bool
-) -> ArchitectureMatch:
-    """The first architecture that is the shape; `name` is the format's.
-
-    Where only bias-free layer norm stands in the way, RMSNorm takes its place: exactly with weights
-    whose embedding and unembedding are two, as another model when that is asked for by `nearest`.
-
-    Raises:
-        ConfigError: when there is none, with what stands in the way.
-    """
-    if exact := _first(architectures, shape):
-        return ArchitectureMatch(exact, shape)
-    rms = replace(shape, norm=Normalization.RMS)
-    other = None if shape.norm_biases else _first(architectures, rms)
-    if other is None:
-        raise ConfigError(_refusal(name, architectures, shape))
-    if weights and not shape.tied:
-        return ArchitectureMatch(other, rms, centred=True)
-    if weights:
-        raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
-            "up for that with `model.tied: true`; leave `--weights` out, or search with "
-            "`model.norm: rms`"
-        )
-    if not nearest:
-        raise ConfigError(
-            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
-            "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
-        )
-    return ArchitectureMatch(other, rms)
-
-
-def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture | None:
-    return next((one for one in architectures if not one.obstacles(shape)), None)
-
-
-def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> str:
-    closest = min(architectures, key=lambda one: len(one.obstacles(shape)))
-    return (
-        f"`--format {name}` can't express {', '.join(closest.obstacles(shape))}: its closest model "
-        f"is {closest.name}; `fathom train` trains the shape as it is"
-    )
-
-
 def _word(value: object) -> str:
-    """A value as a study file has it."""
+    """Returns a value as it is written in a study file."""
     if isinstance(value, StrEnum):
         return value.value
     return "null" if value is None else str(value).lower()

@@ -1,4 +1,4 @@
-"""The best shapes as YAML: everything needed to train them, and what is known about them."""
+"""The file best.yaml: the best shape of each budget, how sure it is, and its study."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ ANSWER = (
     *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
     *("reason", "loss"),
 )
-"""Parts of an optimum's row that stand beside its shape."""
+"""Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestShape:
-    """One budget's answer, read back from a file."""
+    """The best shape of one budget and the study that found it."""
 
     config: StudyConfig
     budget: int
@@ -37,20 +37,20 @@ class BestShape:
 
 
 def best_yaml(conclusion: Conclusion) -> str:
-    """The best shape of each budget that has one, with the study that found it."""
+    """Returns best.yaml: the best shape of each budget that has one, and the study."""
     entries = [_entry(optimum) for optimum in conclusion.optima if optimum.shape]
     return entries_yaml(conclusion.config, entries)
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
-    """Such a text of entries that are made, each with a `budget` and a `shape` at least."""
+    """Returns the text of best.yaml; each entry has at least a `budget` and a `shape`."""
     # A tracking address may hold a password, and is of no use to whoever trains the shape.
     study = config.model_dump(mode="json", exclude={"tracking"})
     return yaml.safe_dump({"best": list(entries), "study": study}, sort_keys=False)
 
 
 def shape_entry(shape: Shape) -> dict[str, Any]:
-    """The part of an entry that says which shape, and how large."""
+    """Returns the sizes of a shape, as an entry of best.yaml has them."""
     return {
         "params_total": shape.params_total,
         "params_non_embedding": shape.params_non_embedding,
@@ -60,10 +60,10 @@ def shape_entry(shape: Shape) -> dict[str, Any]:
 
 
 def best_file(source: Path) -> Path:
-    """The best.yaml of a run folder, or the file itself.
+    """Returns the best.yaml of a run folder, or the file itself.
 
     Raises:
-        ConfigError: when the run has none.
+        ConfigError: if the run has none.
     """
     if not source.is_dir():
         return source
@@ -75,7 +75,7 @@ def best_file(source: Path) -> Path:
 
 
 def select(path: Path, budget: str | None) -> str:
-    """The text of a file with one budget only; all of them when none is named."""
+    """Returns the text of a file with one budget only, or with all if none is named."""
     content = _content(path)
     if budget is not None:
         content["best"] = [_choose(content["best"], budget, path)]
@@ -83,10 +83,10 @@ def select(path: Path, budget: str | None) -> str:
 
 
 def read_best(path: Path, budget: str | None) -> BestShape:
-    """The shape to train from an exported file.
+    """Returns the shape of a budget from best.yaml; the budget may be None if there is one.
 
     Raises:
-        ConfigError: when the file is not one of ours, or the budget is not in it or not clear.
+        ConfigError: if the file is not a best.yaml, or the budget is missing or ambiguous.
     """
     content = _content(path)
     entry = _choose(content["best"], budget, path)

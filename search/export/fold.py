@@ -1,4 +1,4 @@
-"""Weights without the scales of a parametrization: the same function by other numbers.
+"""Weights with the scales of a parametrization multiplied in, so that they compute the same alone.
 
 A parametrization multiplies in the forward pass: attention logits, residual branches, logits. Each
 of these products can be done once in a weight instead, exactly.
@@ -15,7 +15,7 @@ from fathom.models.parametrization import ForwardScales, Parametrization, forwar
 from fathom.models.shape import Positions, Shape
 
 WRITERS = ("embedding", "positions")
-"""Rows of these, and columns of `*_out` and `down`, are added to the stream."""
+"""Weights whose rows are added to the stream; of `attention_out` and `down`, the columns are."""
 
 
 def folded(
@@ -23,17 +23,16 @@ def folded(
     shape: Shape,
     parametrization: Parametrization,
     *,
-    turns_halves: bool,
     centred: bool,
 ) -> dict[str, Tensor]:
-    """A trained `state_dict` by plain names, for a model whose only scale is head_dim**-0.5.
+    """Returns a trained `state_dict` for a model whose only scale is head_dim**-0.5.
 
-    `0.q.weight` is a layer's, `embedding.weight` the model's. With `turns_halves` the features of
-    queries and keys are in the order of rotary positions that turn i with i + head_dim / 2; with
-    `centred` nothing adds a mean to the stream, which layer norm would take off.
+    Names are plain: `0.q.weight` belongs to a layer, `embedding.weight` to the model. Features of
+    queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2.
+    With `centred`, nothing adds a mean to the residual stream, which layer norm would remove.
     """
     scales = forward_scales(parametrization, shape)
-    turns_halves = turns_halves and shape.positions is Positions.ROTARY
+    rotary = shape.positions is Positions.ROTARY
     plain: dict[str, Tensor] = {}
     for name, weight in state.items():
         module, kind = (name, "weight") if name == "positions" else name.rsplit(".", 1)
@@ -41,7 +40,7 @@ def folded(
         if module.startswith("blocks."):
             _, layer, module = module.split(".", 2)
         for part, value in _parts(module, weight.double(), shape, scales).items():
-            if turns_halves and part in ("q", "k"):
+            if rotary and part in ("q", "k"):
                 value = _halves(value, shape)
             if centred:
                 value = _centred(part, value)
@@ -51,9 +50,9 @@ def folded(
 
 
 def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> dict[str, Tensor]:
-    """What a module's weight, or bias, is by plain names, the scales multiplied in.
+    """Returns a module's weight, or bias, under plain names, multiplied by the module's scale.
 
-    Ours keeps the stream in units of the residual scale (`models/blocks.py`); here it has none.
+    Fathom keeps the stream in units of the residual scale (`models/blocks.py`); here it has none.
     """
     match module:
         case "attention.into":
@@ -74,7 +73,7 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
 
 
 def _halves(weight: Tensor, shape: Shape) -> Tensor:
-    """Features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
+    """Returns the features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
     pairs_HP2 = torch.arange(shape.d_attention).view(shape.n_heads, -1, 2)
     return weight[pairs_HP2.mT.flatten()]
 

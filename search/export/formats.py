@@ -1,4 +1,4 @@
-"""The formats that are a folder: which there are, and writing one whole or not at all."""
+"""The formats that are folders: their list, and writing one whole or not at all."""
 
 import contextlib
 import difflib
@@ -11,9 +11,9 @@ from typing import Protocol
 
 from fathom.models.shape import Normalization, Shape
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
-from fathom.search.export.architectures import Architecture, fit
+from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
-from fathom.search.export.model import Files, Model
+from fathom.search.export.model import ExportedModel, Files, fit
 from fathom.search.export.tokens import ids_in_words
 from fathom.search.run_folder import UNFINISHED
 from fathom.search.study.errors import ConfigError
@@ -21,17 +21,17 @@ from fathom.search.training.weights_folder import read_note
 
 
 class Format(Protocol):
-    """What a module of a framework has."""
+    """The interface of a framework's module."""
 
     @property
     def ARCHITECTURES(self) -> Sequence[Architecture]:
-        """Its models."""
+        """The framework's models; the first that can have a shape is taken."""
 
-    def files(self, model: Model) -> Files:
-        """All but the weights."""
+    def files(self, model: ExportedModel) -> Files:
+        """Returns all files but the weights."""
 
-    def how_to_load(self, model: Model, folder: str) -> list[str]:
-        """What to type next."""
+    def how_to_load(self, model: ExportedModel, folder: str) -> list[str]:
+        """Returns the lines to type next."""
 
 
 FORMATS: dict[str, Format] = {
@@ -44,12 +44,13 @@ FORMATS: dict[str, Format] = {
 
 def model_of(
     best: BestShape, name: str, *, nearest: bool = False, weights: Path | None = None
-) -> Model:
-    """The answer as the framework of a format builds it, with the weights of `fathom train`'s
-    folder, or of the file in it.
+) -> ExportedModel:
+    """Returns the best shape as the framework of a format builds it.
+
+    `weights` is the folder of `fathom train`, or the file in it.
 
     Raises:
-        ConfigError: when there is no such format or no such model, or it takes no such weights.
+        ConfigError: if there is no such format, or the format has no such model or weights.
     """
     _check(name, weights=weights is not None)
     model = _fitted(best, name, nearest=nearest, weights=weights is not None)
@@ -61,12 +62,12 @@ def model_of(
             f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
             f"{_sizes(best.shape)}; train it, or choose with --budget"
         )
-    # Perhaps on another text than the study's, whose tokenizer it then has.
+    # The weights may be of another text than the study's, and then have its tokenizer.
     return replace(model, best=replace(best, config=note.config))
 
 
 def taking_weights(best: BestShape) -> list[str]:
-    """The formats in which weights of this shape can leave."""
+    """Returns the formats that take weights of this shape."""
     found = []
     for name in FORMATS:
         with contextlib.suppress(ConfigError):
@@ -77,7 +78,7 @@ def taking_weights(best: BestShape) -> list[str]:
 
 
 def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) -> str:
-    """What to type once the shape of a file and a budget is trained, or that nothing takes it."""
+    """Returns the command that exports a trained shape, or says that no format takes it."""
     which = f" --budget {budget}" if budget else ""
     ways = taking_weights(best)
     name = ways[0] if ways else "hf"
@@ -85,15 +86,8 @@ def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) 
     return f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why"
 
 
-def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> Model:
-    found = fit(name, FORMATS[name].ARCHITECTURES, best.shape, nearest=nearest, weights=weights)
-    return Model(
-        best=best,
-        shape=found.shape,
-        architecture=found.architecture,
-        centred=found.centred,
-        with_weights=weights,
-    )
+def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> ExportedModel:
+    return fit(best, name, FORMATS[name].ARCHITECTURES, nearest=nearest, weights=weights)
 
 
 def _check(name: str, *, weights: bool) -> None:
@@ -116,12 +110,12 @@ def _check(name: str, *, weights: bool) -> None:
 
 
 def write_folder(
-    model: Model, name: str, out: Path | None, carry: Callable[[Path], None] | None
+    model: ExportedModel, name: str, out: Path | None, carry: Callable[[Path], None] | None
 ) -> list[str]:
-    """Write the folder, its weights by `carry`; returns what to tell the user.
+    """Write the folder, its weights by `carry`; returns the lines to print.
 
     Raises:
-        ConfigError: when the folder holds something already.
+        ConfigError: if the folder exists.
     """
     folder = out or Path(f"{model.name}-{name}")
     if os.path.lexists(folder):
@@ -142,7 +136,7 @@ def write_folder(
     return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
 
 
-def _what(model: Model) -> str:
+def _what(model: ExportedModel) -> str:
     return f"{model.architecture.name}, with {_sizes(model.shape)}"
 
 
@@ -153,7 +147,7 @@ def _sizes(shape: Shape) -> str:
     )
 
 
-def _differences(model: Model) -> list[str]:
+def _differences(model: ExportedModel) -> list[str]:
     if model.centred:
         return [
             "Its norms are RMSNorm where the search had layer norm; the weights are centred, so "
@@ -168,7 +162,7 @@ def _differences(model: Model) -> list[str]:
     return []
 
 
-def _readme(model: Model, name: str, lines: Sequence[str], how: Sequence[str]) -> str:
+def _readme(model: ExportedModel, name: str, lines: Sequence[str], how: Sequence[str]) -> str:
     settings = model.config.model.parametrization
     weights = (
         "The weights are those that `fathom train` left; its parametrization is folded into them."

@@ -1,14 +1,15 @@
-"""A folder for transformers: config.json of an architecture that it has, without code of ours."""
+"""A folder for transformers: config.json of one of its own architectures."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from fathom.models.shape import Normalization, Positions
 from fathom.search.export.architectures import Architecture
-from fathom.search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
 
-OUTER = {
+LLAMA_NAMES = {
     "embedding": "model.embed_tokens",
     "final_norm": "model.norm",
     "unembedding": "lm_head",
@@ -18,10 +19,11 @@ OUTER = {
     "v": "self_attn.v_proj",
     "attention_out": "self_attn.o_proj",
     "feed_forward_norm": "post_attention_layernorm",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
 }
-PLAIN = OUTER | {"up": "mlp.up_proj", "down": "mlp.down_proj"}
-GATED = PLAIN | {"gate": "mlp.gate_proj"}
-GPT2 = {
+GPT2_NAMES = {
     "embedding": "transformer.wte",
     "positions": "transformer.wpe",
     "final_norm": "transformer.ln_f",
@@ -35,71 +37,57 @@ GPT2 = {
     "up": "mlp.c_fc",
     "down": "mlp.c_proj",
 }
-CLASSES = {"GPT2": "GPT2LMHeadModel"}
-"""Whose class is not called as those of the others are."""
-LLAMA_LAYERS = "model.layers.{}."
-GPT2_LAYERS = "transformer.h.{}."
-
+LLAMA = Architecture(
+    name="Llama",
+    norm=(Normalization.RMS,),
+    gated=(True,),
+    positions=(Positions.ROTARY,),
+    divides=True,
+    layers="model.layers.{}.",
+    names=LLAMA_NAMES,
+)
+GPT2 = Architecture(
+    name="GPT2",
+    norm=(Normalization.LAYER,),
+    gated=(False,),
+    positions=(Positions.LEARNED,),
+    biases=(True,),
+    square=True,
+    layers="transformer.h.{}.",
+    names=GPT2_NAMES,
+    transposed=True,
+)
 ARCHITECTURES = (
-    Architecture(
-        name="Llama",
-        norm=(Normalization.RMS,),
-        gated=(True,),
-        positions=(Positions.ROTARY,),
-        divides=True,
-        layers=LLAMA_LAYERS,
-        names=GATED,
-    ),
-    Architecture(
-        name="Arcee",
-        norm=(Normalization.RMS,),
-        gated=(False,),
-        positions=(Positions.ROTARY,),
-        divides=True,
-        layers=LLAMA_LAYERS,
-        names=PLAIN,
-    ),
-    Architecture(
-        name="SmolLM3",
-        norm=(Normalization.RMS,),
-        gated=(True,),
-        positions=(Positions.ROTARY, Positions.NONE),
-        layers=LLAMA_LAYERS,
-        names=GATED,
-    ),
-    Architecture(
+    LLAMA,
+    replace(LLAMA, name="Arcee", gated=(False,)),
+    replace(LLAMA, name="SmolLM3", positions=(Positions.ROTARY, Positions.NONE), divides=False),
+    replace(
+        LLAMA,
         name="Starcoder2",
         norm=(Normalization.LAYER,),
         gated=(False,),
-        positions=(Positions.ROTARY,),
         biases=(True,),
-        layers=LLAMA_LAYERS,
-        names=OUTER | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
+        divides=False,
+        names=LLAMA_NAMES | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
     ),
-    Architecture(
-        name="GPT2",
-        norm=(Normalization.LAYER,),
-        gated=(False,),
-        positions=(Positions.LEARNED,),
-        biases=(True,),
-        square=True,
-        layers=GPT2_LAYERS,
-        names=GPT2,
-        transposed=True,
-    ),
+    GPT2,
 )
-"""Those of transformers' models that are serial, causal and have no more than ours: none of them
-has layer norms without biases."""
+"""Models of transformers that are sequential and causal and have no parts that Fathom's lack.
+
+None of them has layer norms without biases.
+"""
+CLASSES = {"GPT2": "GPT2LMHeadModel"}
+"""Architecture -> its class in transformers, where that is not NAME + `ForCausalLM`."""
 
 
-def files(model: Model) -> Files:
-    """config.json and the tokenizer."""
+def files(model: ExportedModel) -> Files:
+    """Returns config.json and the tokenizer."""
     text = json.dumps(config_of(model), indent=2) + "\n"
     return {"config.json": text} | token_files(model.config)
 
 
-def how_to_load(model: Model, folder: str) -> list[str]:
-    """Python that builds the model from the folder."""
+def how_to_load(model: ExportedModel, folder: str) -> list[str]:
+    """Returns lines of Python that build the model from the folder."""
     if model.with_weights:
         return [
             "from transformers import AutoModelForCausalLM",
@@ -111,8 +99,8 @@ def how_to_load(model: Model, folder: str) -> list[str]:
     ]
 
 
-def config_of(model: Model) -> dict[str, Any]:
-    """What transformers reads."""
+def config_of(model: ExportedModel) -> dict[str, Any]:
+    """Returns the content of config.json."""
     shape, name = model.shape, model.architecture.name
     common = {
         "architectures": [CLASSES.get(name, f"{name}ForCausalLM")],
@@ -127,7 +115,7 @@ def config_of(model: Model) -> dict[str, Any]:
     return common | (_gpt2(model) if name == "GPT2" else _llama_like(model))
 
 
-def _gpt2(model: Model) -> dict[str, Any]:
+def _gpt2(model: ExportedModel) -> dict[str, Any]:
     shape = model.shape
     return {
         "n_positions": shape.context,
@@ -141,7 +129,7 @@ def _gpt2(model: Model) -> dict[str, Any]:
     }
 
 
-def _llama_like(model: Model) -> dict[str, Any]:
+def _llama_like(model: ExportedModel) -> dict[str, Any]:
     shape = model.shape
     config: dict[str, Any] = {
         "hidden_size": shape.d_model,

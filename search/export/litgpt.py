@@ -6,7 +6,7 @@ import yaml
 
 from fathom.models.shape import Normalization, Positions
 from fathom.search.export.architectures import Architecture
-from fathom.search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
 
 NAMES = {
@@ -23,7 +23,7 @@ NAMES = {
 PLAIN = NAMES | {"up": "mlp.fc", "down": "mlp.proj"}
 GATED = NAMES | {"gate": "mlp.fc_1", "up": "mlp.fc_2", "down": "mlp.proj"}
 NORMS = {Normalization.LAYER: (True,), Normalization.RMS: (False, True)}
-"""Each norm with the `biases` it goes with: its layer norm always has them."""
+"""Norm -> the values of `biases` it allows: its layer norm always has biases."""
 
 ARCHITECTURES = tuple(
     Architecture(
@@ -40,14 +40,14 @@ ARCHITECTURES = tuple(
 )
 
 
-def files(model: Model) -> Files:
-    """Both configuration files and the tokenizer."""
+def files(model: ExportedModel) -> Files:
+    """Returns both configuration files and the tokenizer."""
     config, budget = config_of(model), model.budget
     training = {
         "model_name": model.name,
         "model_config": config,
         "train": {
-            # Its models have two embeddings, which its training makes one.
+            # litgpt's models have two embeddings, which its training can tie.
             "tie_embeddings": model.shape.tied,
             "global_batch_size": budget.batch_size,
             "micro_batch_size": budget.batch_size,
@@ -62,8 +62,8 @@ def files(model: Model) -> Files:
     return texts | token_files(model.config)
 
 
-def config_of(model: Model) -> dict[str, Any]:
-    """What its `Config` takes."""
+def config_of(model: ExportedModel) -> dict[str, Any]:
+    """Returns the arguments of litgpt's `Config`."""
     shape = model.shape
     return {
         "name": model.name,
@@ -87,8 +87,8 @@ def config_of(model: Model) -> dict[str, Any]:
     }
 
 
-def how_to_load(model: Model, folder: str) -> list[str]:
-    """Its own command, on a folder of text files."""
+def how_to_load(model: ExportedModel, folder: str) -> list[str]:
+    """Returns litgpt's command for a folder of text files."""
     weights = f" --initial_checkpoint_dir {folder}" if model.with_weights else ""
     return [
         f"litgpt pretrain --config {folder}/pretrain.yaml --tokenizer_dir {folder}{weights} \\",

@@ -1,46 +1,107 @@
-"""What an exported folder is made from: one budget's answer, as a framework builds it."""
+"""A budget's best shape as a framework builds it: the nearest of its architectures."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Normalization, Shape
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
 
 NORM_EPS = 1e-5
+"""The same as in `models/blocks.py`, which needs torch; a test compares them."""
 ROTARY_BASE = 10_000.0
-"""Both as `models/` has them, whose modules need torch; a test compares."""
+"""The same as in `models/transformer.py`, which needs torch; a test compares them."""
 
 Files = dict[str, str | bytes]
 """Name in the folder -> content."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
-    """A shape on its way to a framework."""
+class ExportedModel:
+    """A budget's best shape as a framework builds it."""
 
     best: BestShape
     shape: Shape
-    """As the framework builds it."""
+    """The searched shape, perhaps with RMSNorm in place of layer norm."""
     architecture: Architecture
     centred: bool
-    """Whether the weights must leave the stream no mean, see `Fit`."""
+    """True if the weights must add no mean to the residual stream.
+
+    RMSNorm then computes the same as the layer norm of the search (Ashkboos et al. 2024,
+    arXiv 2401.15024, section 3.1).
+    """
     with_weights: bool
 
     @property
     def config(self) -> StudyConfig:
-        """The study that found it, or with weights the settings of their training."""
+        """The study that found the shape; with weights, the settings of their training."""
         return self.best.config
 
     @cached_property
     def budget(self) -> Budget:
-        """The budget it is the answer to, with the horizon."""
+        """The budget of the shape, with its horizon."""
         budgets = expand_budgets(self.config)
         return next(budget for budget in budgets if budget.params == self.best.budget)
 
     @property
     def name(self) -> str:
-        """Study and budget."""
+        """Study and budget, for example `tiny-20k`."""
         return f"{self.config.study}-{self.budget.label}"
+
+
+def fit(
+    best: BestShape,
+    name: str,
+    architectures: Sequence[Architecture],
+    *,
+    nearest: bool,
+    weights: bool,
+) -> ExportedModel:
+    """Returns the shape in the first architecture that can have it; `name` is the format's.
+
+    If only bias-free layer norm is missing, RMSNorm takes its place: with weights, exactly, if
+    embedding and unembedding are two matrices; without, as another model if `nearest` asks for it.
+
+    Raises:
+        ConfigError: if there is none; the message names the obstacles.
+    """
+
+    def built(architecture: Architecture, shape: Shape, *, centred: bool = False) -> ExportedModel:
+        return ExportedModel(
+            best=best, shape=shape, architecture=architecture, centred=centred, with_weights=weights
+        )
+
+    if exact := _first(architectures, best.shape):
+        return built(exact, best.shape)
+    rms = replace(best.shape, norm=Normalization.RMS)
+    other = None if best.shape.norm_biases else _first(architectures, rms)
+    if other is None:
+        raise ConfigError(_refusal(name, architectures, best.shape))
+    if weights and best.shape.tied:
+        raise ConfigError(
+            f"`--format {name}` has no `model.norm: layer` without biases, and no weights can make "
+            "up for that with `model.tied: true`; leave `--weights` out, or search with "
+            "`model.norm: rms`"
+        )
+    if not (weights or nearest):
+        raise ConfigError(
+            f"`--format {name}` has no `model.norm: layer` without biases; add `--nearest` to have "
+            "RMSNorm there, of as many parameters, or search with `model.norm: rms`"
+        )
+    return built(other, rms, centred=weights)
+
+
+def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture | None:
+    return next((one for one in architectures if not one.obstacles(shape)), None)
+
+
+def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> str:
+    closest = min(architectures, key=lambda one: len(one.obstacles(shape)))
+    return (
+        f"`--format {name}` can't express {', '.join(closest.obstacles(shape))}: its closest model "
+        f"is {closest.name}; `fathom train` trains the shape as it is"
+    )

@@ -1,31 +1,27 @@
-"""A folder for nanoGPT: a configuration file for its train.py, and how many ids there are."""
+"""A folder for nanoGPT: a configuration file for its train.py, and the size of the vocabulary."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
-from fathom.models.shape import Normalization, Positions
-from fathom.search.export.architectures import Architecture
-from fathom.search.export.hugging_face import GPT2, GPT2_LAYERS
-from fathom.search.export.model import Files, Model
+from fathom.search.export.hugging_face import GPT2
+from fathom.search.export.model import ExportedModel, Files
 
 ARCHITECTURES = (
-    Architecture(
+    replace(
+        GPT2,
         name="GPT",
-        norm=(Normalization.LAYER,),
-        gated=(False,),
-        positions=(Positions.LEARNED,),
+        biases=(False, True),
         tied=(True,),
-        square=True,
         d_ff_is_4_d_model=True,
-        layers=GPT2_LAYERS,
-        names=GPT2,
+        transposed=False,
     ),
 )
 CONFIG = "train_fathom.py"
 
 
-def sizes(model: Model) -> dict[str, int | float | bool]:
-    """What its `GPTConfig` takes."""
+def sizes(model: ExportedModel) -> dict[str, int | float | bool]:
+    """Returns the arguments of its `GPTConfig`."""
     shape = model.shape
     return {
         "n_layer": shape.depth,
@@ -38,13 +34,11 @@ def sizes(model: Model) -> dict[str, int | float | bool]:
     }
 
 
-def files(model: Model) -> Files:
-    """The configuration file, and the meta.pkl by which train.py knows the vocabulary."""
+def files(model: ExportedModel) -> Files:
+    """Returns the configuration file, and meta.pkl with the size of the vocabulary."""
     budget, settings = model.budget, model.config.train
-    # Its configuration file may only set what train.py knows, and the vocabulary is not among it.
-    known: dict[str, object] = dict(sizes(model))
-    del known["vocab_size"]
-    known |= {
+    # The configuration file may only set what train.py knows, which the vocabulary is not.
+    known = {name: value for name, value in sizes(model).items() if name != "vocab_size"} | {
         "dataset": "fathom",
         "out_dir": f"out-{model.name}",
         "batch_size": budget.batch_size,
@@ -59,8 +53,8 @@ def files(model: Model) -> Files:
     return {CONFIG: head + lines, "meta.pkl": meta}
 
 
-def how_to_load(model: Model, folder: str) -> list[str]:
-    """Its own commands, in a checkout; train.bin and val.bin are the user's."""
+def how_to_load(model: ExportedModel, folder: str) -> list[str]:
+    """Returns the commands for a checkout of nanoGPT; train.bin and val.bin are the user's."""
     here = Path(folder).absolute()
     return [
         f"mkdir -p data/fathom && cp {here}/meta.pkl data/fathom/    # beside train.bin, val.bin",

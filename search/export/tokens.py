@@ -1,4 +1,4 @@
-"""How text becomes the ids that a model was searched on, for whoever feeds it elsewhere."""
+"""The tokenizer of a study's text, as files and in words."""
 
 import json
 
@@ -12,7 +12,7 @@ NAMES = ("tokenizer.json", "tokenizer_config.json")
 
 
 def token_files(config: StudyConfig) -> Files:
-    """The tokenizer as `AutoTokenizer` loads it; nothing where the ids are no text's."""
+    """Returns the tokenizer as `AutoTokenizer` loads it; nothing if the tokens are not text."""
     objective = config.objective
     if not isinstance(objective, LanguageConfig):
         return {}
@@ -30,7 +30,7 @@ def token_files(config: StudyConfig) -> Files:
 
 
 def ids_in_words(config: StudyConfig) -> str:
-    """What the ids mean, in a sentence."""
+    """Returns a sentence on the meaning of the token ids."""
     objective = config.objective
     if not isinstance(objective, LanguageConfig):
         return f"Token ids are those of Fathom's objective `{objective.name}`, not of a text."

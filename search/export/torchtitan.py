@@ -1,9 +1,8 @@
-"""A module for torchtitan: its Llama 3 at the size that was found."""
+"""A module for torchtitan: its Llama 3 at the sizes of the best shape."""
 
 from fathom.models.shape import Normalization, Positions
 from fathom.search.export.architectures import Architecture
-from fathom.search.export.hugging_face import GATED, LLAMA_LAYERS
-from fathom.search.export.model import NORM_EPS, ROTARY_BASE, Files, Model
+from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
 
 MODULE = "fathom_llama3"
@@ -14,14 +13,12 @@ ARCHITECTURES = (
         gated=(True,),
         positions=(Positions.ROTARY,),
         biases=(False,),
-        layers=LLAMA_LAYERS,
-        names=GATED,
     ),
 )
-"""Its weights are read from those that `hf` writes, by torchtitan itself."""
+"""torchtitan reads the weights that `hf` writes, so it has no names for them here."""
 
 SOURCE = '''\
-"""{name}: {params:,} parameters, found by Fathom; for torchtitan 0.3."""
+"""{name}: {shape.params_total:,} parameters, found by Fathom; for torchtitan 0.3."""
 
 from functools import partial
 
@@ -43,10 +40,10 @@ from torchtitan.models.llama3.state_dict_adapter import Llama3StateDictAdapter
 from torchtitan.protocols.model_spec import ModelSpec
 from torchtitan.trainer import Trainer
 
-DEPTH, D_MODEL, D_FF = {depth}, {d_model}, {d_ff}
-N_HEADS, HEAD_DIM = {n_heads}, {head_dim}
-VOCAB_SIZE, CONTEXT, TIED = {vocab_size}, {context}, {tied}
-BATCH_SIZE, STEPS = {batch_size}, {steps}
+DEPTH, D_MODEL, D_FF = {shape.depth}, {shape.d_model}, {shape.d_ff}
+N_HEADS, HEAD_DIM = {shape.n_heads}, {shape.head_dim}
+VOCAB_SIZE, CONTEXT, TIED = {shape.vocab_size}, {shape.context}, {shape.tied}
+BATCH_SIZE, STEPS = {budget.batch_size}, {budget.steps}
 
 SMALL = {{"weight": partial(nn.init.trunc_normal_, std={init_std})}}
 ONES = {{"weight": nn.init.ones_}}
@@ -113,22 +110,12 @@ def fathom() -> Trainer.Config:
 '''
 
 
-def files(model: Model) -> Files:
-    """The module and the tokenizer."""
-    shape = model.shape
+def files(model: ExportedModel) -> Files:
+    """Returns the module and the tokenizer."""
     source = SOURCE.format(
         name=model.name,
-        params=shape.params_total,
-        depth=shape.depth,
-        d_model=shape.d_model,
-        d_ff=shape.d_ff,
-        n_heads=shape.n_heads,
-        head_dim=shape.head_dim,
-        vocab_size=shape.vocab_size,
-        context=shape.context,
-        tied=shape.tied,
-        batch_size=model.budget.batch_size,
-        steps=model.budget.steps,
+        shape=model.shape,
+        budget=model.budget,
         init_std=model.config.model.parametrization.init_std,
         eps=NORM_EPS,
         rotary_base=ROTARY_BASE,
@@ -136,8 +123,8 @@ def files(model: Model) -> Files:
     return {f"{MODULE}.py": source} | token_files(model.config)
 
 
-def how_to_load(model: Model, folder: str) -> list[str]:
-    """Its own command."""
+def how_to_load(model: ExportedModel, folder: str) -> list[str]:
+    """Returns torchtitan's command for the module."""
     return [
         f"PYTHONPATH={folder} torchrun --nproc_per_node 1 -m torchtitan.train --module {MODULE} "
         f"--config fathom --hf_assets_path {folder}",

@@ -1,4 +1,4 @@
-"""Trained weights into an exported folder, under the framework's own names."""
+"""Writes trained weights into an exported folder, under the framework's names."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from torch import Tensor
 from fathom.models.transformer import Transformer
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.fold import folded
-from fathom.search.export.model import Model
+from fathom.search.export.model import ExportedModel
 from fathom.search.export.nanogpt import sizes
 from fathom.search.study.errors import ConfigError
 from fathom.search.training import checkpoint
@@ -19,11 +19,11 @@ from fathom.search.training.weights_folder import WEIGHTS
 Weights = dict[str, Tensor]
 
 
-def write_weights(model: Model, name: str, source: Path, folder: Path) -> None:
-    """Fold, name and write what `fathom train` left in `source`, its folder or the file in it.
+def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -> None:
+    """Fold, rename and write the weights of `fathom train`; `source` is its folder or their file.
 
     Raises:
-        ConfigError: when it is not there, or not whole.
+        ConfigError: if the weights are missing or incomplete.
     """
     file = source / WEIGHTS if source.is_dir() else source
     state = checkpoint.load(file, torch.device("cpu"))
@@ -35,18 +35,12 @@ def write_weights(model: Model, name: str, source: Path, folder: Path) -> None:
             f"{file} must be the weights that `fathom train` leaves at its end, and is not; "
             "run the training to its end"
         )
-    plain = folded(
-        state,
-        shape,
-        parametrization,
-        turns_halves=model.architecture.turns_halves,
-        centred=model.centred,
-    )
+    plain = folded(state, shape, parametrization, centred=model.centred)
     WRITERS[name](named(plain, model.architecture), model, folder)
 
 
 def named(plain: Weights, architecture: Architecture) -> Weights:
-    """Folded weights by a framework's names; what shares a name there is stacked."""
+    """Returns folded weights under the framework's names; those that share one are stacked."""
     parts: dict[str, list[Tensor]] = {}
     for ours, theirs in architecture.names.items():
         for name, weight in plain.items():
@@ -68,22 +62,22 @@ def _sizes(state: Weights) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in state.items()}
 
 
-def _hugging_face(weights: Weights, _model: Model, folder: Path) -> None:
+def _hugging_face(weights: Weights, _model: ExportedModel, folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _litgpt(weights: Weights, _model: Model, folder: Path) -> None:
+def _litgpt(weights: Weights, _model: ExportedModel, folder: Path) -> None:
     weights.setdefault("lm_head.weight", weights["transformer.wte.weight"])
     torch.save(weights, folder / "lit_model.pth")
 
 
-def _nanogpt(weights: Weights, model: Model, folder: Path) -> None:
+def _nanogpt(weights: Weights, model: ExportedModel, folder: Path) -> None:
     weights["lm_head.weight"] = weights["transformer.wte.weight"]
     state = {"model": weights, "model_args": sizes(model), "config": {"dataset": "fathom"}}
     torch.save(state, folder / "ckpt.pt")
 
 
-WRITERS: dict[str, Callable[[Weights, Model, Path], None]] = {
+WRITERS: dict[str, Callable[[Weights, ExportedModel, Path], None]] = {
     "hf": _hugging_face,
     "litgpt": _litgpt,
     "nanogpt": _nanogpt,

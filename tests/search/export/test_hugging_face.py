@@ -116,7 +116,7 @@ def test_a_spread_of_shapes_has_the_count_that_was_reported(
             assert count(AutoModelForCausalLM.from_config(config)) == shape.params_total
 
 
-def exported_config(model: exported.Model) -> Any:
+def exported_config(model: exported.ExportedModel) -> Any:
     values = config_of(model)
     return AutoConfig.for_model(values.pop("model_type"), **values)
 
