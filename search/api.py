@@ -10,21 +10,19 @@ from rich.console import Console
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import Prediction
-from fathom.search.cluster.ray_session import start_ray
 from fathom.search.commands.predict import law_of
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.formatting import format_count
-from fathom.search.pipeline import prepare, run_study
+from fathom.search.pipeline import run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.csv_tables import tables
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.optuna_postgres import open_database
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.preflight import open_run, refuse_unready
+from fathom.search.study.preflight import check_ready, open_run
 from fathom.search.study.types import parse_count
 from fathom.search.tracking.pages import headline
 
@@ -119,13 +117,9 @@ def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path
         ValueError: before any trial starts, when the study can't be run.
     """
     config = _config(study)
-    refuse_unready(config, Path(runs))
-    folder = RunFolder(Path(runs) / config.study)
-    studies = open_database(config, folder)
-    objective = prepare(config)
-    start_ray(config.resources)
-    run_study(config, objective, Path(runs), Console(), studies=studies)
-    return load(folder.path)
+    ready = check_ready(config, Path(runs))
+    run_study(ready, Console())
+    return load(ready.folder.path)
 
 
 def _config(study: str | Path | Mapping[str, Any] | StudyConfig) -> StudyConfig:

@@ -12,21 +12,28 @@ from rich.console import Console
 from fathom.objectives import registry
 from fathom.objectives.contract import Objective
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
+from fathom.search.cluster.ray_session import start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
 from fathom.search.report.answer_log import read_trails
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.writer import write_report
-from fathom.search.run_folder import RunFolder, default_tracking_uri, read_records, write_atomically
+from fathom.search.run_folder import (
+    RunFolder,
+    RunFolderError,
+    default_tracking_uri,
+    read_records,
+    write_atomically,
+)
 from fathom.search.scheduling.extend import extend, forget_checkpoints
+from fathom.search.scheduling.optuna_postgres import open_database
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
-from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
-from fathom.search.study.plan import BudgetPlan, plan_study, this_machine
-from fathom.search.study.preflight import open_run, refuse_another_study
+from fathom.search.study.plan import BudgetPlan
+from fathom.search.study.preflight import ReadyStudy, open_run
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set
 from fathom.search.tracking.tracker import Tracker
@@ -54,29 +61,31 @@ def prepare(config: StudyConfig) -> Objective:
 
 
 def run_study(
-    config: StudyConfig,
-    objective: Objective,
-    runs: Path,
+    ready: ReadyStudy,
     console: Console,
     *,
-    studies: Studies | None,
+    objective: Objective | None = None,
+    studies: Studies | None = None,
     extended: bool = False,
 ) -> RunResult:
-    """Search every budget, conclude, report; goes on where an earlier run on the folder stopped.
+    """Searches every budget, concludes and reports; continues an earlier run on the same folder.
 
-    With `extended`, also where the audit of an earlier run says that it stopped trials unfairly.
-    Optuna's studies go to `studies`, which is closed at the end; without, into the run folder.
+    With `extended`, trials are resumed as well that were paused at a rung which failed its audit.
+    A caller may pass what it has prepared already: the objective with its data, and the place of
+    Optuna's studies, which is closed at the end.
 
     Raises:
-        ValueError: before any trial starts, when the study can't be run.
+        ValueError: before any trial starts, if the study can't be run.
     """
-    folder = RunFolder(runs / config.study)
-    refuse_another_study(config, folder)
-    plans = plan_study(config, objective.vocab_size, this_machine(config))
+    config, folder, plans = ready.config, ready.folder, ready.plans
+    studies = studies or open_database(config, folder)
+    objective = objective or prepare(config)
+    if extended or not ready.has_report:
+        start_ray(config.resources)
     with (
         _locked(folder),
         closing(studies or FileStudies(folder.optuna)) as kept,
-        _tracker(config, folder, runs, watch=True) as tracker,
+        _tracker(config, folder, ready.runs, watch=True) as tracker,
     ):
         tracker.confirm()
         tracker.data(data_set(config, objective))
@@ -102,10 +111,10 @@ def run_study(
 
 
 def report_study(path: Path) -> RunResult:
-    """Conclude again from the records of a run folder, and write the report anew.
+    """Concludes again from the records of a run folder and rewrites its report.
 
     Raises:
-        ConfigError: when the folder is no run folder.
+        RunFolderError: if the folder is not a run folder.
     """
     folder, config = open_run(path)
     with _locked(folder), _tracker(config, folder, path.parent) as tracker:
@@ -152,7 +161,7 @@ def _locked(folder: RunFolder) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise ConfigError(
+            raise RunFolderError(
                 f"{folder.path} is in use by another `fathom`; wait for it"
             ) from error
         yield

@@ -22,6 +22,10 @@ UNFINISHED = ".tmp"
 """How the name of a file ends that is being written, or was when its writer was killed."""
 
 
+class RunFolderError(ValueError):
+    """A folder that can't be used as a study's run folder: rule, value and remedy in one line."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The folder of one study, `runs/NAME`."""
@@ -100,6 +104,24 @@ class RunFolder:
     def ending(self) -> Path:
         """A file beside the checkpoints by which trials under way know that they are to save."""
         return self.checkpoint("").with_name(ENDING)
+
+    def check_files(self) -> None:
+        """Checks that files and folders of the run are not links, pipes or of the other kind.
+
+        Through a link, other files would be written or deleted; reading a pipe would never end.
+
+        Raises:
+            RunFolderError: names the first that is.
+        """
+        files = (self.config, self.records, self.best, self.report, self.journal, self.optuna)
+        folders = (self.state, self.state / "checkpoints", self.figures, self.path / "tables")
+        for path in (*files, self.state / "lock", *folders):
+            kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
+            if os.path.lexists(path) and (path.is_symlink() or not is_kind()):
+                raise RunFolderError(
+                    f"{path} must be a plain {kind} of the run itself, and is a link or something "
+                    "else; move it away (the run folder as a whole may be a link)"
+                )
 
     def create(self) -> None:
         """Make the folders."""

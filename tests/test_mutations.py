@@ -129,6 +129,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "fathom.search.commands.searching._prepare_and_start_ray", lambda *_: objective
     )
+    monkeypatch.setattr("fathom.search.pipeline.start_ray", lambda *_: None)
     monkeypatch.setattr("fathom.search.pipeline.Tracker", Nowhere)
     monkeypatch.setattr("fathom.search.report.writer.make_charts", lambda *_: ())
 

@@ -12,7 +12,6 @@ from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import load
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.preflight import refuse_foreign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ def _if_any(law: Law, budget: int) -> Prediction | None:
 
 def _optima(run: str) -> tuple[Optimum, ...]:
     folder = RunFolder(Path(run))
-    refuse_foreign(folder)
+    folder.check_files()
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
     return find_optima(read_records(folder.records), seed=load(folder.config).seed)

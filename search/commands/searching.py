@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fathom.objectives.contract import Objective
     from fathom.search.conclusion import Conclusion
     from fathom.search.pipeline import RunResult
-    from fathom.search.run_folder import RunFolder
     from fathom.search.scheduling.optuna_studies import Studies
     from fathom.search.study.config import StudyConfig
+    from fathom.search.study.preflight import ReadyStudy
 
 
 def run(
@@ -35,17 +35,24 @@ def run(
     from fathom.search.study.config import load, placed
 
     config = load(study, overrides)
-    from fathom.search.run_folder import RunFolder
-    from fathom.search.study.preflight import refuse_unready
+    from fathom.search.study.preflight import check_ready
 
     with placed(study, overrides):
-        refuse_unready(config, runs)
-    studies = _open_studies(config, RunFolder(runs / config.study))
+        ready = check_ready(config, runs)
+    studies = _open_database(ready)
     from rich.console import Console
 
     console = Console(stderr=as_json)
     console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
-    result = _search(config, runs, console, studies, extend=extend)
+    try:
+        idle = ready.has_report and not extend
+        objective = _prepare(config) if idle else _prepare_and_start_ray(config)
+        from fathom.search.pipeline import run_study
+
+        result = run_study(ready, console, objective=objective, studies=studies, extended=extend)
+    except KeyboardInterrupt as interrupt:
+        say_how_to_go_on(interrupt)
+    _print_result(result, runs, console)
     if as_json:
         print_json(_report_json(result.conclusion))
     if not any(optimum.optimal_depth for optimum in result.conclusion.optima):
@@ -134,48 +141,30 @@ def ui(
     open_ui(uri or default_tracking_uri(runs), port=port)
 
 
-def _open_studies(config: "StudyConfig", folder: "RunFolder") -> "Studies | None":
-    """The database for Optuna's studies, refused before anything starts; None without one."""
-    if config.tracking.optuna is None:
+def _open_database(ready: "ReadyStudy") -> "Studies | None":
+    """The study's database for Optuna, refused before anything starts; None if it names none."""
+    if ready.config.tracking.optuna is None:
         return None
-    from fathom.search.scheduling.optuna_postgres import DatabaseStudies
+    from fathom.search.scheduling.optuna_postgres import open_database
 
-    return DatabaseStudies(config.tracking.optuna, folder)
+    return open_database(ready.config, ready.folder)
 
 
-def _search(
-    config: "StudyConfig",
-    runs: Path,
-    console: "Console",
-    studies: "Studies | None",
-    *,
-    extend: bool,
-) -> "RunResult":
-    """Search, and print what was found, what its stopping is worth, and where all is kept."""
-    from fathom.search.run_folder import RunFolder
+def _print_result(result: "RunResult", runs: Path, console: "Console") -> None:
+    """Prints what was found, which rungs failed their audit, and where everything is kept."""
+    from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.scheduling.extend import warnings
 
-    try:
-        # A study with a report has been through, and most likely nothing is left to train.
-        over = RunFolder(runs / config.study).report.exists() and not extend
-        objective = _prepare(config) if over else _prepare_and_start_ray(config)
-        from fathom.search.pipeline import run_study
-        from fathom.search.report.terminal.answer_tables import print_conclusion
-        from fathom.search.scheduling.extend import warnings
-
-        result = run_study(config, objective, runs, console, studies=studies, extended=extend)
-    except KeyboardInterrupt as interrupt:
-        say_how_to_go_on(interrupt)
-    found, folder = result.conclusion, result.folder
-    print_conclusion(found, console)
-    for line in warnings(found.audits, command_again()):
+    folder = result.folder
+    print_conclusion(result.conclusion, console)
+    for line in warnings(result.conclusion.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
     console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
-    return result
 
 
 def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
-    """Both at a time: Ray's start is mostly waiting, and torch takes seconds to import."""
+    """The study's objective; Ray starts meanwhile, since torch takes seconds to import."""
     from concurrent.futures import ThreadPoolExecutor
 
     from fathom.search.cluster.ray_session import start_ray

@@ -17,7 +17,6 @@ from fathom.search.run_folder import RunFolder
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.preflight import refuse_foreign
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 
 ANSWER = (
@@ -68,7 +67,7 @@ def best_file(source: Path) -> Path:
     if not source.is_dir():
         return source
     folder = RunFolder(source)
-    refuse_foreign(folder)
+    folder.check_files()
     if not folder.best.exists():
         raise ConfigError(f"{source} has no best.yaml yet; `fathom run` or `report` writes it")
     return folder.best

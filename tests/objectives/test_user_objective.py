@@ -17,7 +17,7 @@ from fathom.search.export.best import BestShape
 from fathom.search.study.config import ONE_BY_ONE, load, placed
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
-from fathom.search.study.preflight import refuse_unready
+from fathom.search.study.preflight import check_ready
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "parity.yaml"
@@ -89,9 +89,9 @@ def test_only_one_that_judges_several_models_at_once_may_get_them(folder: Path) 
     study.write_text(text.format("Other"))
     words = r"study\.yaml:5: `resources\.replicas` must be 1 with .*Other, which has not all of "
     with pytest.raises(ConfigError, match=words), placed(study):
-        refuse_unready(load(study), folder)
+        check_ready(load(study), folder)
     study.write_text(text.format("Several"))
-    refuse_unready(load(study), folder)
+    check_ready(load(study), folder)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

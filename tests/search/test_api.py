@@ -12,6 +12,7 @@ from nbclient import NotebookClient
 
 from fathom import Study, load, run
 from fathom.search.records import TrialSpec
+from fathom.search.run_folder import RunFolderError
 from fathom.search.study.config import dump
 from fathom.search.study.errors import ConfigError
 from tests.support.dry_run import Simulation, scheduler, study
@@ -87,7 +88,7 @@ def test_a_study_says_what_it_found(found: Study) -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no run folder"):
+    with pytest.raises(RunFolderError, match="is not a run folder"):
         load(tmp_path)
 
 

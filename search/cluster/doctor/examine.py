@@ -27,7 +27,7 @@ from fathom.search.scheduling.optuna_postgres import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
-from fathom.search.study.preflight import refuse_another_study
+from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
     check_form,
@@ -55,7 +55,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     needs = study_needs(config)
     folder = runs.absolute()
     if config is not None:
-        refuse_another_study(config, RunFolder(folder / config.study))
+        check_same_study(config, RunFolder(folder / config.study))
         folder = RunFolder(folder / config.study).checkpoint("any").parent
     uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
     with ThreadPoolExecutor(1) as aside, planted(folder) as probe:

@@ -8,7 +8,6 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.text.language import Language
-from fathom.search.cluster.ray_session import start_ray
 from fathom.search.commands.ask.answer import Answer, answer, answer_yaml, lines
 from fathom.search.commands.ask.ladder import choose_budgets, smallest_budget
 from fathom.search.commands.ask.pace import TrainingPace
@@ -19,7 +18,6 @@ from fathom.search.formatting import format_count, format_seconds
 from fathom.search.pipeline import RunResult, prepare, run_study
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, write_atomically
-from fathom.search.scheduling.optuna_postgres import open_database
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.draft import MOST_EPOCHS
@@ -27,7 +25,7 @@ from fathom.search.study.draft_file import write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline
 from fathom.search.study.plan import BudgetPlan, Machine, plan_budget, this_machine
-from fathom.search.study.preflight import refuse_unready
+from fathom.search.study.preflight import check_ready
 from fathom.search.study.safe_yaml import read_text
 from fathom.search.study.shapes import feasible_shapes
 
@@ -76,11 +74,7 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
 
 def carry_out(prepared: Prepared, runs: Path, console: Console) -> RunResult:
     """Run the study, or go on with it."""
-    config = prepared.config
-    refuse_unready(config, runs)
-    studies = open_database(config, RunFolder(runs / config.study))
-    start_ray(config.resources)
-    return run_study(config, prepared.objective, runs, console, studies=studies)
+    return run_study(check_ready(prepared.config, runs), console, objective=prepared.objective)
 
 
 def conclude(question: Question, prepared: Prepared, result: RunResult) -> Answer | None:
