@@ -97,11 +97,11 @@ def run_study(
             spaces = {plan.budget: plan.shapes for plan in plans}
             scheduler = Scheduler(config, spaces, folder, (tracker.trial, progress.trial), kept)
             progress.follow(scheduler)
-            ending = Interrupt()
-            with _hidden(CLOUD_SECRETS), ending.upon_ctrl_c(folder, progress.say):
-                run_trials(scheduler, objective, progress.tick, ending)
-        if ending.asked and not scheduler.done:
-            progress.say_how_far(len(ending.saved))
+            interrupt = Interrupt()
+            with _hidden(CLOUD_SECRETS), interrupt.on_ctrl_c(folder, progress.say):
+                run_trials(scheduler, objective, progress.tick, interrupt)
+        if interrupt.requested and not scheduler.done:
+            progress.say_how_far(len(interrupt.saved))
             raise KeyboardInterrupt
         conclusion = conclude(scheduler.records, config)
         publish(folder, conclusion, tracker)

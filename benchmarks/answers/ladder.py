@@ -24,8 +24,10 @@ from fathom.search.records import derive_seed
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.training.loop import Training, train
-from fathom.search.training.trial import spec_alone, train_plan
+from fathom.search.training.assignment import standalone_spec
+from fathom.search.training.loop import train
+from fathom.search.training.state import Training
+from fathom.search.training.trial import train_plan
 
 Job = tuple[Path, int, Shape, int]
 """Study file, budget, shape, seed."""
@@ -94,7 +96,7 @@ def curve(job: Job) -> list[Row]:
     plan = train_plan(
         config,
         budget,
-        spec_alone(f"{budget.label}-ladder", config, budget, shape, seed=seed),
+        standalone_spec(f"{budget.label}-ladder", config, budget, shape, seed=seed),
         "cpu",
     )
     luck = derive_seed(config.seed, "trial", seed)

@@ -25,8 +25,9 @@ from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.training.trial import Assignment, RunningTrial, spec_alone
-from fathom.search.training.trial_group import RunningGroup
+from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.batched_trials import BatchedTrials
+from fathom.search.training.trial import RunningTrial
 
 
 def shapes_of(config: StudyConfig, budget: Budget, vocab_size: int) -> Iterator[Shape]:
@@ -46,13 +47,13 @@ def both_ways(
     with tempfile.TemporaryDirectory() as folder:
         given = []
         for seed in range(FRESH_SEEDS_FROM, FRESH_SEEDS_FROM + trials):
-            spec = spec_alone(f"{budget.label}-{seed}", config, budget, shape, seed=seed)
+            spec = standalone_spec(f"{budget.label}-{seed}", config, budget, shape, seed=seed)
             given.append(Assignment(config, budget, spec, str(Path(folder) / f"{seed}.pt")))
         began = clock()
         alone = [last_of(RunningTrial(one, objective, device).reports()) for one in given]
         between = clock()
         again = [replace(one, checkpoint=f"{one.checkpoint}.together") for one in given]
-        *_, together = RunningGroup(again, objective, device).reports()
+        *_, together = BatchedTrials(again, objective, device).reports()
         ended = clock()
     gaps = (abs(final(one) - final(own)) for one, (_, own) in zip(alone, together, strict=True))
     return between - began, ended - between, max(gaps)

@@ -25,9 +25,10 @@ from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.plan import vocab_size_of
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.training.layer_metrics import diagnose, looks
-from fathom.search.training.loop import Training, advance
+from fathom.search.training.layer_metrics import diagnose, diagnostics_steps
+from fathom.search.training.loop import advance
 from fathom.search.training.speed import matrix_rate, speed
+from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 STEPS = 20
@@ -49,7 +50,11 @@ class DiagnosticsCost:
     def shares(self, steps: int, evaluated: Sequence[int]) -> tuple[float, float, float]:
         """Of the whole trial without diagnostics: what steps, looks and the end add."""
         whole = steps * self.step + len(evaluated) * self.evaluation
-        added = steps * (self.step_looking - self.step), len(looks(evaluated)) * self.look, self.end
+        added = (
+            steps * (self.step_looking - self.step),
+            len(diagnostics_steps(evaluated)) * self.look,
+            self.end,
+        )
         return added[0] / whole, added[1] / whole, added[2] / whole
 
 

@@ -12,9 +12,10 @@ import torch
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.text.language import Language
-from fathom.search.training.loop import Training, TrainPlan, advance, train
+from fathom.search.training.loop import advance, train
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
 from fathom.search.training.replicated_loop import advance as advance_replicas
+from fathom.search.training.state import Training, TrainPlan
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=64, base_depth=2, base_head_dim=32, init_std=0.04

@@ -20,7 +20,8 @@ import torch
 from benchmarks.speed.rivals import DIFFERENCES, Block, Missing, Task, rival, text
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Positions, Shape
-from fathom.search.training.loop import Training, TrainPlan, advance
+from fathom.search.training.loop import advance
+from fathom.search.training.state import Training, TrainPlan
 
 CPU_SHAPES = ("8x32", "2x64", "20x64", "3x160", "24x128", "4x320", "24x256", "6x512")
 """Depth by width: deep and wide at 0.1M, 1M, 5M and 20M parameters."""

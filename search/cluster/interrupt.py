@@ -1,4 +1,4 @@
-"""Ctrl-C: once to end with all saved, a second time to end at once."""
+"""Ctrl-C: once to save all trials and end, a second time to end at once."""
 
 import signal
 import threading
@@ -9,54 +9,55 @@ from types import FrameType
 
 from fathom.search.run_folder import RunFolder
 
-PATIENCE_SECONDS = 30.0
-"""What trials get to save where they stand; those that do not go on from their last checkpoint."""
-FIRST_WORDS = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
+SAVE_SECONDS = 30.0
+"""Time for trials to save their state; one that does not is resumed from its last checkpoint."""
+MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
 
 class InterruptNow(KeyboardInterrupt):
-    """The second Ctrl-C: nothing is to be waited for."""
+    """The second Ctrl-C, which waits for nothing."""
 
 
 class Interrupt:
-    """Whether the user has asked the search to end, and which trials have saved for that."""
+    """The user's request to end the search, and the trials that have saved for it."""
 
     def __init__(self) -> None:
-        self._asked_at: float | None = None
+        self._requested_at: float | None = None
         self._insisted = False
         self.saved: set[str] = set()
-        """Trials that stand in their checkpoints, to go on from there."""
+        """Trials that have saved their state, from which they can be resumed."""
 
     @property
-    def asked(self) -> bool:
-        """No trial is to start, and those under way are to save."""
-        return self._asked_at is not None
+    def requested(self) -> bool:
+        """True once no trial is to start, and running ones are to save."""
+        return self._requested_at is not None
 
     @property
     def overdue(self) -> bool:
-        """They have had their time."""
-        return self._asked_at is not None and (time.monotonic() - self._asked_at > PATIENCE_SECONDS)
+        """True once the time to save is over."""
+        since = self._requested_at
+        return since is not None and time.monotonic() - since > SAVE_SECONDS
 
     @contextmanager
-    def upon_ctrl_c(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
-        """Take Ctrl-C for a request, and a second one for what it usually is.
+    def on_ctrl_c(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
+        """Take Ctrl-C as a request to end, and a second one as Python does.
 
-        Only the main thread hears of it; in any other nothing changes.
+        Only the main thread receives it; in any other nothing changes.
         """
 
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self.asked:
+        def request(number: int, frame: FrameType | None) -> None:
+            if self.requested:
                 self._insisted = True
                 raise KeyboardInterrupt
-            self._asked_at = time.monotonic()
+            self._requested_at = time.monotonic()
             with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
                 folder.ending.touch()
-            say(FIRST_WORDS)
+            say(MESSAGE)
 
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, ask)
+        before = signal.signal(signal.SIGINT, request)
         try:
             yield
         except KeyboardInterrupt:  # Ray, where it hears of one, raises one of its own

@@ -1,7 +1,7 @@
-"""A trial on several GPUs: Ray Train starts a process for each, on whatever nodes have them.
+"""A trial on several GPUs: Ray Train starts a data-parallel worker for each, on any nodes.
 
-The actor that Tune knows trains nothing and holds no GPU. It hands each report of the leading
-process on, and the process waits for the answer, as a trial on one GPU waits at its reports.
+The actor that Tune knows trains nothing and holds no GPU. It passes on each report of the leading
+worker, which waits for the answer, as a trial on one GPU waits at its reports.
 """
 
 import tempfile
@@ -18,36 +18,37 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from ray.util.queue import Empty, Queue
 
 from fathom.objectives.contract import Objective
-from fathom.search.cluster.ray_session import elsewhere
-from fathom.search.cluster.worker import TrialActor, threads
+from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report
+from fathom.search.training.assignment import Assignment
 from fathom.search.training.data_parallel import Ranks
-from fathom.search.training.trial import Assignment, RunningTrial, WorkerLostError, is_out_of_memory
+from fathom.search.training.trial import RunningTrial, WorkerLostError, is_out_of_memory
 
-LOOK_SECONDS = 1.0
-"""How often a team that is silent is looked at: it may have ended."""
+POLL_SECONDS = 1.0
+"""Longest wait for a report before checking whether the workers have ended."""
 
 
-class TeamActor(TrialActor):
+class MultiGpuActor(TrialActor):
     """Tune's side of trials on several GPUs each."""
 
     def place(self, objective: Objective) -> None:
-        """Into the object store, from where the processes of every trial take it."""
+        """Put the data into the object store, for the workers of every trial."""
         self._shared = ray.put(objective)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
-        """What the leading process of a new team reports."""
-        return team_reports(assignment, self._shared, micro_batches)
+        """Reports of the leading one of new workers."""
+        return data_parallel_reports(assignment, self._shared, micro_batches)
 
 
-def team_reports(
+def data_parallel_reports(
     assignment: Assignment, objective: "ray.ObjectRef[Any]", micro_batches: int = 1
 ) -> Iterator[Report]:
-    """Start a team, which takes the trial up where its checkpoint is; closing this ends the team.
+    """Start workers, which resume the trial from its checkpoint; closing this ends them.
 
     Raises:
-        WorkerLostError: when a process was lost or never came.
-        Exception: what the training itself raised.
+        WorkerLostError: when a worker was lost or never came.
+        Exception: the error of the training itself.
     """
     reports, answers = (Queue(actor_options={"num_cpus": 0}) for _ in range(2))
     settings = {
@@ -67,12 +68,14 @@ def team_reports(
             answers.put(False)
     error = end.exception()
     if error is not None:
-        raise cause(error) from None
+        raise root_cause(error) from None
 
 
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
     """Ray Train's run; it keeps nothing in its storage, for checkpoints are the trial's own."""
-    resources = settings["assignment"].config.resources
+    assignment: Assignment = settings["assignment"]
+    resources = assignment.config.resources
+    nodes = all_nodes_but(assignment.excluded_nodes)
     return TorchTrainer(
         _train,
         train_loop_config=settings,
@@ -80,21 +83,21 @@ def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
             num_workers=resources.processes_per_trial,
             use_gpu=True,
             resources_per_worker={"CPU": resources.cpus_per_trial, "GPU": 1},
-            label_selector=elsewhere(settings["assignment"].avoid) or None,  # type: ignore[call-arg]
+            label_selector=nodes or None,  # type: ignore[call-arg]
         ),
         torch_config=TorchConfig(
             backend="nccl" if torch.distributed.is_nccl_available() else "gloo"
         ),
         run_config=RunConfig(
-            name="team", storage_path=storage, failure_config=FailureConfig(max_failures=0)
+            name="trial", storage_path=storage, failure_config=FailureConfig(max_failures=0)
         ),
     )
 
 
 def _train(settings: dict[str, Any]) -> None:
-    """One process of a team."""
-    assignment = settings["assignment"]
-    torch.set_num_threads(threads(assignment))
+    """Train in one data-parallel worker."""
+    assignment: Assignment = settings["assignment"]
+    torch.set_num_threads(assignment.config.resources.threads)
     device = get_device() if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -107,22 +110,22 @@ def _train(settings: dict[str, Any]) -> None:
         micro_batches=settings["micro_batches"],
         ranks=ranks,
     )
-    if not ranks.leads:
-        trial.follow()
+    if not ranks.is_leader:
+        trial.train_with_leader()
         return
     for report in trial.reports():
         settings["reports"].put(report)
         if report.outcome is None and not settings["answers"].get():
-            trial.stop()
+            trial.stop_other_ranks()
             return
 
 
 def _next(reports: Queue, end: Future[Any]) -> Report | None:
-    """The next report; None when the team has ended and no more will come."""
+    """The next report; None when the workers have ended and no more will come."""
     while True:
-        ended = end.done()  # before the look, so that no last report is missed
+        ended = end.done()  # before the wait, so that no last report is missed
         try:
-            report: Report = reports.get(timeout=LOOK_SECONDS)
+            report: Report = reports.get(timeout=POLL_SECONDS)
         except Empty:
             if ended:
                 return None
@@ -130,18 +133,18 @@ def _next(reports: Queue, end: Future[Any]) -> Report | None:
             return report
 
 
-def cause(error: BaseException) -> Exception:
-    """What a team ended of. A process that fails takes the others with it, which say less."""
+def root_cause(error: BaseException) -> Exception:
+    """The error that ended the workers: one that fails ends the others, whose errors say less."""
     raised = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
     failures = [getattr(one, "health_check_failure", one) for one in raised]  # of a lost process
     for one in failures:
         if isinstance(one, OutOfMemoryError):  # its node's: Ray has killed it
             return MemoryError(str(one))
     lost = any(type(one).__module__.startswith("ray.") for one in failures)
-    own = [one for one in failures if not _is_of_a_peer(one)]
+    own = [one for one in failures if not _is_peer_lost(one)]
     return WorkerLostError(str(error)) if lost or not own else max(own, key=is_out_of_memory)
 
 
-def _is_of_a_peer(error: Exception) -> bool:
-    """Whether it says that another process is gone."""
+def _is_peer_lost(error: Exception) -> bool:
+    """True if the error only says that another worker is gone."""
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)

@@ -1,5 +1,6 @@
-"""Ray itself: joined where a cluster runs, else started on this machine. Imports neither Tune nor
-torch, so that Ray can start while both are imported.
+"""Joins the Ray cluster that runs here, or starts Ray on this machine.
+
+Imports neither Tune nor torch, so that Ray can start while both are imported.
 """
 
 import errno
@@ -26,11 +27,11 @@ WORKER_ENVIRONMENT = {
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 CONNECT_SECONDS = 5.0
 LEAST_FREE = 10_000_000
-"""Of Ray's folder for logs and sockets, bytes: with less it does not start."""
+"""Bytes free in Ray's folder for logs and sockets; with less Ray does not start."""
 
 
 class NotJoinedError(ConfigError):
-    """A cluster that is there and can't be joined."""
+    """A Ray cluster runs here and can't be joined."""
 
     remedy = (
         "use its versions and its token (`export RAY_AUTH_MODE=token`), "
@@ -47,7 +48,7 @@ class NotJoinedError(ConfigError):
 
 
 def start_ray(resources: ResourcesConfig) -> None:
-    """Join the cluster that runs here, else start Ray on this machine alone."""
+    """Join the Ray cluster that runs here, else start Ray on this machine alone."""
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
@@ -64,7 +65,7 @@ def start_ray(resources: ResourcesConfig) -> None:
 
 
 def cluster_address() -> str | None:
-    """What `RAY_ADDRESS` names, or what `ray start` has started on this machine; None without.
+    """The address in `RAY_ADDRESS`, or of the `ray start` on this machine; None without either.
 
     Ray's own `auto` would find any Ray here: also that of another search, which ends with it.
     """
@@ -76,8 +77,8 @@ def join_cluster(**settings: Any) -> str | None:
     """Join the cluster and return its address; None where there is none.
 
     Raises:
-        NotJoinedError: when this process can't join it, or nobody answers at `RAY_ADDRESS`. To go
-            on without would leave a whole cluster unused.
+        NotJoinedError: when this process can't join it, or nothing listens at `RAY_ADDRESS`: a
+            search on this machine would leave a whole cluster unused.
     """
     address = cluster_address()
     if address is None:
@@ -96,7 +97,7 @@ def join_cluster(**settings: Any) -> str | None:
 
 
 def _answers(address: str) -> bool:
-    """Whether anything listens; where nothing does, Ray 2.60 itself waits for over ten minutes."""
+    """True if anything listens; where nothing does, Ray 2.60 itself waits for over ten minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not port.isdigit():
         return True  # a word such as `auto`, which Ray resolves
@@ -108,14 +109,12 @@ def _answers(address: str) -> bool:
 
 
 def gpus_per_trial(resources: ResourcesConfig) -> float:
-    """A whole one where there is any, unless the study says otherwise."""
-    if resources.gpus_per_trial == "auto":
-        return 1.0 if ray.cluster_resources().get("GPU", 0) >= 1 else 0.0
-    return resources.gpus_per_trial
+    """Number of GPUs of each trial in this cluster."""
+    return resources.gpus_of_trial(ray.cluster_resources().get("GPU", 0))
 
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
-    """As many as the cluster holds; unset, Tune starts trials almost one by one."""
+    """Number of trials that fit the cluster; without it Tune starts trials almost one by one."""
     if resources.max_concurrent_trials != "auto":
         return resources.max_concurrent_trials
     cluster, gpus = ray.cluster_resources(), gpus_per_trial(resources)
@@ -125,18 +124,18 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     return max(1, int(slots))
 
 
-def elsewhere(nodes: tuple[str, ...]) -> dict[str, str]:
-    """Ray's label selector for all nodes but these; empty for none."""
+def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:
+    """Ray's label selector for all nodes except these ids; empty without any."""
     return {"ray.io/node-id": f"!in({','.join(nodes)})"} if nodes else {}
 
 
 def _start_here() -> None:
-    """Start Ray on this machine. What it starts inherits this environment.
+    """Start Ray on this machine, with the environment that its workers need.
 
     No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
 
     Raises:
-        OSError: when it does not start; mostly for its folder of logs and sockets.
+        OSError: when Ray does not start, mostly for its folder of logs and sockets.
     """
     folder = Path(get_default_system_temp_dir())
     if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
@@ -168,11 +167,10 @@ def _no_start(error: Exception, folder: Path) -> OSError:
 
 
 def _check_resources(resources: ResourcesConfig) -> None:
-    """One machine never gains what it lacks: a trial that asks for more would wait for ever."""
+    """Refuse a trial that asks for more than this machine has: it would wait for ever."""
     here = ray.cluster_resources()
-    gpus = 0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
     for kind, asked, times in (
-        ("GPU", gpus, 1),
+        ("GPU", gpus_per_trial(resources), 1),
         ("CPU", resources.cpus_per_trial, resources.processes_per_trial),
     ):
         if asked * times > here.get(kind, 0):

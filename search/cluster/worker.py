@@ -1,4 +1,4 @@
-"""Ray's side of a trial, in a worker, which imports from here nothing that decides."""
+"""Ray's side of a trial, in a worker, which imports nothing that decides."""
 
 import socket
 import time
@@ -13,12 +13,13 @@ from ray import tune
 from fathom.objectives.contract import Objective, ReplicatedObjective
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
-from fathom.search.training.trial import Assignment, RunningTrial, ending_with, guarded, run_trial
-from fathom.search.training.trial_group import Reports, run_group
-from fathom.search.training.trial_log import measure_peak_from_here
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.batched_trials import Reports, run_batched
+from fathom.search.training.trial import RunningTrial, catch_failures, run_trial, with_reason
+from fathom.search.training.trial_log import reset_peak_memory
 
 LONGEST_WAIT_SECONDS = 60
-"""For a folder that other hosts write to."""
+"""Longest wait for the marker file, in a folder to which other hosts write."""
 
 
 class TrialActor(tune.Trainable):
@@ -27,7 +28,7 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Place the data once, then start the trial."""
         assert objective is not None
-        torch.set_num_threads(threads(config["assignments"][0]))
+        torch.set_num_threads(config["assignments"][0].config.resources.threads)
         self.place(objective)
         self.reset_config(config)
 
@@ -38,59 +39,48 @@ class TrialActor(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train up to the next report, or the next ones of trials that train as one model."""
+        """Train up to the next report, or the next reports of batched trials."""
         reports = next(self._reports)
         return {"reports": reports, "done": all(report.outcome for _, report in reports)}
 
     def cleanup(self) -> None:
-        """Let the model go before the process does, or before the next one."""
+        """Free the model, before the process ends or the next model is made."""
         self._reports = iter(())
 
     def place(self, objective: Objective) -> None:
-        """Where trials find the data."""
+        """Put the data where trials use it: on this worker's device."""
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._objective = objective.to(self._device)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
-        """Take a trial up where its checkpoint is."""
-        measure_peak_from_here(self._device)
+        """Reports of a trial, which is resumed from its checkpoint."""
+        reset_peak_memory(self._device)
         trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
         return trial.reports()
 
-    def attempt_all(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
-        """Begin several trials as one model."""
-        measure_peak_from_here(self._device)
-        objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand
-        return run_group(assignments, objective, self._device)
-
     def _start(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
-        refuse_unseen_checkpoints(assignments[0])
+        first = assignments[0]
+        refuse_unseen_checkpoints(first)
         if len(assignments) > 1:
-            yield from self.attempt_all(assignments)
+            reset_peak_memory(self._device)
+            objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand
+            yield from run_batched(assignments, objective, self._device)
             return
-        for report in self._alone(assignments[0]):
-            yield ((assignments[0].spec.trial, report),)
-
-    def _alone(self, assignment: Assignment) -> Iterator[Report]:
-        attempt = partial(self.attempt, assignment)
-        reports = guarded(run_trial(attempt, short_of_memory=assignment.short_of_memory))
-        if not assignment.parted:
-            return reports
-        how = f"alone, as the model of its group was lost: {assignment.parted}"
-        return ending_with(how, reports)
-
-
-def threads(assignment: Assignment) -> int:
-    """CPU threads of a process that trains."""
-    return max(1, int(assignment.config.resources.cpus_per_trial))
+        attempts = run_trial(partial(self.attempt, first), out_of_memory=first.out_of_memory)
+        reports = catch_failures(attempts)
+        if first.split_reason:
+            how = f"alone, as its batched trials were split: {first.split_reason}"
+            reports = with_reason(how, reports)
+        for report in reports:
+            yield ((first.spec.trial, report),)
 
 
 class StorageError(ValueError):
-    """A node does not see the checkpoints: the search can't go on, and the message says why."""
+    """A node does not see the checkpoints, so that the search can't go on."""
 
 
 def refuse_unseen_checkpoints(assignment: Assignment) -> None:
-    """A node with checkpoints of its own would make trials begin anew that go on elsewhere.
+    """Refuse a node with checkpoints of its own, where trials would begin anew.
 
     Raises:
         StorageError: when the run's marker is not beside the checkpoint, or is another run's.

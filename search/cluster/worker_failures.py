@@ -1,4 +1,4 @@
-"""Workers that die under a trial, and what that means for it.
+"""Workers that die under a trial, and whether the trial is resumed.
 
 Ray could start them again by itself. Its Tune 2.60 fails a trial for good whose worker died idle,
 though, before the trial came to it; and it ends the whole search when Ray's memory monitor has
@@ -18,11 +18,11 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from fathom.search.records import Outcome
 
 MAX_DEATHS = 4
-"""Workers that a trial may lose, one after the other."""
+"""Number of dead workers at which a trial fails."""
 HOST = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
-"""Where a worker has died, in what Ray says of it."""
+"""Address of the worker's host, in Ray's message of its death."""
 NODE_DIED = "node has died"
-"""In Ray's words for a worker that was lost with its node: that is nothing the trial has done."""
+"""Part of Ray's message for a worker that was lost with its node, which no trial has caused."""
 
 
 class KilledForMemoryError(RayActorError):
@@ -30,28 +30,29 @@ class KilledForMemoryError(RayActorError):
 
 
 class WorkerFailures:
-    """What the trials of a search have lost so far."""
+    """Worker failures of each trial."""
 
     def __init__(self, needs: Mapping[str, float]) -> None:
+        """`needs` are the resources of a trial by Ray's names, such as `CPU`."""
         self._needs = needs
         self._deaths: Counter[str] = Counter()
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
-        self.short_of_memory: set[str] = set()
-        """Trials that go on with less."""
-        self.waiting: set[str] = set()
-        """Trials that may not start everywhere, and have not reported since."""
-        self.parted: dict[str, str] = {}
-        """Trials that have lost the worker in which they trained as one model with others, and go
-        on alone; and how."""
+        self.out_of_memory: set[str] = set()
+        """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
+        self.restricted: set[str] = set()
+        """Trials that exclude some nodes, and have not reported since."""
+        self.split_reasons: dict[str, str] = {}
+        """Trial -> why it left its batched trials: they lost their worker, which is held against
+        none of them, since together they need more than each alone."""
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
-        """How a trial ends by this loss, and why; None when another worker is to go on with it."""
-        self.waiting.discard(trial)
-        reason = str(error).strip().splitlines()[-1]
+        """Outcome and reason of a trial that this failure ends; None if it is to be resumed."""
+        self.restricted.discard(trial)
+        reason = _last_line(error)
         if isinstance(error, KilledForMemoryError):
-            if trial in self.short_of_memory:
+            if trial in self.out_of_memory:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
-            self.short_of_memory.add(trial)
+            self.out_of_memory.add(trial)
             return None
         if NODE_DIED in str(error):
             return None
@@ -61,17 +62,13 @@ class WorkerFailures:
             return None
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
 
-    def part(self, trials: Sequence[str], error: BaseException) -> None:
-        """Several have lost the worker in which they trained as one model.
+    def split(self, trials: Sequence[str], error: BaseException) -> None:
+        """Note why batched trials are to be resumed one by one."""
+        reason = _last_line(getattr(error, "cause", None) or error).partition(". ")[0]
+        self.split_reasons |= dict.fromkeys(trials, reason)
 
-        That is held against none of them: one model of several needs more than each alone.
-        """
-        cause = getattr(error, "cause", None) or error
-        reason = str(cause).strip().splitlines()[-1].partition(". ")[0]
-        self.parted |= dict.fromkeys(trials, reason)
-
-    def nodes_to_avoid(self, trial: str) -> tuple[str, ...]:
-        """Nodes on which it has lost a worker, unless it can run on no other.
+    def excluded_nodes(self, trial: str) -> tuple[str, ...]:
+        """Ids of the nodes on which the trial has lost a worker; none if it can run on no other.
 
         Where a disk is full every worker dies that starts, and Ray starts the next one there too.
         """
@@ -87,13 +84,13 @@ class WorkerFailures:
         bad = tuple(node["NodeID"] for node in able if node["NodeManagerAddress"] in hosts)
         if not bad or len(bad) == len(able):
             return ()
-        self.waiting.add(trial)
+        self.restricted.add(trial)
         return bad
 
 
 @contextmanager
 def memory_kills_as_deaths() -> Iterator[None]:
-    """Let Tune take a worker that the memory monitor has killed for one that has died."""
+    """Present a worker that the memory monitor has killed to Tune as one that has died."""
     manager: Any = RayEventManager
     track = manager.track_future
 
@@ -105,6 +102,10 @@ def memory_kills_as_deaths() -> Iterator[None]:
         yield
     finally:
         manager.track_future = track
+
+
+def _last_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[-1]
 
 
 def _translated(error: Exception) -> Exception:

@@ -14,7 +14,8 @@ from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.objective_keys import LanguageConfig
-from fathom.search.training.trial import Assignment, RunningTrial, spec_alone
+from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.trial import RunningTrial
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
 
 
@@ -64,7 +65,7 @@ def _start(
     """The training, from its checkpoint where there is one, and a line of what it is."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     # As in the search: on a busy machine a small model is many times slower with more threads.
-    threads = max(1, int(config.resources.cpus_per_trial))
+    threads = config.resources.threads
     torch.set_num_threads(threads)
     on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {threads}"
     shape = chosen.shape
@@ -75,7 +76,7 @@ def _start(
     assignment = Assignment(
         config,
         budget,
-        spec_alone(f"{budget.label}-best", config, budget, chosen.shape),
+        standalone_spec(f"{budget.label}-best", config, budget, chosen.shape),
         str(out / CHECKPOINT),
     )
     return RunningTrial(assignment, objective.to(device), device)

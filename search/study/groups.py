@@ -283,6 +283,17 @@ class ResourcesConfig(Group):
         """Number of processes of a trial: one for each GPU, and at least one."""
         return 1 if self.gpus_per_trial == "auto" else max(1, int(self.gpus_per_trial))
 
+    @property
+    def threads(self) -> int:
+        """Number of CPU threads of a process that trains."""
+        return max(1, int(self.cpus_per_trial))
+
+    def gpus_of_trial(self, gpus: float) -> float:
+        """Number of GPUs of each trial on a machine or cluster that has `gpus` of them."""
+        if self.gpus_per_trial == "auto":
+            return 1.0 if gpus >= 1 else 0.0
+        return self.gpus_per_trial
+
     @model_validator(mode="after")
     def _one_process_for_replicas(self) -> Self:
         if self.replicas > 1 and self.processes_per_trial > 1:

@@ -145,8 +145,8 @@ def this_machine(config: StudyConfig) -> Machine:
     """What this machine would do; a cluster is faster by its number of trials at a time."""
     resources = config.resources
     gpus = _gpus()
-    if gpus and resources.gpus_per_trial != 0:
-        share = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
+    share = resources.gpus_of_trial(gpus)
+    if gpus and share:
         device, devices, slots = "GPU", share, int(gpus / share)
         speed, words = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
     else:

@@ -1,4 +1,4 @@
-"""The weights of the lowest held-out loss, for trainings that end when it rises. Torch only."""
+"""Early stopping on the held-out loss, which restores the best weights. Torch only."""
 
 from dataclasses import dataclass, replace
 
@@ -6,26 +6,27 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """The best evaluation so far."""
+class BestWeights:
+    """The weights with the lowest held-out loss so far."""
 
     step: int
     loss: float
-    """Held out, nats per token."""
+    """Held-out loss, nats per token."""
     weights: dict[str, Tensor]
-    """A copy of the model's `state_dict`."""
-    since: int = 0
-    """Evaluations since."""
+    """Copy of the model's `state_dict`."""
+    evaluations_since: int = 0
 
-    def reason(self, *, horizon: bool) -> str:
-        """Why a training that goes back to these weights has ended, in words."""
-        end = "trained to the horizon" if horizon else "ended as its held-out loss fell no more"
-        return f"{end}: the weights of step {self.step}, {self.since} evaluations before, were kept"
+    def reason(self, *, at_horizon: bool) -> str:
+        """Why a training that restores these weights has ended, as one line."""
+        early = "stopped early, as its held-out loss fell no further"
+        end = "trained to the horizon" if at_horizon else early
+        before = f"{self.evaluations_since} evaluations before"
+        return f"{end}: restored the weights of step {self.step}, {before}"
 
 
-def kept_after(kept: Kept | None, model: nn.Module, *, step: int, loss: float) -> Kept:
-    """What is kept after an evaluation."""
-    if kept is not None and loss >= kept.loss:
-        return replace(kept, since=kept.since + 1)
+def updated(best: BestWeights | None, model: nn.Module, *, step: int, loss: float) -> BestWeights:
+    """The best weights after one more evaluation of the model."""
+    if best is not None and loss >= best.loss:
+        return replace(best, evaluations_since=best.evaluations_since + 1)
     copies = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
-    return Kept(step=step, loss=loss, weights=copies)
+    return BestWeights(step=step, loss=loss, weights=copies)

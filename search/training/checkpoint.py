@@ -1,4 +1,4 @@
-"""A training's state in a file, where whoever goes on with it finds it. Torch only."""
+"""Checkpoint files: the state of a training on disk, to be resumed. Torch only."""
 
 import os
 import pickle
@@ -13,17 +13,17 @@ import torch
 from fathom.search.run_folder import UNFINISHED
 
 DAMAGED = (zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, OSError, ValueError)
-"""What reading a file raises that was cut short, changed, or never was a checkpoint."""
+"""Errors on reading a file that was truncated, changed, or never was a checkpoint."""
 
 
 def save(state: dict[str, Any], path: Path) -> None:
     """Replace the file; a kill at any moment leaves the old one or the new one.
 
-    So do two processes that write at once: a worker that was cut off goes on for a while beside
-    the one that took its place.
+    So do two processes that write at once: a worker that was cut off trains for a while beside the
+    one that replaced it.
 
     Raises:
-        OSError: when the disk takes no more; the old one is still there.
+        OSError: when the disk is full; the old file is still there.
     """
     temporary = path.with_suffix(f".{socket.gethostname()}-{os.getpid()}{UNFINISHED}")
     try:
@@ -38,9 +38,8 @@ def save(state: dict[str, Any], path: Path) -> None:
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:
-    """The state in the file, on the device; None without a file, or with a damaged one.
-
-    What was lost with a damaged file is trained again from the beginning, to the same end.
+    """The state in the file, on the device; None without a file, or with a damaged one, whose
+    trial trains again from the beginning, to the same end.
     """
     if not path.exists():
         return None
@@ -54,7 +53,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
 
 
 def _compare_checksums(path: Path) -> None:
-    """As PyTorch itself does not, in the zip archive that it writes."""
+    """Compare the checksums in PyTorch's zip archive, which PyTorch itself does not."""
     with zipfile.ZipFile(path) as archive:
         part = archive.testzip()
     if part:

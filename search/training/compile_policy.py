@@ -1,4 +1,4 @@
-"""Is a trial long enough for `torch.compile` to pay, and can it be called at all?"""
+"""Decides whether a trial is long enough for `torch.compile` to pay."""
 
 import os
 import shutil
@@ -11,13 +11,13 @@ COMPILE_SECONDS_PER_LAYER = 1.5
 EAGER_SECONDS_PER_LAYER = 0.4e-3
 """Least time of a layer's step on a GPU, some sixty launches; an estimate, not yet measured."""
 EAGER_FLOPS = 150e12
-"""Rate of large eager bfloat16 steps on a GPU; an estimate as well."""
+"""Operations per second of large eager bfloat16 steps on a GPU; an estimate as well."""
 SAVED = 0.25
-"""Least share of a step that compiling saves on a GPU; an estimate as well."""
+"""Least fraction of a step that compiling saves on a GPU; an estimate as well."""
 
 
 def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) -> bool:
-    """Whether what compiling saves over the trial exceeds what it costs, as far as is known.
+    """True if compiling is estimated to save more time over the trial than it takes.
 
     On a CPU it seldom does: at 8x32 (depth by width) it saves a tenth of a step and takes at least
     as long as 5,000 steps, at 2x64 a twentieth and as long as 5,000
@@ -32,5 +32,5 @@ def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) ->
 
 
 def possible() -> bool:
-    """Whether this machine has a C compiler, which compiling for a CPU or a GPU calls."""
+    """True if this machine has a C compiler, which compiling for a CPU or a GPU calls."""
     return any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))

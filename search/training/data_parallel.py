@@ -1,7 +1,7 @@
-"""One training by several processes, each with a GPU: every rank has the whole model and its share
-of each batch. Torch only.
+"""Data-parallel training in several processes, each with a GPU: every rank has the whole model and
+a part of each batch. Torch only.
 
-What they compute together differs from one process in the order of additions alone.
+The result differs from that of one process in the order of additions alone.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,25 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process among those of a trial; on its own unless a process group was joined."""
+    """The rank of this process among those of a trial; one process unless it joined a group."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the rank that evaluates, reports and saves."""
+    def is_leader(self) -> bool:
+        """True for the rank that evaluates, reports and saves."""
         return self.rank == 0
 
     def network(self, model: nn.Module) -> Model:
-        """What training calls: gradients become the mean over all ranks (Li et al. 2020)."""
+        """The model, so wrapped that gradients become the mean over all ranks (Li et al. 2020)."""
         return nn.parallel.DistributedDataParallel(model) if self.size > 1 else model
 
-    def share(self, batch: Batch) -> Batch:
-        """This rank's sequences.
+    def local_batch(self, batch: Batch) -> Batch:
+        """The sequences of a batch that this rank trains on.
 
         Raises:
-            ValueError: when they can't be shared evenly, and ranks would wait for each other.
+            ValueError: when the batch does not divide evenly: ranks would wait for each other.
         """
         if self.size == 1:
             return batch
@@ -48,37 +48,40 @@ class Ranks:
         return Batch(inputs, targets)
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of this rank's part of a loss; where there are several, their mean is taken."""
+        """Compute gradients of this rank's part of a loss; several ranks average theirs."""
         (loss * self.size if self.size > 1 else loss).backward()  # type: ignore[no-untyped-call]
 
-    def told(self, make: Callable[[], Value]) -> Value:
-        """What the leading rank has made, told to all."""
+    def broadcast(self, make: Callable[[], Value]) -> Value:
+        """The value that `make` returns on the leader, on every rank."""
         if self.size == 1:
             return make()
-        told: list[Any] = [make() if self.leads else None]
-        torch.distributed.broadcast_object_list(told, src=0)
-        value: Value = told[0]
+        values: list[Any] = [make() if self.is_leader else None]
+        torch.distributed.broadcast_object_list(values, src=0)
+        value: Value = values[0]
         return value
 
-    def total(self, own: Tensor) -> Tensor:
-        """The sum over all ranks."""
+    def sum(self, own: Tensor) -> Tensor:
+        """The sum of a tensor over all ranks, in place."""
         if self.size > 1:
             torch.distributed.all_reduce(own)
         return own
 
 
-ALONE = Ranks()
+SINGLE_PROCESS = Ranks()
+"""The only rank of a training in one process."""
 
 
-def weighted_parts(batch: Batch, ranks: Ranks, count: int) -> list[tuple[Batch, float]]:
-    """This rank's sequences in parts, each with its weight in the mean loss of the whole batch."""
+def weighted_micro_batches(batch: Batch, ranks: Ranks, count: int) -> list[tuple[Batch, float]]:
+    """This rank's part of a batch in `count` parts, each with its weight in the batch's mean loss:
+    its fraction of the targets.
+    """
     if ranks.size == count == 1:
         return [(batch, 1.0)]
-    own = ranks.share(batch)
+    own = ranks.local_batch(batch)
     chunks = zip(own.inputs.chunk(count), own.targets.chunk(count), strict=True)
-    asked = _asked(batch.targets)
-    return [(Batch(*chunk), _asked(chunk[1]) / asked) for chunk in chunks]
+    total = _target_count(batch.targets)
+    return [(Batch(*chunk), _target_count(chunk[1]) / total) for chunk in chunks]
 
 
-def _asked(targets: Tensor) -> int:
+def _target_count(targets: Tensor) -> int:
     return int((targets != IGNORED).sum())

@@ -1,4 +1,4 @@
-"""How well a training used its device, and how long its model takes to generate. Torch only."""
+"""Utilisation of the device by a training, and generation time of its model. Torch only."""
 
 import time
 from collections.abc import Callable
@@ -9,15 +9,16 @@ import torch
 from fathom.models.transformer import Transformer
 
 TRIES = 3
-"""The fastest counts: others were disturbed."""
+"""Repetitions of a timing, of which the fastest counts: others were disturbed."""
 
 
 def speed(model: Transformer, *, tokens_per_second: float, bfloat16: bool) -> dict[str, float]:
-    """What is measured once, at the end of a training.
+    """Metrics of speed at the end of a training.
 
-    `flop_utilisation`: the training's operations a second, of those of a large matrix product in
-    the same precision, here and now (Chowdhery et al. 2022). `generation_seconds`: a forward pass
-    over one sequence of a full context, which is what its next token costs without a cache.
+    `flop_utilisation`: the training's operations per second, as a fraction of those of a large
+    matrix product in the same precision on this device (Chowdhery et al. 2022).
+    `generation_seconds`: a forward pass over one sequence of a full context, which is the cost of
+    its next token without a cache.
     """
     device = model.embedding.weight.device
     rate = tokens_per_second * model.shape.train_flops_per_token
@@ -32,7 +33,7 @@ def speed(model: Transformer, *, tokens_per_second: float, bfloat16: bool) -> di
 
 @cache
 def matrix_rate(device: torch.device, bfloat16: bool) -> float:
-    """Operations a second of a square matrix product, with the threads of this process."""
+    """Operations per second of a square matrix product, with the threads of this process."""
     size = 8192 if device.type == "cuda" else 768
     dtype = torch.bfloat16 if bfloat16 else torch.float32
     square = torch.ones(size, size, device=device, dtype=dtype)

@@ -1,7 +1,7 @@
-"""What a trial says of itself while it trains, and keeps in the file that outlives its worker.
+"""The reports of a trial, and the checkpoint file that outlives its worker.
 
-The worker keeps the last checkpoint in a file named after the trial. Whoever starts the trial
-again, Ray after a crash or a new run after a kill, finds it there and goes on from it.
+The worker keeps the last checkpoint in a file named after the trial. Any process that starts the
+trial again, Ray after a crash or a new run after a kill, resumes from it.
 """
 
 import statistics
@@ -13,28 +13,28 @@ from typing import Any
 
 import torch
 
-from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec
+from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
-from fathom.search.study.budget import Budget, rung_steps
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.budget import rung_steps
 from fathom.search.training import checkpoint
+from fathom.search.training.assignment import Assignment
 from fathom.search.training.layer_metrics import Layers
-from fathom.search.training.loop import Measurement
+from fathom.search.training.state import Measurement
 
 REPORT_SECONDS = 5.0
-"""A trial between rungs reports at most this often: each report costs the driver milliseconds."""
+"""Least time between two reports of a trial between rungs: each costs the driver milliseconds."""
 CHECKPOINT_SECONDS = 300.0
-"""A trial between rungs is saved at the first evaluation after this long."""
-LOOK_SECONDS = 0.5
-"""How often a trial looks whether the search is ending."""
+"""Time after which a trial between rungs is saved at its next evaluation."""
+INTERRUPT_POLL_SECONDS = 0.5
+"""Time between two looks for an interrupt of the search."""
 
 
 class TrialLog:
-    """What one trial has measured."""
+    """The measurements of one trial."""
 
-    def __init__(self, config: StudyConfig, budget: Budget, spec: TrialSpec, path: Path) -> None:
-        """The checkpoint's file is `path`."""
-        self._spec, self._path = spec, path
+    def __init__(self, assignment: Assignment, device: torch.device) -> None:
+        config, budget, self._spec = assignment.config, assignment.budget, assignment.spec
+        self._path, self._device = Path(assignment.checkpoint), device
         self._tokens_per_step = budget.tokens_per_step
         self._rungs = rung_steps(config, budget)
         self._median_of = config.stopping.median_of
@@ -43,7 +43,7 @@ class TrialLog:
         self.setup_seconds = 0.0
 
     def add(self, measurement: Measurement) -> None:
-        """Another point of the curve."""
+        """Add a point to the curve."""
         point = CurvePoint(
             step=measurement.step,
             tokens=measurement.step * self._tokens_per_step,
@@ -58,31 +58,37 @@ class TrialLog:
 
     def report(
         self,
-        step: int,
+        step: int | None,
         outcome: Outcome | None = None,
         reason: str = "",
         *,
-        peak_memory_bytes: int | None,
+        sharing: int = 1,
     ) -> Report:
-        """All so far; with the value of a rung if the trial stands at one by this step."""
+        """Every measurement so far, with the value of the rung if `step` is one.
+
+        `sharing` is the number of trials among which the peak memory of the process is divided.
+        """
         rung = None
         if step in self._rungs:
             recent = self._points[-self._median_of :]
             rung = (recent[-1].tokens, statistics.median(point.loss for point in recent))
+        peak = None
+        if self._device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self._device) // sharing
         return Report(
             points=tuple(self._points),
             rung=rung,
             outcome=outcome,
             reason=reason,
             setup_seconds=self.setup_seconds,
-            peak_memory_bytes=peak_memory_bytes,
+            peak_memory_bytes=peak,
             layers=self._layers,
         )
 
     def save(self, training: dict[str, Any]) -> None:
-        """Keep this state of the training, and the curve up to it, in the trial's checkpoint file.
+        """Save the state of the training and its curve in the trial's checkpoint file.
 
-        A disk that is full costs the trial its checkpoint: it goes on, and may have to begin anew.
+        On a full disk the trial only loses this checkpoint.
         """
         state = {
             "trial": self._identity(),
@@ -94,9 +100,9 @@ class TrialLog:
         except OSError as error:
             warnings.warn(f"no checkpoint: {error}", stacklevel=2)
 
-    def restore(self, device: torch.device) -> dict[str, Any] | None:
-        """The state of the training that was kept, whose curve this takes over; None without."""
-        state = checkpoint.load(self._path, device)
+    def restore(self) -> dict[str, Any] | None:
+        """The saved state of the training, whose curve this log continues; None without one."""
+        state = checkpoint.load(self._path, self._device)
         if state is None or state.get("trial") != self._identity():
             return None
         self._points = [CurvePoint(**point) for point in state["points"]]
@@ -104,52 +110,48 @@ class TrialLog:
         return training
 
     def _identity(self) -> dict[str, Any]:
-        """What another training's checkpoint differs in."""
+        """Fields in which the checkpoint of another training differs."""
         spec = self._spec
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
-class Due:
-    """When what trains in a worker is to be saved and to report."""
+class ReportSchedule:
+    """Decides when a training saves a checkpoint and when it reports."""
 
-    def __init__(self, config: StudyConfig, budget: Budget, path: Path) -> None:
-        """The ending of a search shows beside the checkpoint at `path`."""
-        self._rungs = set(rung_steps(config, budget))
-        self._ending = path.with_name(ENDING)
-        self._looked = self._saved = self._reported = time.monotonic()
+    def __init__(self, assignment: Assignment) -> None:
+        self._rungs = set(rung_steps(assignment.config, assignment.budget))
+        self._interrupt = Path(assignment.checkpoint).with_name(ENDING)
+        self._polled = self._saved = self._reported = time.monotonic()
 
-    def begin(self) -> None:
-        """Count from here."""
+    def start(self) -> None:
+        """Measure time from now on."""
         self._saved = self._reported = time.monotonic()
 
-    def at(self, step: int) -> tuple[bool, bool]:
-        """Whether to save and whether to report after the evaluation of a step.
+    def due(self, step: int | None) -> tuple[bool, bool]:
+        """True if a checkpoint is due after an evaluation, and True if a report is.
 
-        Both at rungs and while the search is ending, every so often between them.
+        Both are due at rungs and at an interrupt, where `step` may be None, between evaluations.
         """
         now = time.monotonic()
-        must = step in self._rungs or self.to_leave()
-        save = must or now - self._saved >= CHECKPOINT_SECONDS
-        report = must or now - self._reported >= REPORT_SECONDS
+        both = step is None or step in self._rungs or self.interrupted()
+        save = both or now - self._saved >= CHECKPOINT_SECONDS
+        report = both or now - self._reported >= REPORT_SECONDS
         self._saved = now if save else self._saved
         self._reported = now if report else self._reported
         return save, report
 
-    def to_leave(self) -> bool:
-        """Whether the search is ending; the folder may be on another machine, so not every step."""
+    def interrupted(self) -> bool:
+        """True while the search is being interrupted; the file that says so is looked for rarely,
+        since it may be on another machine.
+        """
         now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
+        if now - self._polled < INTERRUPT_POLL_SECONDS:
             return False
-        self._looked = now
-        return self._ending.exists()
+        self._polled = now
+        return self._interrupt.exists()
 
 
-def peak_memory(device: torch.device) -> int | None:
-    """Bytes on the accelerator so far; None on a CPU."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
-
-
-def measure_peak_from_here(device: torch.device) -> None:
-    """Forget what trials before have used of the accelerator."""
+def reset_peak_memory(device: torch.device) -> None:
+    """Forget the accelerator memory that earlier trials have used."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,4 +1,4 @@
-"""What `fathom train` leaves: the weights, and a note of what they are."""
+"""The folder of `fathom train`: the weights, and a note of the shape and study they are from."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ CHECKPOINT = "checkpoint.pt"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a folder trains."""
+    """The shape and the study that a folder trains."""
 
     budget: int
     shape: Shape
@@ -28,10 +28,10 @@ class Note:
 
 
 def claim(out: Path, note: Note) -> None:
-    """Make the folder this training's own; a checkpoint of another one would not fit.
+    """Write the note of a training into its folder; a checkpoint of another would not fit.
 
     Raises:
-        ConfigError: when it is another's.
+        ConfigError: when the folder holds another training.
     """
     ours = _text(note)
     path = out / NOTE
@@ -42,10 +42,10 @@ def claim(out: Path, note: Note) -> None:
 
 
 def read_note(source: Path) -> Note:
-    """What a folder trained; `source` may also be the weights in it.
+    """The note of a folder; `source` may also be the weights in it.
 
     Raises:
-        ConfigError: when it is no folder of `fathom train`.
+        ConfigError: when `source` is no folder of `fathom train`.
     """
     path = (source if source.is_dir() else source.parent) / NOTE
     try:

@@ -7,7 +7,8 @@ from fathom.models.shape import Count, Shape
 from fathom.search.records import Report, Stage, TrialSpec
 from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import parse
-from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from fathom.search.training.loop import train
+from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor
 
 PARAMETRIZATION = Parametrization(

@@ -18,8 +18,11 @@ from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import Machine
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.training.loop import Training, TrainPlan, advance, autocast
-from fathom.search.training.trial import spec_alone, train_plan
+from fathom.search.training.assignment import standalone_spec
+from fathom.search.training.evaluation import autocast
+from fathom.search.training.loop import advance
+from fathom.search.training.state import Training, TrainPlan
+from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS = 0.7
 """Of training steps, after two that are not measured."""
@@ -49,7 +52,7 @@ class TrainingPace:
 
     def _measured(self, params: int) -> float:
         config = self._study(params)
-        torch.set_num_threads(max(1, int(config.resources.cpus_per_trial)))
+        torch.set_num_threads(config.resources.threads)
         (budget,) = expand_budgets(config)
         shapes = feasible_shapes(config, budget, self._objective.vocab_size)
         depths = sorted({shape.depth for shape in shapes})
@@ -69,7 +72,7 @@ class TrainingPace:
 
     def _plan(self, config: StudyConfig, budget: Budget, shape: Shape) -> TrainPlan:
         plan = train_plan(
-            config, budget, spec_alone("pace", config, budget, shape), self._device.type
+            config, budget, standalone_spec("pace", config, budget, shape), self._device.type
         )
         sequence_flops = shape.train_flops_per_token * self._objective.context
         affordable = int(DEAREST_STEP_SECONDS * self._machine.flops_per_second / sequence_flops)

@@ -16,7 +16,8 @@ from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import derive_seed
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import default_head_dim
-from fathom.search.training.loop import Training, TrainPlan, train
+from fathom.search.training.loop import train
+from fathom.search.training.state import Training, TrainPlan
 
 LARGEST_HEAD_DIM = 16
 MOST_HEADS = 4

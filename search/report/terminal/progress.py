@@ -189,8 +189,7 @@ class Progress:
         resources = self._config.resources
         on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())
         if on_gpus:
-            each = 1.0 if resources.gpus_per_trial == "auto" else resources.gpus_per_trial
-            cost = f"{format_hours(hours * each)} GPU-hours"
+            cost = f"{format_hours(hours * resources.gpus_of_trial(1))} GPU-hours"
         else:
             cost = f"{format_hours(hours * resources.cpus_per_trial)} core-hours"
         return f"about {format_seconds(left.seconds)} and {cost} left"

@@ -12,7 +12,7 @@ import torch.distributed
 from ray.train import WorkerGroupError
 
 from fathom.objectives.contract import Batch
-from fathom.search.cluster.multi_gpu import cause, team_reports
+from fathom.search.cluster.multi_gpu import data_parallel_reports, root_cause
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import RunFolder, read_records
@@ -21,13 +21,8 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.shapes import feasible_shapes
-from fathom.search.training.trial import (
-    Assignment,
-    RunningTrial,
-    WorkerLostError,
-    guarded,
-    run_trial,
-)
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial
 from tests.support.toy import CPU, Successor
 
 pytestmark = [
@@ -37,7 +32,7 @@ pytestmark = [
 ]
 
 TEXT = """
-study: team
+study: multi-gpu
 objective: {name: language, context: 6}
 budgets: [2k]
 count: non_embedding
@@ -108,11 +103,13 @@ def losses(report: Report) -> list[float]:
 def test_a_lost_process_is_no_failure_of_the_trial_which_goes_on_to_the_same_end(
     tmp_path: Path,
 ) -> None:
-    given = assignment(tmp_path / "team")
+    given = assignment(tmp_path / "several")
     objective = ray.put(FailsOnce(how="dies", note=tmp_path / "died"))
     with pytest.raises(WorkerLostError):
-        list(guarded(run_trial(lambda parts: team_reports(given, objective, parts))))
-    reports = list(team_reports(given, objective))
+        list(
+            catch_failures(run_trial(lambda parts: data_parallel_reports(given, objective, parts)))
+        )
+    reports = list(data_parallel_reports(given, objective))
     expected = alone(tmp_path / "alone")
     assert reports[-1].outcome is Outcome.FINISHED
     assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), abs=1e-4)
@@ -122,10 +119,12 @@ def test_a_lost_process_is_no_failure_of_the_trial_which_goes_on_to_the_same_end
     assert reports[0].points[-1].step > 1  # from the checkpoint of its rung
 
 
-def test_one_process_without_memory_sends_the_team_into_micro_batches(tmp_path: Path) -> None:
-    given = assignment(tmp_path / "team")
+def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: Path) -> None:
+    given = assignment(tmp_path / "several")
     objective = ray.put(FailsOnce(how="memory", note=tmp_path / "full"))
-    reports = list(guarded(run_trial(lambda parts: team_reports(given, objective, parts))))
+    reports = list(
+        catch_failures(run_trial(lambda parts: data_parallel_reports(given, objective, parts)))
+    )
     assert reports[-1].outcome is Outcome.FINISHED
     assert "micro-batches" in reports[-1].reason
     assert losses(reports[-1]) == pytest.approx(losses(alone(tmp_path / "alone")[-1]), abs=1e-4)
@@ -135,7 +134,7 @@ def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
     tmp_path: Path,
 ) -> None:
     given = assignment(tmp_path)
-    reports = team_reports(given, ray.put(Successor()))
+    reports = data_parallel_reports(given, ray.put(Successor()))
     rung = next(report for report in reports if report.rung)
     reports.close()  # type: ignore[attr-defined]
     assert ray.available_resources()["GPU"] == 2
@@ -160,12 +159,14 @@ def failure(**failures: Exception) -> WorkerGroupError:
     return WorkerGroupError("failed", dict(enumerate(failures.values())))
 
 
-def test_a_team_ends_of_what_its_first_failing_process_raised() -> None:
+def test_the_error_of_a_trial_is_that_of_its_first_failing_process() -> None:
     peer = torch.distributed.DistBackendError("connection closed")
     own, memory = ValueError("a kernel"), torch.OutOfMemoryError("CUDA out of memory")
-    assert cause(failure(one=peer, two=own)) is own
-    assert cause(failure(one=own, two=memory)) is memory
-    assert isinstance(cause(failure(one=peer, two=peer)), WorkerLostError)
-    assert isinstance(cause(failure(one=ray.exceptions.RayActorError(), two=own)), WorkerLostError)
-    assert isinstance(cause(failure(one=ray.exceptions.OutOfMemoryError("x"))), MemoryError)
-    assert isinstance(cause(RuntimeError("the controller")), WorkerLostError)
+    assert root_cause(failure(one=peer, two=own)) is own
+    assert root_cause(failure(one=own, two=memory)) is memory
+    assert isinstance(root_cause(failure(one=peer, two=peer)), WorkerLostError)
+    assert isinstance(
+        root_cause(failure(one=ray.exceptions.RayActorError(), two=own)), WorkerLostError
+    )
+    assert isinstance(root_cause(failure(one=ray.exceptions.OutOfMemoryError("x"))), MemoryError)
+    assert isinstance(root_cause(RuntimeError("the controller")), WorkerLostError)

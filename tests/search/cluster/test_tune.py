@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.ray_session import elsewhere, join_cluster, start_ray
+from fathom.search.cluster.ray_session import all_nodes_but, join_cluster, start_ray
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter, run_trials
 from fathom.search.cluster.worker import StorageError
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
@@ -34,7 +34,8 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.shapes import feasible_shapes
 from fathom.search.tracking.tracker import Tracker
-from fathom.search.training.trial import Assignment, RunningTrial
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.trial import RunningTrial
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 calls deprecated.
@@ -312,9 +313,9 @@ class Adapters:
     """What Ray is given, and a trial that it has begun."""
 
     def __init__(self, search: Scheduler, aside: Path) -> None:
-        losses = WorkerFailures({"CPU": 1.0})
-        self.searcher = SearcherAdapter(search, losses, Interrupt())
-        self.scheduler = SchedulerAdapter(search, losses, Interrupt(), lambda: None)
+        failures = WorkerFailures({"CPU": 1.0})
+        self.searcher = SearcherAdapter(search, failures, Interrupt())
+        self.scheduler = SchedulerAdapter(search, failures, Interrupt(), lambda: None)
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 
@@ -364,17 +365,19 @@ def test_a_trial_avoids_nodes_that_let_its_workers_die_while_others_could_run_it
 
     nodes = [node(1, 0), node(2, 1), node(3, 1), node(4, 1, alive=False)]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    losses = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
-    assert losses.nodes_to_avoid("a") == ()
-    assert losses.end_of("a", died_on("10.0.0.2")) is None
-    assert losses.nodes_to_avoid("a") == ("n2",)
-    assert losses.waiting == {"a"}
-    assert losses.nodes_to_avoid("b") == ()
-    assert losses.end_of("a", died_on("10.0.0.3")) is None
-    assert not losses.waiting
-    assert losses.nodes_to_avoid("a") == ()  # neither the head, which has no GPU, nor the dead one
-    assert elsewhere(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
-    assert elsewhere(()) == {}
+    failures = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
+    assert failures.excluded_nodes("a") == ()
+    assert failures.end_of("a", died_on("10.0.0.2")) is None
+    assert failures.excluded_nodes("a") == ("n2",)
+    assert failures.restricted == {"a"}
+    assert failures.excluded_nodes("b") == ()
+    assert failures.end_of("a", died_on("10.0.0.3")) is None
+    assert not failures.restricted
+    assert (
+        failures.excluded_nodes("a") == ()
+    )  # neither the head, which has no GPU, nor the dead one
+    assert all_nodes_but(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
+    assert all_nodes_but(()) == {}
 
 
 def as_tune_hears_of(error: Exception) -> Exception:
@@ -408,7 +411,7 @@ def test_a_trial_killed_for_memory_goes_on_once_with_less_and_is_then_out_of_mem
     with memory_kills_as_deaths():
         killed = as_tune_hears_of(OutOfMemoryError("the node was running low on memory\nmore"))
     ray_s.lose(killed)
-    assert ray_s.suggest() == replace(ray_s.assignment, short_of_memory=True)
+    assert ray_s.suggest() == replace(ray_s.assignment, out_of_memory=True)
     ray_s.lose(killed)
     (record,) = search.records
     assert record.outcome is Outcome.OUT_OF_MEMORY

@@ -1,4 +1,4 @@
-"""Confirming trials that train as one model, in a real search on a real Ray."""
+"""Batched confirmation trials in a real search on a real Ray."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ NOISE = 1e-4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing(Successors):
-    """The first group that comes so far loses its worker, the second one lacks memory."""
+    """The first batched trials that come so far lose their worker, the second ones lack memory."""
 
     notes: Path
 
@@ -60,7 +60,7 @@ class Failing(Successors):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow(Successors):
-    """Takes seconds for a group."""
+    """Takes seconds for batched trials."""
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         time.sleep(0.01)
@@ -117,15 +117,15 @@ def confirmed(search: Scheduler) -> list[TrialRecord]:
     return [record for record in search.records if record.spec.stage is Stage.CONFIRM]
 
 
-def test_groups_that_are_lost_go_on_one_by_one_from_checkpoints_to_the_same_records(
+def test_batched_trials_that_lose_their_worker_are_resumed_one_by_one_to_the_same_records(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "notes").mkdir()
-    search = searched(tmp_path / "together", CURVE, Failing(notes=tmp_path / "notes"))
+    search = searched(tmp_path / "batched", CURVE, Failing(notes=tmp_path / "notes"))
     assert_same(search, one_by_one(tmp_path / "alone", CURVE))
 
     ends = [record.reason.partition(", ")[2] for record in confirmed(search)]
-    lost = [end for end in ends if end.startswith("alone, as the model of its group was lost")]
+    lost = [end for end in ends if end.startswith("alone, as its batched trials were split")]
     assert len(lost) == 4
     assert sum(end.endswith(": MemoryError: no more") for end in lost) == 2
     assert "in one model of 2 trials" in ends
@@ -143,7 +143,7 @@ def test_groups_that_are_lost_go_on_one_by_one_from_checkpoints_to_the_same_reco
 def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
     tmp_path: Path,
 ) -> None:
-    killed = scheduler(tmp_path / "together", LADDER)
+    killed = scheduler(tmp_path / "batched", LADDER)
 
     def kill() -> None:
         if is_confirming(killed):
@@ -152,18 +152,18 @@ def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
     with pytest.raises(ConnectionError):
         run_trials(killed, Successors(), kill)
 
-    ended, ending = scheduler(tmp_path / "together", LADDER), Interrupt()
+    ended, interrupt = scheduler(tmp_path / "batched", LADDER), Interrupt()
     grown = set(ended.live)
 
-    def interrupt() -> None:
-        if not ending.asked and set(ended.live) - grown:
+    def press_ctrl_c() -> None:
+        if not interrupt.requested and set(ended.live) - grown:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with ending.upon_ctrl_c(ended.folder, lambda words: None):
-        run_trials(ended, Slow(), interrupt, ending)
-    assert len(ending.saved & set(ended.live)) >= 3, "a whole group"
+    with interrupt.on_ctrl_c(ended.folder, lambda message: None):
+        run_trials(ended, Slow(), press_ctrl_c, interrupt)
+    assert len(interrupt.saved & set(ended.live)) >= 3, "all batched trials"
 
-    again = searched(tmp_path / "together", LADDER)
+    again = searched(tmp_path / "batched", LADDER)
     assert_same(again, one_by_one(tmp_path / "alone", LADDER))
     assert not list(again.folder.marker.parent.glob("*.pt")), "no checkpoint is left"
 

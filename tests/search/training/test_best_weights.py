@@ -1,4 +1,4 @@
-"""Patience: a training ends when its held-out loss falls no more, and its best weights count."""
+"""Early stopping: training ends when its held-out loss falls no further, with its best weights."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +12,9 @@ from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.errors import ConfigError
-from fathom.search.training.loop import Measurement, Training, TrainPlan
-from fathom.search.training.trial import Assignment, RunningTrial
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.state import Measurement, Training, TrainPlan
+from fathom.search.training.trial import RunningTrial
 from tests.support.toy import CPU, Successor
 from tests.support.training import (
     PARAMETRIZATION,
@@ -81,7 +82,7 @@ def test_the_last_measurement_is_of_the_weights_that_were_best() -> None:
 
     best = min(cut[:-1], key=lambda one: one.loss)
     last = cut[-1]
-    assert last.metrics["kept_step"] == best.step
+    assert last.metrics["best_step"] == best.step
     assert last.metrics["loss_at_the_end"] == last.loss == best.loss
     assert Overfitted().evaluate(training.model)["loss"] == best.loss, "and so the model's"
     assert f"step {best.step}, 3 evaluations before" in training.ended
@@ -96,7 +97,7 @@ def test_at_the_horizon_the_lowest_loss_counts_as_well() -> None:
     training, measured = train_for(5, plan)
 
     assert (measured[-1].step, measured[-1].loss) == (steps, best.loss)
-    assert training.ended.startswith("trained to the horizon: the weights")
+    assert training.ended.startswith("trained to the horizon: restored the weights")
 
 
 def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
@@ -113,8 +114,8 @@ def test_nothing_is_kept_or_given_up_in_pre_training() -> None:
     lowest = min(whole, key=lambda one: one.loss)
     training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
 
-    assert training.kept is not None
-    assert training.kept.step > lowest.step + 10
+    assert training.best is not None
+    assert training.best.step > lowest.step + 10
     assert cut[-1].step > lowest.step + 20
 
 
@@ -142,10 +143,10 @@ def test_the_trial_finishes_with_its_lowest_loss_and_says_so(
     last = list(trial(tmp_path, config).reports())[-1]
 
     assert last.outcome is Outcome.FINISHED
-    kept = int(last.points[-1].metrics["kept_step"])
+    best = int(last.points[-1].metrics["best_step"])
     assert last.reason == (
-        "ended as its held-out loss fell no more: "
-        f"the weights of step {kept}, 3 evaluations before, were kept"
+        "stopped early, as its held-out loss fell no further: "
+        f"restored the weights of step {best}, 3 evaluations before"
     )
     record = record_of(last)
     assert record.loss == min(point.loss for point in last.points)
@@ -181,7 +182,7 @@ def test_a_trial_that_resumes_waits_no_longer_and_keeps_the_same_weights(
     assert len(whole[-1].points) == 8, "and five of them led to the best"
     assert losses_reported(again[-1]) == losses_reported(whole[-1])
     assert again[-1].reason == whole[-1].reason
-    assert again[-1].points[-1].metrics["kept_step"] == whole[-1].points[-1].metrics["kept_step"]
+    assert again[-1].points[-1].metrics["best_step"] == whole[-1].points[-1].metrics["best_step"]
 
 
 def test_a_trial_that_has_ended_and_was_saved_has_nothing_left_to_do(

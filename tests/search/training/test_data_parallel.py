@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 
 from fathom.objectives.contract import IGNORED, Batch
-from fathom.search.training.data_parallel import ALONE, Ranks, weighted_parts
-from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks, weighted_micro_batches
+from fathom.search.training.loop import train
+from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
@@ -56,7 +57,7 @@ def _process(rank: int, folder: Path, objective: Successor, plan: TrainPlan) -> 
 def test_two_processes_train_the_same_model_as_one(
     tmp_path: Path, objective: Successor, micro_batches: int
 ) -> None:
-    alone, weights = trained(objective, PLAN, ALONE)
+    alone, weights = trained(objective, PLAN, SINGLE_PROCESS)
     plan = replace(PLAN, micro_batches=micro_batches)
     spawn(_process, (tmp_path, objective, plan), nprocs=RANKS)  # type: ignore[no-untyped-call]
     for rank in range(RANKS):
@@ -72,7 +73,9 @@ def test_two_processes_train_the_same_model_as_one(
 def test_the_parts_of_all_ranks_are_the_batch_and_weigh_one(count: int) -> None:
     batch = HalfAsked().batch(seed=0, step=0, batch_size=8)
     parts = [
-        part for rank in range(RANKS) for part in weighted_parts(batch, Ranks(rank, RANKS), count)
+        part
+        for rank in range(RANKS)
+        for part in weighted_micro_batches(batch, Ranks(rank, RANKS), count)
     ]
     assert torch.equal(torch.cat([part.inputs for part, _ in parts]), batch.inputs)
     assert torch.equal(torch.cat([part.targets for part, _ in parts]), batch.targets)
@@ -81,4 +84,4 @@ def test_the_parts_of_all_ranks_are_the_batch_and_weigh_one(count: int) -> None:
 
 def test_sequences_that_cannot_be_shared_evenly_are_refused() -> None:
     with pytest.raises(ValueError, match="7 sequences can't be shared by 2 GPUs"):
-        Ranks(0, RANKS).share(Successor().batch(seed=0, step=0, batch_size=7))
+        Ranks(0, RANKS).local_batch(Successor().batch(seed=0, step=0, batch_size=7))

@@ -1,4 +1,4 @@
-"""What is said of the layers of a training, and of where it diverged."""
+"""Layer metrics of a training, and the layer in which it diverged."""
 
 import math
 from dataclasses import replace
@@ -10,14 +10,21 @@ from torch import Tensor
 
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model
-from fathom.search.training.layer_metrics import Layers, diagnose, in_short, looks, where_it_began
-from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from fathom.search.training.layer_metrics import (
+    Layers,
+    diagnose,
+    diagnostics_steps,
+    divergence_origin,
+    summary,
+)
+from fathom.search.training.loop import train
 from fathom.search.training.speed import matrix_rate, speed
+from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
 
-LOOKING = replace(PLAN, diagnostics=True)
+WITH_DIAGNOSTICS = replace(PLAN, diagnostics=True)
 OBJECTIVE = Successor(context=24)
 DEEP = replace(SHAPE, depth=3, context=24)
 
@@ -29,38 +36,40 @@ def trained(
     return training, list(train(training, objective, plan, seed=3))
 
 
-def test_looking_into_the_layers_changes_no_loss() -> None:
-    _, looked = trained(LOOKING)
-    _, blind = trained(PLAN)
-    assert [one.loss for one in looked] == [one.loss for one in blind]
-    assert [one.train_loss for one in looked] == [one.train_loss for one in blind]
-    assert all(not one.layers and set(one.metrics) == {"sequences"} for one in blind)
-    *before, last = looked
+def test_diagnostics_change_no_loss() -> None:
+    _, measured = trained(WITH_DIAGNOSTICS)
+    _, without = trained(PLAN)
+    assert [one.loss for one in measured] == [one.loss for one in without]
+    assert [one.train_loss for one in measured] == [one.train_loss for one in without]
+    assert all(not one.layers and set(one.metrics) == {"sequences"} for one in without)
+    *before, last = measured
     assert all(not one.layers for one in before)  # a training of less than fifty steps
     assert {len(values) for values in last.layers.values()} == {DEEP.depth}
-    assert last.metrics.items() >= in_short(last.layers).items()
-    assert {"flop_utilisation", "generation_seconds", "compile_seconds"} <= set(looked[-1].metrics)
-    assert "flop_utilisation" not in looked[0].metrics
+    assert last.metrics.items() >= summary(last.layers).items()
+    assert {"flop_utilisation", "generation_seconds", "compile_seconds"} <= set(
+        measured[-1].metrics
+    )
+    assert "flop_utilisation" not in measured[0].metrics
 
 
-def test_the_layers_are_looked_into_at_the_end_and_at_most_once_in_fifty_steps() -> None:
-    assert looks((2, 8, 9, 10, 26, 78)) == (78,)
-    assert looks((18, 51, 62, 73, 195, 271, 282, 293, 391)) == (51, 195, 271, 391)
-    assert looks((50, 100, 101)) == (50, 100, 101)
+def test_the_layers_are_measured_at_the_end_and_at_most_once_in_fifty_steps() -> None:
+    assert diagnostics_steps((2, 8, 9, 10, 26, 78)) == (78,)
+    assert diagnostics_steps((18, 51, 62, 73, 195, 271, 282, 293, 391)) == (51, 195, 271, 391)
+    assert diagnostics_steps((50, 100, 101)) == (50, 100, 101)
 
 
-def test_the_short_form_takes_the_last_layer_the_best_head_and_the_mean() -> None:
+def test_the_summary_takes_the_last_layer_the_best_head_and_the_mean() -> None:
     layers: Layers = {
         "rank_ratio": (0.9, 0.5), "induction": (0.8, 0.1), "attention_entropy": (1.0, 2.0),
         "gradient_norm": (3.0, 4.0),
     }  # fmt: skip
-    assert in_short(layers) == {
+    assert summary(layers) == {
         "rank_ratio": 0.5, "induction": 0.8, "attention_entropy": 1.5, "gradient_norm": 5.0,
     }  # fmt: skip
 
 
-def test_what_is_no_number_is_left_out() -> None:
-    training, _ = trained(LOOKING)
+def test_metrics_that_are_not_finite_are_left_out() -> None:
+    training, _ = trained(WITH_DIAGNOSTICS)
     with torch.no_grad():
         training.model.embedding.weight.fill_(math.nan)
     seen = diagnose(training.model, training.optimizer, OBJECTIVE)
@@ -85,19 +94,19 @@ BROKEN: dict[str, Any] = {}
 
 def test_a_divergence_is_told_with_its_step_and_layer() -> None:
     BROKEN.clear()
-    _, measurements = trained(LOOKING, Breaks(context=24))
+    _, measurements = trained(WITH_DIAGNOSTICS, Breaks(context=24))
     assert measurements[-1].diverged.startswith("the loss is not finite")
     assert "it began at step 6, in layer 2, whose gradient had grown" in measurements[-1].diverged
 
 
 def test_without_a_step_at_fault_nothing_is_said() -> None:
-    training, _ = trained(LOOKING)
+    training, _ = trained(WITH_DIAGNOSTICS)
     norms_SP = torch.ones(3, len(list(training.model.parameters())))
     place: Any = {"first": 5, "limit": 2.0}
-    words = where_it_began(training.model, training.optimizer, torch.ones(3), norms_SP, **place)
+    words = divergence_origin(training.model, training.optimizer, torch.ones(3), norms_SP, **place)
     assert words == ""
     losses_S = torch.tensor([1.0, 3.0, 1.0])
-    words = where_it_began(training.model, training.optimizer, losses_S, norms_SP, **place)
+    words = divergence_origin(training.model, training.optimizer, losses_S, norms_SP, **place)
     assert words == "it began at step 6"
 
 

@@ -19,7 +19,8 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Positions, Residual
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.compile_policy import possible
-from fathom.search.training.loop import Training, train
+from fathom.search.training.loop import train
+from fathom.search.training.state import Training
 from tests.support.toy import CPU, Successor
 from tests.support.training import (
     PARAMETRIZATION,
@@ -212,7 +213,7 @@ def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_pa
     plan = replace(PLAN, diagnostics=True)
     expected = list(train(new_training(), Successor(), plan, seed=0))
     left, path = new_training(), tmp_path / "checkpoint.pt"
-    before = list(train(left, Successor(), plan, seed=0, leave=lambda: left.step >= stop))
+    before = list(train(left, Successor(), plan, seed=0, interrupted=lambda: left.step >= stop))
     assert left.step in (stop, stop + 1), "after an evaluation, one step more"
     torch.save(left.state_dict(), path)
     resumed = new_training(seed=123)
@@ -329,7 +330,7 @@ def test_training_and_saving_import_no_compiler(tmp_path: Path) -> None:
     """It takes two seconds of every worker's start."""
     code = f"""
 import sys, torch
-from fathom.search.training.loop import Training
+from fathom.search.training.state import Training
 from tests.support.toy import Successor
 from tests.support.training import PARAMETRIZATION, PLAN, SHAPE, run_to_end
 one, other = (

@@ -15,8 +15,9 @@ from torch import Tensor
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.replica_optim import clip
 from fathom.models.shape import Positions, Shape
-from fathom.search.training.loop import Measurement, Training, TrainPlan, train
+from fathom.search.training.loop import train
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
+from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successors
 
 NOISE = 1e-5
@@ -46,7 +47,7 @@ def parametrization(scheme: Scheme = Scheme.COMPLETEP) -> Parametrization:
     return Parametrization(scheme=scheme, base_width=8, base_depth=1, base_head_dim=2, init_std=0.1)
 
 
-def together(
+def batched(
     replicas: Sequence[Replica] = REPLICAS, *, shape: Shape = SHAPE, plan: TrainPlan = PLAN,
     scheme: Scheme = Scheme.COMPLETEP,
 ) -> ReplicaTraining:  # fmt: skip
@@ -100,7 +101,7 @@ def assert_near(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
     ids=str,
 )
 def test_losses_and_weights_are_those_of_training_one_by_one(shape: Shape, scheme: Scheme) -> None:
-    training = together(shape=shape, scheme=scheme)
+    training = batched(shape=shape, scheme=scheme)
     yielded = list(train_replicas(training, Successors()))
     for replica in REPLICAS:
         own = assert_as_alone(yielded, replica, shape=shape, scheme=scheme)
@@ -109,13 +110,13 @@ def test_losses_and_weights_are_those_of_training_one_by_one(shape: Shape, schem
 
 def test_the_order_of_the_replicas_changes_nothing() -> None:
     mixed = (REPLICAS[0], REPLICAS[2], REPLICAS[1])
-    yielded = list(train_replicas(together(mixed), Successors()))
+    yielded = list(train_replicas(batched(mixed), Successors()))
     for replica in mixed:
         assert_as_alone(yielded, replica)
 
 
 def test_a_replica_that_shares_its_seed_starts_as_the_other_and_goes_its_own_way() -> None:
-    training = together()
+    training = batched()
     first, _, third = (training.state_dict(replica)["model"] for replica in REPLICAS)
     for name, weight in first.items():
         assert torch.equal(weight, third[name])
@@ -125,7 +126,7 @@ def test_a_replica_that_shares_its_seed_starts_as_the_other_and_goes_its_own_way
 
 
 def test_all_are_measured_at_the_evaluation_steps_and_nowhere_else() -> None:
-    yielded = list(train_replicas(together(), Successors()))
+    yielded = list(train_replicas(batched(), Successors()))
     assert [{one.step for one in measured.values()} for measured in yielded] == [
         {step} for step in PLAN.evaluation_steps
     ]
@@ -136,7 +137,7 @@ def test_all_are_measured_at_the_evaluation_steps_and_nowhere_else() -> None:
 
 
 def test_the_time_of_a_step_is_shared_out() -> None:
-    one, three = together(REPLICAS[:1]), together()
+    one, three = batched(REPLICAS[:1]), batched()
     for training in (one, three):
         began = time.perf_counter()
         *_, last = train_replicas(training, Successors())
@@ -151,7 +152,7 @@ WILD = Replica(seed=2, learning_rate=1e25)
 
 
 def test_one_that_diverges_is_measured_as_such_and_the_others_never_notice() -> None:
-    training = together((REPLICAS[0], WILD, REPLICAS[1]))
+    training = batched((REPLICAS[0], WILD, REPLICAS[1]))
     yielded = list(train_replicas(training, Successors()))
 
     ends = [step for step, measured in enumerate(yielded) if WILD in measured]
@@ -164,7 +165,7 @@ def test_one_that_diverges_is_measured_as_such_and_the_others_never_notice() -> 
 
 
 def test_when_all_have_diverged_there_is_nothing_left_to_train() -> None:
-    training = together((WILD, replace(WILD, seed=3)))
+    training = batched((WILD, replace(WILD, seed=3)))
     yielded = list(train_replicas(training, Successors()))
     assert all(one.diverged for one in yielded[-1].values())
     assert not training.replicas
@@ -172,7 +173,7 @@ def test_when_all_have_diverged_there_is_nothing_left_to_train() -> None:
 
 
 def test_a_replica_that_is_dropped_leaves_the_others_as_they_are() -> None:
-    training = together()
+    training = batched()
     yielded = []
     for measured in train_replicas(training, Successors()):
         yielded.append(measured)
@@ -205,7 +206,7 @@ def test_each_gradient_is_clipped_by_its_own_norm() -> None:
 
 def interrupted(steps: int) -> dict[Replica, Any]:
     """The states after some measurements, as they would be on disk."""
-    training = together()
+    training = batched()
     for _ in zip(range(steps), train_replicas(training, Successors()), strict=False):
         pass
     return {replica: on_disk(training.state_dict(replica)) for replica in REPLICAS}
@@ -217,20 +218,6 @@ def on_disk(state: dict[str, Any]) -> dict[str, Any]:
     file.seek(0)
     loaded: dict[str, Any] = torch.load(file, weights_only=True)
     return loaded
-
-
-@pytest.mark.parametrize("measurements", [1, 2, 3])
-def test_one_taken_up_again_ends_bit_for_bit_like_one_that_was_not_interrupted(
-    measurements: int,
-) -> None:
-    whole, resumed = together(), together()
-    resumed.load_state_dicts(interrupted(measurements))
-    expected = list(train_replicas(whole, Successors()))[measurements:]
-    yielded = list(train_replicas(resumed, Successors()))
-    for replica in REPLICAS:
-        assert losses_of(yielded, replica) == losses_of(expected, replica)
-        one, other = whole.state_dict(replica)["model"], resumed.state_dict(replica)["model"]
-        assert all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
 def test_the_state_holds_what_a_single_training_would_save() -> None:
@@ -254,7 +241,7 @@ def test_the_state_holds_what_a_single_training_would_save() -> None:
 
 
 def test_before_the_first_step_the_state_is_that_of_a_training_not_begun() -> None:
-    state, (own, _) = together().state_dict(REPLICAS[1]), alone(REPLICAS[1])
+    state, (own, _) = batched().state_dict(REPLICAS[1]), alone(REPLICAS[1])
     expected = own.state_dict()
     assert state["optimizer"] == expected["optimizer"]
     for name, weight in expected["model"].items():
@@ -277,28 +264,3 @@ def test_a_single_training_goes_on_from_a_replica() -> None:
         ]
         assert np.array(rest) == pytest.approx(np.array(whole[2:]), abs=NOISE)
         assert_near(own.model.state_dict(), through.model.state_dict())
-
-
-def test_replicas_go_on_from_single_trainings() -> None:
-    states = {}
-    for replica in REPLICAS:
-        own, plan = alone(replica)
-        next(iter(train(own, Successors(), plan, seed=replica.seed)))
-        states[replica] = on_disk(own.state_dict())
-    training = together()
-    training.load_state_dicts(states)
-    assert training.step == PLAN.evaluation_steps[0]
-    yielded = list(train_replicas(training, Successors()))
-    for replica in REPLICAS:
-        through, plan = alone(replica)
-        whole = list(train(through, Successors(), plan, seed=replica.seed))[1:]
-        expected = [(one.step, one.loss, one.train_loss) for one in whole]
-        assert np.array(losses_of(yielded, replica)) == pytest.approx(np.array(expected), abs=NOISE)
-        assert_near(training.state_dict(replica)["model"], through.model.state_dict())
-
-
-def test_states_of_different_steps_are_refused() -> None:
-    states = interrupted(1)
-    states[REPLICAS[0]] = interrupted(2)[REPLICAS[0]]
-    with pytest.raises(ValueError, match="one step"):
-        together().load_state_dicts(states)

@@ -18,13 +18,13 @@ from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.training import trial_log
-from fathom.search.training.layer_metrics import SEED as LOOKED_AT
-from fathom.search.training.loop import TrainPlan
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
+from fathom.search.training.state import TrainPlan
 from fathom.search.training.trial import (
-    Assignment,
     Attempt,
     RunningTrial,
-    guarded,
+    catch_failures,
     run_trial,
     train_plan,
 )
@@ -234,19 +234,21 @@ def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("asked_at", [3, 60])
-def test_a_trial_saves_where_it_stands_when_the_search_is_ending(
+def test_a_trial_saves_its_state_at_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
 ) -> None:
     expected = list(trial(tmp_path / "calm").reports())
-    monkeypatch.setattr("fathom.search.training.trial_log.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("fathom.search.training.trial_log.INTERRUPT_POLL_SECONDS", 0.0)
     running = trial(tmp_path / "left")
-    monkeypatch.setattr(running._due, "to_leave", lambda: running._training.step == asked_at)
+    monkeypatch.setattr(
+        running._schedule, "interrupted", lambda: running._training.step == asked_at
+    )
     reports = list(itertools.takewhile(lambda report: True, running.reports()))
     assert losses_reported(reports[-1]) == losses_reported(expected[-1]), (
         "nobody ended it, so it went on"
     )
     left = trial(tmp_path / "ended")
-    monkeypatch.setattr(left._due, "to_leave", lambda: left._training.step >= asked_at)
+    monkeypatch.setattr(left._schedule, "interrupted", lambda: left._training.step >= asked_at)
     last = next(r for r in left.reports() if left._training.step >= asked_at)
     assert last.outcome is None
     assert all(point.step <= asked_at for point in last.points)
@@ -276,7 +278,7 @@ def test_replicates_differ_and_shapes_see_the_same_data(tmp_path: Path) -> None:
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Watching(Successor):
         def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-            if seed != LOOKED_AT:
+            if seed != DIAGNOSTICS_SEED:
                 seeds.append(seed)
             return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
 
@@ -307,7 +309,7 @@ def test_an_exception_becomes_a_failed_report_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = Failing(error=RuntimeError("the disk is on fire\nand more"), at_step=30)
-    reports = list(guarded(trial(tmp_path, objective=broken).reports()))
+    reports = list(catch_failures(trial(tmp_path, objective=broken).reports()))
     assert reports[0].rung is not None
     assert reports[-1].outcome is Outcome.FAILED
     assert reports[-1].reason == "RuntimeError: the disk is on fire"
@@ -316,7 +318,7 @@ def test_an_exception_becomes_a_failed_report_in_one_line(
 
 def test_running_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
     broken = Failing(error=torch.OutOfMemoryError("CUDA out of memory. Tried...\nmore"), at_step=0)
-    (report,) = guarded(trial(tmp_path, objective=broken).reports())
+    (report,) = catch_failures(trial(tmp_path, objective=broken).reports())
     assert report.outcome is Outcome.OUT_OF_MEMORY
     assert report.reason == "CUDA out of memory. Tried..."
 
@@ -326,7 +328,7 @@ def test_so_it_is_where_the_memory_is_that_of_the_machine() -> None:
         torch.empty(10**15)
         yield Report(points=())
 
-    (report,) = guarded(greedy())
+    (report,) = catch_failures(greedy())
     assert report.outcome is Outcome.OUT_OF_MEMORY
     assert "allocate" in report.reason
 
@@ -338,7 +340,7 @@ def test_being_told_to_stop_is_no_failure(error: BaseException) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        list(guarded(stopped()))
+        list(catch_failures(stopped()))
 
 
 def damage(path: Path, how: str) -> None:
@@ -379,13 +381,13 @@ def test_a_trial_that_runs_out_of_memory_goes_on_once_in_micro_batches(tmp_path:
     assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
     assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
 
-    (report,) = guarded(run_trial(attempts(tmp_path / "anew", Greedy(most=0))))
+    (report,) = catch_failures(run_trial(attempts(tmp_path / "anew", Greedy(most=0))))
     assert report.outcome is Outcome.OUT_OF_MEMORY
 
 
 def test_a_trial_whose_worker_was_killed_for_memory_begins_in_micro_batches(tmp_path: Path) -> None:
     undisturbed = list(trial(tmp_path / "roomy").reports())
-    reports = list(run_trial(attempts(tmp_path, Successor()), short_of_memory=True))
+    reports = list(run_trial(attempts(tmp_path, Successor()), out_of_memory=True))
     assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
     assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
 

@@ -1,4 +1,4 @@
-"""Trials of one shape as one model in a worker: each says and keeps what it would alone."""
+"""Batched trials: each reports and saves what it would alone."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ import torch
 
 from fathom.objectives.contract import Batch
 from fathom.search.records import Outcome, Report, Stage, TrialSpec
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.batched_trials import BatchedTrials, Reports, run_batched
 from fathom.search.training.replicated_loop import ReplicaTraining
-from fathom.search.training.trial import Assignment, RunningTrial, WorkerLostError
-from fathom.search.training.trial_group import Reports, RunningGroup, run_group
+from fathom.search.training.trial import RunningTrial, WorkerLostError
 from tests.support.toy import CPU, Successors
 from tests.support.training import BUDGET, CONFIG, EVALUATIONS, RUNGS, SPEC
 
@@ -31,8 +32,8 @@ def assignments(folder: Path, specs: Sequence[TrialSpec] = SPECS) -> list[Assign
     return [Assignment(CONFIG, BUDGET, spec, str(folder / f"{spec.trial}.pt")) for spec in specs]
 
 
-def group(folder: Path, specs: Sequence[TrialSpec] = SPECS) -> RunningGroup:
-    return RunningGroup(assignments(folder, specs), Successors(), CPU)
+def batched(folder: Path, specs: Sequence[TrialSpec] = SPECS) -> BatchedTrials:
+    return BatchedTrials(assignments(folder, specs), Successors(), CPU)
 
 
 def alone(assignment: Assignment) -> list[Report]:
@@ -52,7 +53,7 @@ def assert_near(one: Report, other: Report) -> None:
 
 
 def test_each_reports_what_it_would_alone(tmp_path: Path) -> None:
-    reported = list(group(tmp_path / "together").reports())
+    reported = list(batched(tmp_path / "batched").reports())
     for one in assignments(tmp_path / "alone"):
         ours, theirs = reports_of(one.spec.trial, reported), alone(one)
         assert [report.outcome for report in ours] == [report.outcome for report in theirs]
@@ -65,8 +66,8 @@ def test_each_reports_what_it_would_alone(tmp_path: Path) -> None:
         assert ours[-1].reason == "trained to the horizon, in one model of 3 trials"
 
 
-def test_each_is_looked_into_as_it_would_be_alone(tmp_path: Path) -> None:
-    *_, last = group(tmp_path / "together").reports()
+def test_each_has_the_layer_metrics_it_would_have_alone(tmp_path: Path) -> None:
+    *_, last = batched(tmp_path / "batched").reports()
     for one in assignments(tmp_path / "alone"):
         (ours,), theirs = reports_of(one.spec.trial, [last]), alone(one)[-1]
         assert ours.layers.keys() == theirs.layers.keys()
@@ -77,7 +78,7 @@ def test_each_is_looked_into_as_it_would_be_alone(tmp_path: Path) -> None:
 
 
 def test_what_a_worker_costs_is_shared_out(tmp_path: Path) -> None:
-    *_, last = group(tmp_path).reports()
+    *_, last = batched(tmp_path).reports()
     rates = {report.points[-1].train_seconds for _, report in last}
     assert len(rates) == 1
     assert all(report.setup_seconds > 0 for _, report in last)
@@ -86,7 +87,7 @@ def test_what_a_worker_costs_is_shared_out(tmp_path: Path) -> None:
 
 def test_one_that_diverges_ends_and_the_others_never_notice(tmp_path: Path) -> None:
     specs = (SPECS[0], WILD, SPECS[2])
-    reported = list(group(tmp_path / "together", specs).reports())
+    reported = list(batched(tmp_path / "batched", specs).reports())
     wild = reports_of(WILD.trial, reported)
     assert [report.outcome for report in wild[:-1]] == [None] * (len(wild) - 1)
     assert wild[-1].outcome is Outcome.DIVERGED
@@ -96,18 +97,18 @@ def test_one_that_diverges_ends_and_the_others_never_notice(tmp_path: Path) -> N
         assert_near(reports_of(one.spec.trial, reported)[-1], alone(one)[-1])
 
 
-def test_when_all_have_diverged_nothing_more_is_said(tmp_path: Path) -> None:
+def test_when_all_have_diverged_nothing_more_is_reported(tmp_path: Path) -> None:
     specs = (WILD, replace(WILD, trial="4k-confirm-004", seed=1))
-    reported = list(group(tmp_path, specs).reports())
+    reported = list(batched(tmp_path, specs).reports())
     assert all(report.outcome is Outcome.DIVERGED for _, report in reported[-1])
     assert len(reported[-1]) == 2
 
 
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
-def test_whose_group_is_killed_goes_on_alone_from_its_own_checkpoint(
+def test_a_trial_whose_batch_is_killed_is_resumed_alone_from_its_own_checkpoint(
     tmp_path: Path, rung: int
 ) -> None:
-    killed = group(tmp_path / "killed").reports()
+    killed = batched(tmp_path / "killed").reports()
     at_rungs = (reports for reports in killed if reports[0][1].rung)
     *_, last = itertools.islice(at_rungs, rung + 1)
     for one in assignments(tmp_path / "killed"):
@@ -120,12 +121,12 @@ def test_whose_group_is_killed_goes_on_alone_from_its_own_checkpoint(
 
 
 @pytest.mark.parametrize("asked_at", [3, 60])
-def test_all_save_where_they_stand_when_the_search_is_ending(
+def test_all_save_their_state_at_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
 ) -> None:
-    running = group(tmp_path / "ended")
+    running = batched(tmp_path / "ended")
     training: ReplicaTraining = running._training
-    monkeypatch.setattr(running._due, "to_leave", lambda: training.step >= asked_at)
+    monkeypatch.setattr(running._schedule, "interrupted", lambda: training.step >= asked_at)
     last = next(reports for reports in running.reports() if training.step >= asked_at)
     assert training.step == asked_at
     assert [name for name, _ in last] == [spec.trial for spec in sorted_by_rate()]
@@ -136,13 +137,13 @@ def test_all_save_where_they_stand_when_the_search_is_ending(
         assert_near(ours[-1], theirs[-1])
 
 
-def test_while_nobody_ends_it_a_group_that_has_saved_goes_on(
+def test_batched_trials_that_have_saved_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = group(tmp_path / "asked")
-    monkeypatch.setattr(running._due, "to_leave", lambda: running._training.step == 60)
+    running = batched(tmp_path / "asked")
+    monkeypatch.setattr(running._schedule, "interrupted", lambda: running._training.step == 60)
     *_, last = running.reports()
-    *_, calm = group(tmp_path / "calm").reports()
+    *_, calm = batched(tmp_path / "calm").reports()
     for (_, ours), (_, theirs) in zip(last, calm, strict=True):
         assert [point.loss for point in ours.points] == [point.loss for point in theirs.points]
 
@@ -170,11 +171,11 @@ class Failing(Successors):
         (RuntimeError("a kernel that can't run"), "RuntimeError: a kernel that can't run"),
     ],
 )
-def test_what_goes_wrong_ends_the_model_and_not_its_trials(
+def test_an_error_ends_the_batched_model_and_not_its_trials(
     tmp_path: Path, error: Exception, reason: str
 ) -> None:
     with pytest.raises(WorkerLostError, match=rf"^{reason}$"):
-        list(run_group(assignments(tmp_path), Failing(error=error), CPU))
+        list(run_batched(assignments(tmp_path), Failing(error=error), CPU))
     for one in assignments(tmp_path):
         first = next(RunningTrial(one, Successors(), CPU).reports())
         assert first.points[-1].step == RUNGS[1], "each has its last checkpoint"

@@ -1,0 +1,51 @@
+"""The assignment of a trial to a worker, and of a training outside a search."""
+
+from dataclasses import dataclass
+
+from fathom.models.shape import Shape
+from fathom.search.records import Stage, TrialSpec, derive_seed
+from fathom.search.study.budget import Budget
+from fathom.search.study.config import StudyConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Everything that a worker needs to run a trial, except the objective's data."""
+
+    config: StudyConfig
+    budget: Budget
+    spec: TrialSpec
+    checkpoint: str
+    """Path of the checkpoint file, the same on every node."""
+    marker: str = ""
+    """Content of the run's marker file, which lies beside the checkpoint."""
+    out_of_memory: bool = False
+    """True if an earlier worker of the trial was killed when its node ran out of memory."""
+    excluded_nodes: tuple[str, ...] = ()
+    """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
+    split_reason: str = ""
+    """Why the trial left its batched trials; empty if it was never batched or still is."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random draw in the trial."""
+        return derive_seed(self.config.seed, "trial", self.spec.seed)
+
+
+def standalone_spec(
+    trial: str, config: StudyConfig, budget: Budget, shape: Shape, *, seed: int = 0
+) -> TrialSpec:
+    """A training outside a search: it is never pruned and has the study's learning rate."""
+    return TrialSpec(
+        trial=trial,
+        study=config.study,
+        stage=Stage.CONFIRM,
+        budget=budget.params,
+        count=config.count,
+        horizon_tokens=budget.tokens,
+        shape=shape,
+        seed=seed,
+        learning_rate=config.train.learning_rate,
+        rate_scale=1.0,
+        prunable=False,
+    )

@@ -1,0 +1,86 @@
+"""What is measured of a training at an evaluation, and whether it has diverged. Torch only."""
+
+import contextlib
+import math
+
+import torch
+
+from fathom.objectives.contract import Objective
+from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
+from fathom.search.training.speed import speed
+from fathom.search.training.state import Training, TrainPlan
+
+HOPELESS_NATS = 1.0
+"""A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
+slow starter was 0.13 above it at its first evaluation."""
+
+
+def autocast(device: torch.device, plan: TrainPlan) -> contextlib.AbstractContextManager[object]:
+    """Context in which the model computes in the precision of the plan."""
+    if plan.bfloat16:
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def evaluate(
+    training: Training, objective: Objective, plan: TrainPlan
+) -> tuple[dict[str, float], Layers]:
+    """Metrics of the model, its held-out `loss` among them, and its layer metrics."""
+    details, layers = dict[str, float](), Layers()
+    training.model.eval()
+    with autocast(training.device, plan):
+        metrics = objective.evaluate(training.model)
+        if training.ended or training.step in plan.detailed_steps:
+            details, layers = detailed_metrics(training, objective, plan)
+    training.model.train()
+    return metrics | details, layers
+
+
+def detailed_metrics(
+    training: Training, objective: Objective, plan: TrainPlan
+) -> tuple[dict[str, float], Layers]:
+    """Metrics beside the held-out loss, with those of the end of a training, and layer metrics."""
+    model, metrics, layers = training.model, dict[str, float](), Layers()
+    at_end = training.is_over(plan)
+    if at_end:
+        metrics |= objective.final_metrics(model)
+    if plan.diagnostics:
+        layers = diagnose(model, training.optimizer, objective)
+        metrics |= summary(layers)
+    if plan.diagnostics and at_end:
+        tokens = training.step * plan.batch_size * objective.context
+        rate = tokens / training.train_seconds / training.ranks.size
+        metrics |= speed(model, tokens_per_second=rate, bfloat16=plan.bfloat16)
+        metrics["compile_seconds"] = training.compile_seconds
+    return metrics, layers
+
+
+def divergence(
+    loss: float, train_loss: float, objective: Objective, plan: TrainPlan, *, step: int
+) -> str:
+    """Why a training with these losses, in nats per token, has diverged; empty if it has not."""
+    if not (math.isfinite(loss) and math.isfinite(train_loss)):
+        return f"the loss is not finite (held out {loss}, training {train_loss})"
+    warm, chance = step > plan.pretraining_steps + plan.warmup_steps, objective.chance_loss
+    if warm and loss > chance + HOPELESS_NATS:
+        return f"the loss {loss:.3f} is far above {chance:.3f}, that of a guess"
+    return ""
+
+
+def divergence_with_origin(
+    training: Training, loss: float, train_loss: float, objective: Objective, plan: TrainPlan
+) -> str:
+    """Why the training has diverged, and at which step and layer; empty if it has not."""
+    reason = divergence(loss, train_loss, objective, plan, step=training.step)
+    if not (reason and training.step_statistics):
+        return reason
+    statistics_SX = torch.stack(training.step_statistics)
+    origin = divergence_origin(
+        training.model,
+        training.optimizer,
+        statistics_SX[:, 0],
+        statistics_SX[:, 1:],
+        first=training.step - len(statistics_SX) + 1,
+        limit=objective.chance_loss + HOPELESS_NATS,
+    )
+    return f"{reason}; {origin}" if origin else reason

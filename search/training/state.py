@@ -1,0 +1,167 @@
+"""A training: its plan, its state, which a checkpoint holds, and what an evaluation measures."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fathom.models.optim import build_optimizer, rate_at
+from fathom.models.parametrization import Parametrization
+from fathom.models.shape import Shape
+from fathom.models.transformer import Transformer
+from fathom.search.training.best_weights import BestWeights
+from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.layer_metrics import Layers, diagnostics_steps
+
+SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
+"""Attributes of a `Training` that accumulate from one evaluation to the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainPlan:
+    """How a trial trains; durations in optimizer steps."""
+
+    steps: int
+    batch_size: int
+    """Sequences per step."""
+    learning_rate: float
+    """Peak learning rate at the base shape of the parametrization."""
+    warmup_steps: int
+    cooldown_steps: int
+    pretraining_steps: int = 0
+    """First steps, which do not train for the held-out loss: no trial is judged by it there."""
+    weight_decay: float
+    betas: tuple[float, float]
+    eps: float
+    grad_clip: float
+    evaluation_steps: tuple[int, ...]
+    """Steps after which the model is evaluated, ascending; the last is `steps`."""
+    bfloat16: bool
+    """True to autocast to bfloat16 (on an accelerator that has it)."""
+    compiled: bool = False
+    """True to compile the loss of training steps; evaluations, of another batch size, are not."""
+    diagnostics: bool = False
+    """True to measure the layers at the end and at some evaluations before it."""
+    micro_batches: int = 1
+    """Parts of a batch that go through the model one after another, to save memory."""
+    patience: int | None = None
+    """Evaluations without a lower held-out loss after which training stops early; its result is
+    then the best weights, also at the horizon."""
+
+    @property
+    def detailed_steps(self) -> tuple[int, ...]:
+        """Evaluations that measure more than a loss: the last, and those with diagnostics."""
+        steps = self.evaluation_steps
+        return diagnostics_steps(steps) if self.diagnostics else steps[-1:]
+
+    def remaining_evaluations(self, step: int) -> Sequence[int]:
+        """Evaluation steps after a step, ascending."""
+        return [one for one in self.evaluation_steps if one > step]
+
+    def rate_fraction(self, step: int) -> float:
+        """The learning rate of a step, as a fraction of its peak."""
+        return rate_at(
+            step,
+            steps=self.steps,
+            warmup_steps=self.warmup_steps,
+            cooldown_steps=self.cooldown_steps,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """The result of one evaluation."""
+
+    step: int
+    loss: float
+    """Held-out loss, nats per token."""
+    train_loss: float
+    """Mean training loss over the steps since the last evaluation, nats per token."""
+    train_seconds: float
+    """Time in training steps since training began, evaluations and compiling excluded."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    layers: Layers = field(default_factory=dict)
+    diverged: str = ""
+    """Why the training counts as diverged; empty when it does not."""
+
+
+class Training:
+    """A model, its optimizer and its progress: everything a checkpoint holds."""
+
+    def __init__(
+        self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
+        device: torch.device, ranks: Ranks = SINGLE_PROCESS,
+    ) -> None:  # fmt: skip
+        # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
+        with device:
+            self.model = Transformer(shape, parametrization)
+        if plan.compiled:
+            # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
+            torch.compiler.reset()
+        self.model.initialise(torch.Generator(device).manual_seed(seed))
+        self.ranks, self.network = ranks, ranks.network(self.model)
+        self.optimizer = build_optimizer(
+            self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps
+        )
+        self.step = 0
+        self.train_seconds = 0.0
+        self.compile_seconds = 0.0
+        self.device = device
+        self.loss_sum = torch.zeros((), device=device)
+        """Sum of the training losses since the last evaluation."""
+        self.loss_steps = 0
+        """Steps since the last evaluation."""
+        self.step_statistics: list[Tensor] = []
+        """The loss and the norms of the P gradients, (1 + P,), of each step since the last
+        evaluation; empty without diagnostics."""
+        self.best: BestWeights | None = None
+        """Best weights so far; None without patience."""
+        self.ended = ""
+        """Why training restored its best weights and stopped; empty while it has not."""
+        self.diverged = ""
+        """Why the last evaluation counts as divergence; empty when it does not."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything needed to resume bit for bit."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "train_seconds": self.train_seconds,
+            **({"best": asdict(self.best), "ended": self.ended} if self.best else {}),
+            **({name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state saved by `state_dict`."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+        self.train_seconds = state["train_seconds"]
+        if "best" in state:
+            self.best, self.ended = BestWeights(**state["best"]), state["ended"]
+        for name in SINCE_EVALUATION:
+            if name in state:
+                setattr(self, name, state[name])
+
+    def is_over(self, plan: TrainPlan) -> bool:
+        """True after the last step, after an early stop and after divergence."""
+        return self.step == plan.steps or bool(self.ended or self.diverged)
+
+    def reset_statistics(self) -> None:
+        """Start to accumulate the losses of the next evaluation."""
+        self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
+        self.step_statistics = []
+
+    def restore_best(self, patience: int, steps: int) -> bool:
+        """Restore the best weights if training stops here; True when they were restored."""
+        best, at_horizon = self.best, self.step == steps
+        if best is None or not best.evaluations_since:
+            return False
+        if best.evaluations_since < patience and not at_horizon:
+            return False
+        self.model.load_state_dict(best.weights)
+        self.ended = best.reason(at_horizon=at_horizon)
+        return True
