@@ -39,7 +39,7 @@ highlight_language = "none"
 
 # Docstrings have one house style: a name between backticks is code.
 default_role = "code"
-# What PyTorch says of its own methods is PyTorch's to tell.
+# Docstrings of PyTorch's own methods are left out.
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -47,9 +47,9 @@ autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 
 nitpicky = True
-# Their pages are elsewhere, and a build without a network can't look for them there.
+# Their pages are on other sites, which a build without a network cannot read.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|enum|numpy|np|optuna|pathlib|pydantic|torch|typing)(\..*)?"),
+    (r"py:.*", r"(collections|enum|numpy|np|optuna|pandas|pathlib|pydantic|torch|typing)(\..*)?"),
 ]
 
 

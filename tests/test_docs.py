@@ -141,7 +141,7 @@ def test_the_studies_that_pages_show_are_studies() -> None:
 
 
 WITH_EXAMPLES = [
-    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    "fathom." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
     for package in ("models", "objectives", "search")
     for path in sorted((ROOT / package).rglob("*.py"))
     if ">>>" in path.read_text(encoding="utf-8")

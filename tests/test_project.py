@@ -132,35 +132,15 @@ def test_the_places_its_links_lead_to_exist(readme: str) -> None:
     assert not [place for place in places if not (ROOT / place).exists()]
 
 
-def test_every_path_in_its_tree_of_files_exists(readme: str) -> None:
-    plain = blocks(readme, "", "text")
-    trees = [block for block in plain if "search/" in block and "pyproject.toml" in block]
-    assert trees, "the README carries the annotated tree, in a block that names pyproject.toml"
-
-    gone = [path for tree in trees for path in paths_in(tree) if not (ROOT / path).exists()]
-    assert not gone
+def test_it_is_short(readme: str) -> None:
+    assert len(readme.encode()) <= 11_000
 
 
-def paths_in(tree: str) -> list[str]:
-    """The paths of an annotated tree.
+def test_the_folders_of_its_map_exist(readme: str) -> None:
+    [block] = [text for text in blocks(readme, "text") if "models/" in text]
+    named = set(re.findall(r"^([\w-]+)/ ", block, re.M))
+    inside = set(re.findall(r"\b(\w+)/", block)) - {*named, "studies"}
+    tracked = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
 
-    A line that starts at the margin names files or a folder of the root; an indented one names
-    files, or a folder, in the folder that is one step (two blanks) less indented above it:
-
-    search/             the pipeline
-      config.py         every setting
-      budget.py  space.py   sizes
-      analysis/         records to answers
-        law.py          depth against size
-    """
-    paths = []
-    folders: list[str] = []
-    for line in tree.splitlines():
-        names = re.findall(
-            r"(?:^|\s)((?:\.?[\w-]+(?:\.\w+|/)+)|Makefile|LICENSE)(?=\s|,|$)", line.split("#")[0]
-        )
-        level = (len(line) - len(line.lstrip())) // 2
-        folders = folders[:level]
-        paths += ["".join(folders) + name for name in names]
-        folders += [name for name in names if name.endswith("/")][:1]
-    return paths
+    assert named == {path.split("/")[0] for path in tracked if "/" in path and path[0].isalpha()}
+    assert inside == {path.parent.name for path in (ROOT / "search").glob("*/__init__.py")}
