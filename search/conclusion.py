@@ -10,6 +10,7 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
+from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 
@@ -65,7 +66,7 @@ def audit_budgets(
     for budget in expand_budgets(config):
         own = [record for record in records if record.spec.budget == budget.params]
         if own:
-            audits[budget.params] = audit_stopping(own, config.stopping)
+            audits[budget.params] = audit_stopping(own, halving_rule(config.stopping))
     return audits
 
 

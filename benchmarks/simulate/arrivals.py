@@ -10,9 +10,8 @@ ASHA stops is gone for good; one that pauses by our rule is taken up again when 
 import heapq
 import math
 import random
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -21,9 +20,10 @@ import numpy as np
 from benchmarks.worlds.curve_tables import SizeClass
 from benchmarks.worlds.known import sized_shape
 from fathom.models.shape import Count
-from fathom.search.analysis.forecast import MEDIAN_OF
-from fathom.search.records import CurvePoint, Stage, TrialRecord, TrialSpec
-from fathom.search.scheduling.halving import promoted
+from fathom.search.analysis.forecast import forecast_ranking
+from fathom.search.analysis.rung_value import rung_value
+from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.study.groups import StoppingConfig
 
 LAST_RUNG = 0.8
@@ -38,7 +38,7 @@ class StoppingRule(Protocol):
     def goes_on(self, trial: int, rung: int) -> bool:
         """Whether the trial trains beyond the rung."""
 
-    def take_up(self, *, complete: bool) -> tuple[int, int] | None:
+    def resume(self, *, complete: bool) -> tuple[int, int] | None:
         """A paused trial that goes on after all, and its rung; `complete` when nothing else can."""
 
 
@@ -79,70 +79,84 @@ class StockAsha:
         before.append(loss)
         return goes_on
 
-    def take_up(self, *, complete: bool) -> None:
+    def resume(self, *, complete: bool) -> None:
         """None ever."""
 
 
 @dataclass(slots=True)
-class PausingRule:
-    """The rule of a real run, told what a real trial would tell it."""
+class OurHalving:
+    """The rule of a real run, on records as a real trial would have reported them."""
 
-    stage: "Races"
-    eta: float
+    races: "Races"
+    rule: HalvingRule
     rungs: Sequence[int]
-    came: dict[int, set[int]] = field(default_factory=dict)
-    paused: dict[int, set[int]] = field(default_factory=dict)
+    records: dict[int, TrialRecord] = field(default_factory=dict)
+    """By row of the class: each trial as far as it has come."""
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Ask the scheduler."""
-        self.came.setdefault(rung, set()).add(trial)
-        goes_on = trial in self._promoted(rung, complete=False)
-        if not goes_on:
-            self.paused.setdefault(rung, set()).add(trial)
-        return goes_on
+        """Record that the trial has reached the rung; True if it is promoted there."""
+        tokens = self.races.tokens[rung]
+        before = self.records.get(trial, self.races.records[trial])
+        value = self.races.values[trial][rung]
+        record = replace(before, outcome=None, rungs=before.rungs | {tokens: value})
+        self.records[trial] = record
+        pauses = self.rule.pauses(record, tuple(self.records.values()), tokens)
+        if pauses:
+            self.records[trial] = replace(record, outcome=Outcome.STOPPED)
+        return not pauses
 
-    def take_up(self, *, complete: bool) -> tuple[int, int] | None:
-        """The furthest first, as long as more trials come."""
-        for rung in sorted(self.paused, reverse=not complete):
-            for trial in self._promoted(rung, complete=complete):
-                if trial in self.paused[rung]:
-                    self.paused[rung].remove(trial)
-                    return trial, rung
-        return None
-
-    def _promoted(self, rung: int, *, complete: bool) -> tuple[int, ...]:
-        return self.stage.promoted(frozenset(self.came[rung]), rung, self.eta, complete)
+    def resume(self, *, complete: bool) -> tuple[int, int] | None:
+        """The first trial that the rule resumes now, and the rung at which it paused."""
+        names = self.rule.resumed(tuple(self.records.values()), complete=complete)
+        if not names:
+            return None
+        trial = int(names[0])
+        record = self.records[trial] = replace(self.records[trial], outcome=None)
+        return trial, self.races.tokens.index(max(record.rungs))
 
 
 @dataclass
 class Races:
-    """A class of curves, and what its rungs say of them, worked out once."""
+    """A class of curves as trials, with the rankings at its rungs, each worked out once."""
 
     some: SizeClass
-    _known: dict[tuple[object, ...], tuple[int, ...]] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], dict[str, float]] = field(default_factory=dict)
 
     @cached_property
     def paces(self) -> list[float]:
-        """Seconds that a trial takes for a token, up to a factor common to all."""
+        """Seconds that each trial takes for a token, up to a factor common to all."""
         return [run.seconds_per_step for run in self.some.runs]
 
-    def promoted(
-        self, came: frozenset[int], rung: int, eta: float, complete: bool
-    ) -> tuple[int, ...]:
-        """Who may train beyond a rung, best first."""
-        key = (came, rung, eta, complete)
+    @cached_property
+    def tokens(self) -> list[int]:
+        """Tokens of each evaluation."""
+        return [int(tokens) for tokens in self.some.tokens]
+
+    @cached_property
+    def values(self) -> list[list[float]]:
+        """For each trial its value at each evaluation, were that a rung."""
+        return [
+            [rung_value(losses[: end + 1]) for end in range(len(losses))]
+            for losses in self.some.losses.tolist()
+        ]
+
+    @cached_property
+    def records(self) -> list[TrialRecord]:
+        """Each trial with its whole curve, before it comes to any rung."""
+        return [_record(self.some, trial, self.tokens) for trial in range(len(self.some.runs))]
+
+    def ranking(self, came: Sequence[TrialRecord], rung: int) -> dict[str, float]:
+        """The forecast losses of the trials that reached a rung, whatever the order of arrival."""
+        key = (rung, frozenset(record.spec.trial for record in came))
         if key not in self._known:
-            tokens = int(self.some.tokens[rung])
-            records = [_record(self.some, trial, rung) for trial in sorted(came)]
-            names = promoted(records, tokens, eta=eta, complete=complete)
-            self._known[key] = tuple(map(int, names))
+            by_row = sorted(came, key=lambda record: int(record.spec.trial))
+            self._known[key] = forecast_ranking(by_row, rung)
         return self._known[key]
 
     def ours(self, config: StoppingConfig) -> StoppingRule:
         """The rule of a real run on this class."""
-        return PausingRule(
-            self, config.eta, rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
-        )
+        rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
+        return OurHalving(self, HalvingRule(eta=config.eta, ranking=self.ranking), rungs)
 
     def stock(self, grace: float, eta: float) -> StoppingRule:
         """Ray's rule on this class."""
@@ -197,7 +211,7 @@ def replay(
 
     def fill(slots: int) -> None:
         for _ in range(slots):
-            if again := rule.take_up(complete=False):
+            if again := rule.resume(complete=False):
                 train_to(again[0], stations.index(again[1]) + 1)
             elif (trial := next(waiting, None)) is not None:
                 train_to(trial, 0)
@@ -212,23 +226,20 @@ def replay(
             else:
                 finished += [trial] if last else []
                 fill(1)
-        again = rule.take_up(complete=True)
+        again = rule.resume(complete=True)
         if again is None:
             return tuple(finished), spent
         train_to(again[0], stations.index(again[1]) + 1)
 
 
-def _record(some: SizeClass, trial: int, rung: int) -> TrialRecord:
-    """A trial at a rung, as a real one would have reported it."""
-    losses = some.losses[trial, : rung + 1].tolist()
-    tokens = [int(at) for at in some.tokens[: rung + 1]]
-    points = tuple(map(_point, tokens, losses))
+def _record(some: SizeClass, trial: int, tokens: Sequence[int]) -> TrialRecord:
+    """A trial that has reported its whole curve and reached no rung."""
     return TrialRecord(
         spec=_spec(some, trial),
         outcome=None,
         reason="",
-        curve=points,
-        rungs={tokens[-1]: statistics.median(losses[-MEDIAN_OF:])},
+        curve=tuple(map(_point, tokens, some.losses[trial].tolist())),
+        rungs={},
         started=0.0,
         ended=None,
         setup_seconds=0.0,

@@ -15,15 +15,13 @@ import numpy as np
 
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
 from fathom.search.analysis.depth_estimates import Array, ShapeLoss, seed_noise, weigh
-from fathom.search.analysis.rung_value import LOOK_BACK
+from fathom.search.analysis.rung_value import LOOK_BACK, MEDIAN_OF, median
 from fathom.search.records import Outcome, Stage, TrialRecord
 
 SHORTEST_LOOK_BACK = 1.5
 """A curve that begins less than this factor earlier has no slope to speak of."""
 RECENT = 0.75
 """Evaluations before this share of the tokens do not measure the loss there."""
-MEDIAN_OF = 3
-"""Evaluations whose median is the loss of a trial that has not finished: no spike moves it."""
 DEPTH_BIAS = (0.04, 0.06)
 """What a unit of ln(depth) adds to what is still to come, as a share of it, and how far a study may
 be from that. Prior: 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in three classes more."""
@@ -75,12 +73,18 @@ def forecasts(
     return sorted(found, key=lambda own: own.shape.depth)
 
 
-def forecast_ranking(records: Sequence[TrialRecord], rung: int) -> dict[str, float]:
+def forecast_ranking(
+    records: Sequence[TrialRecord], rung: int, median_of: int = MEDIAN_OF
+) -> dict[str, float]:
     """The forecast loss at the horizon of each trial that reached a rung, by trial name.
 
     It uses the curves up to the rung only, so that no trial is better known than another.
     """
-    trials = [_Trial(record, until=rung) for record in records if rung in record.rungs]
+    trials = [
+        _Trial(record, until=rung, median_of=median_of)
+        for record in records
+        if rung in record.rungs
+    ]
     if not trials:
         return {}
     line = _Line(rung, trials, [])
@@ -88,7 +92,12 @@ def forecast_ranking(records: Sequence[TrialRecord], rung: int) -> dict[str, flo
 
 
 def extrapolated_loss(
-    times: Sequence[float], losses: Sequence[float], *, tokens: float, horizon: float
+    times: Sequence[float],
+    losses: Sequence[float],
+    *,
+    tokens: float,
+    horizon: float,
+    median_of: int = MEDIAN_OF,
 ) -> float | None:
     """The loss at the horizon by the line through a curve's losses at `tokens` and a quarter of it.
 
@@ -97,8 +106,8 @@ def extrapolated_loss(
     """
     if not times or times[0] > tokens:
         return None
-    now, loss = _level(times, losses, tokens)
-    before, higher = _level(times, losses, max(tokens / LOOK_BACK, times[0]))
+    now, loss = _level(times, losses, tokens, median_of)
+    before, higher = _level(times, losses, max(tokens / LOOK_BACK, times[0]), median_of)
     if now < SHORTEST_LOOK_BACK * before:
         return None
     start, here, end = (1 / sqrt(at) for at in (before, now, horizon))
@@ -108,7 +117,10 @@ def extrapolated_loss(
 class _Trial:
     """A trial as far as it has come, or up to some tokens."""
 
-    def __init__(self, record: TrialRecord, until: int | None = None) -> None:
+    def __init__(
+        self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
+    ) -> None:
+        self._median_of = median_of
         self.record, self.x = record, log(record.spec.shape.depth)
         curve = [p for p in record.curve if until is None or p.tokens <= until]
         self.times = [float(point.tokens) for point in curve]
@@ -118,12 +130,14 @@ class _Trial:
     def loss_at(self, tokens: float) -> float:
         """As a rung there recorded it, or the median of the last few evaluations up to there."""
         rung = self.record.rungs.get(int(tokens))
-        return _level(self.times, self.losses, tokens)[1] if rung is None else rung
+        return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
 
     def gain_at(self, tokens: float) -> float | None:
         """What its own slope there says is still to come."""
         horizon = self.record.spec.horizon_tokens
-        end = extrapolated_loss(self.times, self.losses, tokens=tokens, horizon=horizon)
+        end = extrapolated_loss(
+            self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of
+        )
         return None if end is None else self.loss_at(tokens) - end
 
     def end(self, line: "_Line") -> tuple[float, float]:
@@ -193,16 +207,12 @@ def _tells(record: TrialRecord) -> bool:
     return bool(record.curve) and record.outcome not in ENDED_BADLY
 
 
-def _level(times: Sequence[float], losses: Sequence[float], tokens: float) -> tuple[float, float]:
-    """Tokens and loss, medians of the last few evaluations up to there."""
+def _level(
+    times: Sequence[float], losses: Sequence[float], tokens: float, median_of: int
+) -> tuple[float, float]:
+    """Tokens and loss, both medians of the last few evaluations up to `tokens`."""
     end = bisect_right(times, tokens)
-    first = max(0, end - MEDIAN_OF)
+    first = max(0, end - median_of)
     while times[first] < RECENT * times[end - 1]:
         first += 1
-    return _median(times[first:end]), _median(losses[first:end])
-
-
-def _median(values: Sequence[float]) -> float:
-    """As `statistics.median`, in a third of the time: a large study takes millions."""
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return median(times[first:end]), median(losses[first:end])

@@ -12,12 +12,10 @@ from math import log, sqrt
 import numpy as np
 
 from fathom.search.analysis.depth_estimates import seed_noise
-from fathom.search.analysis.forecast import forecast_ranking
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.scheduling.halving import promoted
+from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
-from fathom.search.study.groups import StoppingConfig
 
 FEWEST_TRIALS = 6
 """Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
@@ -27,7 +25,6 @@ WEAK_AGREEMENT = 0.4
 """Agreement below which at least 3 pairs in 10 are in the wrong order at the rung."""
 CHANCE = 1.96
 """Standard errors up to which a lean, or a regret, is put down to chance."""
-DEFAULT_RULE = StoppingConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +116,10 @@ class RungAudit:
         return f"`stopping.first_rung: {self.later / self.horizon:.3g}`"
 
 
-def audit_stopping(
-    records: Sequence[TrialRecord], stopping: StoppingConfig = DEFAULT_RULE
-) -> tuple[RungAudit, ...]:
+def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
     """One audit a rung before the horizon, by tokens, for the records of one budget."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.horizon_tokens})
-    audits = [_audit(rung, records, stopping.eta) for rung in rungs]
+    audits = [_audit(rung, records, rule) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
     later = min((rung for rung in rungs if rung > doubtful), default=None)
     return tuple(replace(audit, later=later) for audit in audits)
@@ -139,10 +134,10 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
     return (failed[-1].later or failed[-1].horizon) if failed else None
 
 
-def _audit(rung: int, records: Sequence[TrialRecord], eta: float) -> RungAudit:
+def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
-    foretold = forecast_ranking(done, rung)
+    foretold = rule.ranking(done, rung)
     here = np.array([foretold[record.spec.trial] for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
@@ -151,8 +146,8 @@ def _audit(rung: int, records: Sequence[TrialRecord], eta: float) -> RungAudit:
     agreement, pairs = order_kept(here, end, apart=_apart(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     exempt = [record for record in explored if not record.spec.prunable]
-    came = [r for r in records if rung in r.rungs and r.spec.stage is Stage.EXPLORE]
-    chosen = promoted(came, rung, eta=eta, complete=True)
+    came = [r for r in records if r.spec.stage is Stage.EXPLORE]
+    chosen = rule.promoted(came, rung, complete=True)
     spared = [record for record in exempt if record.spec.trial not in chosen]
     stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
     return RungAudit(

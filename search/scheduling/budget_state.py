@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fathom.models.shape import Shape
 from fathom.search.records import Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.confirmation import Choice
+from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.study.budget import Budget
 
@@ -19,6 +20,7 @@ class BudgetState:
     shapes: tuple[Shape, ...]
     planned: tuple[int, int]
     """Exploring and confirming trials."""
+    rule: HalvingRule
     sampler: ShapeSampler
     ended: list[TrialRecord] = field(default_factory=list)
     adopted: deque[TrialSpec] = field(default_factory=deque)
@@ -39,10 +41,8 @@ class BudgetState:
     """Confirming trials begun."""
     settled: bool = False
     """No further wave of confirming trials is wanted."""
-    news: bool = True
-    """A trial came to a rung since it was last asked who is to be taken up again."""
-    first_rung: int = 0
-    """Tokens before which nothing is stopped, where an extension says so; else 0."""
+    rung_reached: bool = True
+    """A trial has reached a rung since paused trials were last looked through."""
 
     @property
     def done(self) -> bool:

@@ -25,7 +25,7 @@ from fathom.search.records import (
 from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
 from fathom.search.scheduling.budget_state import BudgetState
 from fathom.search.scheduling.confirmation import Choice, next_wave, whole_ladder
-from fathom.search.scheduling.halving import promoted
+from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
@@ -100,11 +100,14 @@ class Scheduler:
         because it was resumed from its checkpoint.
         """
         judged = self.live[trial].rungs
+        search = self.budgets[self.live[trial].spec.budget]
         report = news(self.live[trial], report)
         record = self.live[trial] = advanced(self.live[trial], report)
         goes_on = report.outcome is None
         if goes_on and report.rung and report.rung[0] not in judged:
-            goes_on = self._judge(record, report.rung[0])
+            search.rung_reached = True
+            exploring = self._exploring(search)
+            goes_on = not search.rule.pauses(record, exploring, report.rung[0])
         # The rung at which a trial pauses is not noted before its end is: should a kill come in
         # between, the trial comes by again and is judged again. Nor is the line waited for: what a
         # power cut takes, the trial reports again from its checkpoint.
@@ -148,6 +151,7 @@ class Scheduler:
             budget=budget,
             shapes=shapes,
             planned=stage_trials(self.config, shapes),
+            rule=halving_rule(self.config.stopping, past.first_rungs.get(budget.params, 0)),
             sampler=ShapeSampler(
                 self.config,
                 # Every budget has a study of its own: one name for all would mix their losses.
@@ -160,12 +164,12 @@ class Scheduler:
         )
 
     def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
-        if search.adopted or self._take_up(search):
+        if search.adopted or self._resume(search):
             return (search.adopted.popleft(),)
         if search.explored < search.planned[0]:
             return (self._explore(search),)
         if not (search.wave or search.running or search.settled):
-            if self._take_up(search, complete=True):
+            if self._resume(search, complete=True):
                 return (search.adopted.popleft(),)
             self._plan_wave(search)
         return tuple(self._confirm(search, choice) for choice in search.take_of_wave(most))
@@ -243,48 +247,21 @@ class Scheduler:
         self._journal("started", self.live[spec.trial])
         self._notify(self.live[spec.trial])
 
-    def _judge(self, record: TrialRecord, rung: int) -> bool:
-        """Whether a trial goes on from a rung; otherwise it pauses there."""
-        search, spec = self.budgets[record.spec.budget], record.spec
-        search.news = True
-        if spec.stage is Stage.CONFIRM or not spec.prunable:
-            return True
-        return spec.trial in self._promoted(search, rung, complete=False)
-
-    def _promoted(self, search: BudgetState, rung: int, *, complete: bool) -> tuple[str, ...]:
-        """Exploring trials that may train beyond a rung, best first.
-
-        Confirming trials repeat the leaders: counted here, they would raise the bar for a trial
-        that is taken up again after them.
-        """
-        came = [record for record in self._exploring(search) if rung in record.rungs]
-        if rung < search.first_rung:
-            return tuple(record.spec.trial for record in came)
-        return promoted(came, rung, eta=self.config.stopping.eta, complete=complete)
-
     def _exploring(self, search: BudgetState) -> list[TrialRecord]:
         """All exploring trials of a budget that have begun."""
         live = (self.live[trial] for trial in search.under_way)
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
-    def _take_up(self, search: BudgetState, *, complete: bool = False) -> bool:
-        """Take up again whoever paused and is now among the best of those that came so far.
-
-        The furthest first; but the other way round when no more will come, since what starts again
-        at an early rung may come to the later ones.
-        """
-        if not (search.news or complete):
+    def _resume(self, search: BudgetState, *, complete: bool = False) -> bool:
+        """Let paused trials go on that are promoted by now; True if there are any."""
+        if not (search.rung_reached or complete):
             return False
-        search.news = False
-        paused = {r.spec.trial: r for r in search.ended if r.outcome is Outcome.STOPPED}
-        for rung in sorted({max(r.rungs) for r in paused.values()}, reverse=not complete):
-            here = {trial for trial, record in paused.items() if max(record.rungs) == rung}
-            for trial in self._promoted(search, rung, complete=complete):
-                if trial in here:
-                    self._revive(search, paused[trial])
-            if search.adopted:
-                return True
-        return False
+        search.rung_reached = False
+        names = search.rule.resumed(self._exploring(search), complete=complete)
+        paused = {record.spec.trial: record for record in search.ended}
+        for name in names:
+            self._revive(search, paused[name])
+        return bool(names)
 
     def _revive(self, search: BudgetState, record: TrialRecord) -> None:
         search.ended.remove(record)
@@ -306,7 +283,6 @@ class Scheduler:
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
         for params, search in self.budgets.items():
-            search.first_rung = past.first_rungs.get(params, 0)
             search.ended = past.ended[params]
             for record in past.under_way[params]:
                 self._adopt(search, record)

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fathom.models.parametrization import Parametrization, Scheme, check_scheme
 from fathom.models.shape import Count, Normalization, Positions, Residual, check_loop
+from fathom.search.analysis.rung_value import MEDIAN_OF
 from fathom.search.study.types import (
     Few,
     Group,
@@ -104,7 +105,7 @@ class StoppingConfig(Group):
     eta: Real = Field(4.0, ge=1.2, le=1000.0)
     """One in `eta` trials is promoted at a rung, and each rung comes `eta` times later than the
     last."""
-    median_of: Few = 3
+    median_of: Few = MEDIAN_OF
     """Number of evaluations just before a rung whose median loss ranks the trials, which removes
     spikes."""
     always_finish: Share = 0.0625

@@ -4,7 +4,6 @@ The worker keeps the last checkpoint in a file named after the trial. Any proces
 trial again, Ray after a crash or a new run after a kill, resumes from it.
 """
 
-import statistics
 import time
 import warnings
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import rung_steps
@@ -70,8 +70,8 @@ class TrialLog:
         """
         rung = None
         if step in self._rungs:
-            recent = self._points[-self._median_of :]
-            rung = (recent[-1].tokens, statistics.median(point.loss for point in recent))
+            losses = [point.loss for point in self._points]
+            rung = (self._points[-1].tokens, rung_value(losses, self._median_of))
         peak = None
         if self._device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self._device) // sharing

@@ -63,7 +63,7 @@ class Never:
         self.asked.append((trial, rung))
         return True
 
-    def take_up(self, *, complete: bool) -> None:
+    def resume(self, *, complete: bool) -> None:
         """Nobody pauses."""
 
 

@@ -9,12 +9,17 @@ from scipy import stats
 from benchmarks.worlds.planted import World, shallower_is_better, symmetric
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.scheduling.audit import RungAudit, audit_stopping, later_first_rung
+from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
-from fathom.search.study.groups import StoppingConfig
 from tests.support.simulated import confirm, cut, explore
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
-HALF = StoppingConfig(eta=2)
+HALF = HalvingRule(eta=2)
+QUARTER = HalvingRule(eta=4)
+
+
+def audited(records: list[TrialRecord], rule: HalvingRule = QUARTER) -> tuple[RungAudit, ...]:
+    return audit_stopping(records, rule)
 
 
 def finished_trials(slow_start: float, noise: float = 0.001) -> list[TrialRecord]:
@@ -91,7 +96,7 @@ def test_a_correlation_with_all_ties_is_none() -> None:
 
 
 def test_curves_that_do_not_cross_are_trusted() -> None:
-    for own in audit_stopping(finished_trials(slow_start=0.0)):
+    for own in audited(finished_trials(slow_start=0.0)):
         assert own.trusted
         assert own.agreement == pytest.approx(1)
         assert own.depth_lean == 0
@@ -102,7 +107,7 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
 
 
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
-    early, late = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
+    early, late = audited(with_one_stopped(late_bloomers(lean=0.15)))
     assert early.rung < late.rung
     assert early.failed
     assert early.depth_lean is not None
@@ -118,13 +123,13 @@ def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
 
 
 def test_a_rung_that_foresees_how_slow_models_end_does_not_lean() -> None:
-    early = audit_stopping(with_one_stopped(finished_trials(slow_start=0.1)))[0]
+    early = audited(with_one_stopped(finished_trials(slow_start=0.1)))[0]
     assert early.trusted
     assert not early.leans
 
 
 def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
-    early, late = audit_stopping(late_bloomers(lean=0.15))
+    early, late = audited(late_bloomers(lean=0.15))
     assert early.trusted is False
     assert not early.failed
     assert not late.failed
@@ -133,7 +138,7 @@ def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
 
 
 def test_deep_models_that_lose_later_lean_the_other_way() -> None:
-    early, _ = audit_stopping(late_bloomers(lean=-0.15))
+    early, _ = audited(late_bloomers(lean=-0.15))
     assert early.trusted is False
     assert "shallow trials stood worse than they ended" in early.sentence
 
@@ -146,7 +151,7 @@ def shuffled(noise: float) -> RungAudit:
         replace(run, rungs={5_000_000: float(generator.normal())})
         for run in confirm(world, (2, 3, 4, 6), generator, seeds=3, rates=(1.0,))
     ]
-    (own,) = audit_stopping(records)
+    (own,) = audited(records)
     return own
 
 
@@ -179,7 +184,7 @@ def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
     records = with_one_stopped(at_the_rate)
-    own = audit_stopping([*records[:number], records[-1]])[0]
+    own = audited([*records[:number], records[-1]])[0]
     assert own.finished == number
     assert own.trusted is own.agreement is own.depth_lean is None
     assert not own.failed
@@ -188,7 +193,7 @@ def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
 
 
 def test_trials_at_other_rates_are_not_compared() -> None:
-    (own, _) = audit_stopping(finished_trials(slow_start=0.0))
+    (own, _) = audited(finished_trials(slow_start=0.0))
     assert own.finished == 3 * len(DEPTHS)
 
 
@@ -199,7 +204,7 @@ def test_what_was_stopped_and_which_depths_ended_is_told() -> None:
     runs = confirm(world, (2, 3, 4, 8), generator)
     records = [cut(run, first) if run.spec.shape.depth == 8 else run for run in runs]
     records += [cut(run, second) for run in confirm(world, (2,), generator)]
-    early, late = audit_stopping(records)
+    early, late = audited(records)
     assert (early.stopped, early.stopped_depths, early.cut_depths) == (5, (8,), (8,))
     assert (late.stopped, late.stopped_depths, late.cut_depths) == (5, (2,), ())
     assert "no trial of depth 8 went on" in early.sentence
@@ -208,16 +213,16 @@ def test_what_was_stopped_and_which_depths_ended_is_told() -> None:
 def test_every_stopped_trial_is_counted_once() -> None:
     world = World(curve=symmetric(3))
     records = explore(world, DEPTHS, np.random.default_rng(0))
-    stopped = sum(own.stopped for own in audit_stopping(records))
+    stopped = sum(own.stopped for own in audited(records))
     assert stopped == sum(record.outcome == "stopped" for record in records)
 
 
 def test_no_records_have_no_rungs() -> None:
-    assert audit_stopping([]) == ()
+    assert audited([]) == ()
 
 
 def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit:
-    (own,) = audit_stopping(explored(values, exempt), HALF)
+    (own,) = audited(explored(values, exempt), HALF)
     return own
 
 
@@ -249,7 +254,7 @@ def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
         pair = explored([(2.0, 1.7), (2.1, 1.7 + noise * 2**0.5)], exempt=set())
         twice = replace(pair[0].spec, trial="again", seed=9, stage=Stage.CONFIRM)
         pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
-        (own,) = audit_stopping([*records, *pair], HALF)
+        (own,) = audited([*records, *pair], HALF)
         assert own.regret == pytest.approx(regret)
         return own.regrets
 
@@ -262,7 +267,7 @@ def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
 
 
 def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
-    (own, *_) = audit_stopping(finished_trials(slow_start=0.0))
+    (own, *_) = audited(finished_trials(slow_start=0.0))
     assert not replace(own, regret=0.0049, noise=1e-4).regrets
     assert replace(own, regret=0.0051, noise=1e-4).regrets
 
@@ -284,13 +289,13 @@ def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
 def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
     records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
     confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
-    (own,) = audit_stopping([*records[:2], replace(records[2], spec=confirming)], HALF)
+    (own,) = audited([*records[:2], replace(records[2], spec=confirming)], HALF)
     assert (own.exempt, own.spared) == (0, 0)
 
 
 def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
     def rungs(*failed: bool) -> list[RungAudit]:
-        (own, *_) = audit_stopping(with_one_stopped(late_bloomers(lean=0.15)))
+        (own, *_) = audited(with_one_stopped(late_bloomers(lean=0.15)))
         tokens = range(100, 100 * len(failed) + 100, 100)
         last = max(t for t, f in zip(tokens, failed, strict=True) if f)
         later = min((t for t in tokens if t > last), default=None)

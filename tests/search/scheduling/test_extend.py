@@ -13,7 +13,7 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
-from fathom.search.scheduling.halving import promoted
+from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
 from fathom.search.study.config import StudyConfig
@@ -127,8 +127,8 @@ def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
     for record in stopped(search.records).values():
         rung = max(record.rungs)
         assert rung >= first_rung
-        came = [record for record in explored if rung in record.rungs]
-        assert record.spec.trial not in promoted(came, rung, eta=2, complete=True)
+        promoted = HalvingRule(eta=2).promoted(explored, rung, complete=True)
+        assert record.spec.trial not in promoted
 
 
 def test_confirming_looks_again_at_what_the_extension_has_shown(again: Scheduler) -> None:
@@ -152,7 +152,7 @@ def test_a_killed_extension_goes_on_where_it_was(again: Scheduler, events: int) 
     third = scheduler(CONFIG, again.folder.path)
     assert {r.spec.trial: r for r in third.records} == ended
     assert third.live == live
-    assert third.budgets[PARAMS].first_rung == rungs_of(third)[-1]
+    assert third.budgets[PARAMS].rule.first_rung == rungs_of(third)[-1]
     Simulation(third, slow_deep).run()
     assert not stopped(third.records)
     assert set(Counter(r.spec.trial for r in third.records).values()) == {1}
@@ -181,7 +181,7 @@ def test_the_extended_rung_holds_for_every_later_run(again: Scheduler) -> None:
     Simulation(scheduler(CONFIG, again.folder.path), slow_deep).run()
     later = scheduler(CONFIG, again.folder.path)
     assert later.done
-    assert later.budgets[PARAMS].first_rung == rungs_of(later)[-1]
+    assert later.budgets[PARAMS].rule.first_rung == rungs_of(later)[-1]
     audits = audit_budgets(later.records, CONFIG)
     assert not any(audit.failed for audit in audits[PARAMS]), "what stops nobody does no harm"
     assert warnings(audits, "fathom run x.yaml") == ()

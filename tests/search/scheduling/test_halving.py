@@ -9,11 +9,17 @@ import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
 from fathom.search.records import TrialRecord
-from fathom.search.scheduling.halving import promoted
+from fathom.search.scheduling.halving import HalvingRule
 from tests.support.simulated import cut
 
 WORLD = World(curve=symmetric(8), noise=0.0, slow_start=0.0, ratio_effect=0.0, params_slope=0.0)
 RUNG = WORLD.rung_tokens[0]
+
+
+def promoted(
+    records: Sequence[TrialRecord], rung: int, *, eta: float, complete: bool
+) -> tuple[str, ...]:
+    return HalvingRule(eta=eta).promoted(records, rung, complete=complete)
 
 
 def at_rung(depths: Sequence[int], world: World = WORLD) -> list[TrialRecord]:
