@@ -1,21 +1,20 @@
 """A real search of a known budget: scheduler, sampler, stopping, confirming and statistics."""
 
-import math
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.simulate.clock import Start
+from benchmarks.simulate.driver import report_evaluation
 from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
 from fathom.search.analysis.interim import DRAWS, ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import best_of, confirmed_depths
 from fathom.search.analysis.optimum import find_optimum
-from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord
+from fathom.search.records import Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
+from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig, parse
 
 STEPS = 1024
@@ -40,11 +39,9 @@ class FathomSearch:
         steps = evaluation_steps(self.config, self.budget)
         self._steps = [step for step in steps if step / STEPS >= first]
         self.shares = [step / STEPS for step in self._steps]
-        self._rungs = set(rung_steps(self.config, self.budget))
         folder = RunFolder(home)
         folder.create()
         self.scheduler = Scheduler(self.config, {self.budget: known.shapes}, folder)
-        self._points: dict[str, list[CurvePoint]] = {}
         self._answer: int | None = None
 
     def start(self) -> Start | None:
@@ -52,36 +49,16 @@ class FathomSearch:
         spec = self.scheduler.next_trial()
         if spec is None:
             return None
-        self._points.setdefault(spec.trial, [])
         # Exploring trials have the first seeds, confirming ones those after them.
         fresh = spec.stage is Stage.CONFIRM
         seed = spec.seed - FRESH_SEEDS_FROM + 1 if fresh else spec.seed
         return Start(spec.trial, spec.shape, seed)
 
     def report(self, trial: str, index: int, loss: float) -> bool:
-        """What a real trial would report, when it would."""
-        step = self._steps[index]
-        points = self._points[trial]
-        points.append(
-            CurvePoint(
-                step=step,
-                tokens=step * self.budget.tokens_per_step,
-                loss=loss,
-                train_loss=loss,
-                train_seconds=float(step),
-                time=float(step),
-            )
-        )
-        rung, outcome = None, Outcome.FINISHED if step == STEPS else None
-        if not math.isfinite(loss):
-            outcome = Outcome.DIVERGED
-        elif step in self._rungs:
-            recent = points[-self.config.stopping.median_of :]
-            rung = points[-1].tokens, statistics.median(point.loss for point in recent)
-        report = Report(points=tuple(points[-1:]), rung=rung, outcome=outcome)
+        """Report as a real trial would."""
         confirms = self.scheduler.live[trial].spec.stage is Stage.CONFIRM
-        goes_on = self.scheduler.report(trial, report)
-        if outcome or not confirms:  # a confirming trial tells nothing before its end
+        goes_on = report_evaluation(self.scheduler, trial, self._steps[index], loss)
+        if not (goes_on and confirms):  # a confirming trial shows nothing before its end
             self._answer = None
         return goes_on
 

@@ -7,32 +7,27 @@ python -m benchmarks.speed.growth
 """
 
 import argparse
-import heapq
 import json
-import math
+import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.random import Generator
 
+from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.worlds.planted import World, asymmetric
 from fathom.search.pipeline import report_study
-from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive_seed
 from fathom.search.run_folder import RunFolder, write_atomically
-from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, dump, parse
-from fathom.search.study.shapes import feasible_shapes
 from fathom.search.tracking.tracker import Tracker
 
-VOCAB_SIZE = 256
 SMALLEST, LARGEST = 1e6, 1e8
 """Parameters of the first and of the last budget."""
 STUDY = """
@@ -161,15 +156,17 @@ def _measure(size: Size) -> DriverCost:
         before = _resident()
         tracker = _tracker(config, folder) if size.tracking else None
         began, process = time.thread_time(), time.process_time()
-        scheduler = _scheduler(config, folder, [tracker.trial] if tracker else [])
-        SimulatedWorkers(scheduler, size.workers).run()
+        listeners = [tracker.trial] if tracker else []
+        scheduler = new_scheduler(config, folder.path, listeners)
+        pace = random.Random(0)
+        SimulatedWorkers(scheduler, _losses(config), size.workers, lambda: pace.uniform(1, 2)).run()
         loop = time.thread_time() - began
         if tracker:
             tracker.close(MLFLOW_SECONDS)
         others = time.process_time() - process - (time.thread_time() - began)
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         after = _resident()
-        resume = _cpu(lambda: _scheduler(config, folder))
+        resume = _cpu(lambda: new_scheduler(config, folder.path))
         return DriverCost(
             trials=len(scheduler.records),
             loop=loop,
@@ -189,11 +186,17 @@ def _study(size: Size) -> StudyConfig:
     return parse(STUDY.format(budgets=budgets, exploring=size.exploring))
 
 
-def _scheduler(
-    config: StudyConfig, folder: RunFolder, listeners: Sequence[Listener] = ()
-) -> Scheduler:
-    spaces = {b: feasible_shapes(config, b, VOCAB_SIZE) for b in expand_budgets(config)}
-    return Scheduler(config, spaces, folder, listeners)
+def _losses(config: StudyConfig) -> PlantedLosses:
+    """Worlds whose best depth grows with the budget."""
+    worlds = {
+        budget: World(
+            curve=asymmetric(4.5 * (budget.params / 1e6) ** 0.3),
+            budget=budget.params,
+            horizon=budget.tokens,
+        )
+        for budget in expand_budgets(config)
+    }
+    return PlantedLosses(config, worlds)
 
 
 def _tracker(config: StudyConfig, folder: RunFolder) -> Tracker:
@@ -216,83 +219,6 @@ def _wall(work: Callable[[], object]) -> float:
 def _resident() -> int:
     fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
     return int(fields[1]) * resource.getpagesize()
-
-
-@dataclass(slots=True)
-class SimulatedWorkers:
-    """So many workers on a clock of their own."""
-
-    scheduler: Scheduler
-    workers: int
-    events: list[tuple[float, int, str, Iterator[Report]]] = field(default_factory=list)
-    """When, a number to tell equal times apart, the trial, and what it still reports."""
-    paused: dict[str, Iterator[Report]] = field(default_factory=dict)
-    """What trials that paused at a rung would report next: their checkpoints."""
-    begun: int = 0
-
-    def run(self) -> None:
-        """Until nothing is left to do; a free worker asks after every event, as Ray does."""
-        self._fill(0.0)
-        while self.events:
-            now, number, trial, reports = heapq.heappop(self.events)
-            report = next(reports)
-            if self.scheduler.report(trial, report):
-                heapq.heappush(self.events, (now + self._pause(number), number, trial, reports))
-            else:
-                if report.outcome is None:
-                    self.paused[trial] = reports
-            self._fill(now)
-
-    def _fill(self, now: float) -> None:
-        while len(self.events) < self.workers and (spec := self.scheduler.next_trial()):
-            self.begun += 1
-            reports = self.paused.pop(spec.trial, None) or self._reports(spec)
-            event = (now + self._pause(self.begun), self.begun, spec.trial, reports)
-            heapq.heappush(self.events, event)
-
-    def _pause(self, number: int) -> float:
-        """Between two reports; some trials take up to twice as long as others."""
-        return 1 + number * 0.618 % 1
-
-    def _reports(self, spec: TrialSpec) -> Iterator[Report]:
-        config = self.scheduler.config
-        budget = self.scheduler.budgets[spec.budget].budget
-        generator = np.random.default_rng(derive_seed(config.seed, "planted", spec.trial))
-        return _simulate(config, budget, spec, generator)
-
-
-def _simulate(
-    config: StudyConfig, budget: Budget, spec: TrialSpec, generator: Generator
-) -> Iterator[Report]:
-    """A report at every evaluation: more often than a real trial, which waits for five seconds."""
-    steps, rungs = evaluation_steps(config, budget), set(rung_steps(config, budget))
-    best = 4.5 * (budget.params / 1e6) ** 0.3
-    world = World(curve=asymmetric(best), budget=budget.params, horizon=budget.tokens)
-    shares = [step / budget.steps for step in steps]
-    points: list[CurvePoint] = []
-    for step, loss in zip(
-        steps, world.losses(spec.shape, shares, generator, spec.rate_scale), strict=True
-    ):
-        points.append(_point(step, loss, budget))
-        recent = [point.loss for point in points[-config.stopping.median_of :]]
-        yield Report(
-            points=tuple(points),
-            rung=(points[-1].tokens, float(np.median(recent))) if step in rungs else None,
-            outcome=Outcome.FINISHED if step == budget.steps else None,
-        )
-
-
-def _point(step: int, loss: float, budget: Budget) -> CurvePoint:
-    assert math.isfinite(loss)
-    return CurvePoint(
-        step=step,
-        tokens=step * budget.tokens_per_step,
-        loss=loss,
-        train_loss=loss,
-        train_seconds=0.01 * step,
-        time=time.time(),
-        metrics={"bits_per_byte": loss / math.log(2)},
-    )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.simulate.driver import Loss
 from fathom.search.records import Outcome, Stage
 from fathom.search.report.answer_log import Trail, read_trails
 from fathom.search.report.terminal import progress
@@ -29,7 +30,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study
 from tests.search.study.test_plan import MACHINE
-from tests.support.dry_run import Loss, Simulation, best_at_four, scheduler, study
+from tests.support.dry_run import Simulation, best_at_four, scheduler, study
 
 
 def watched(
@@ -223,6 +224,6 @@ def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Pa
 
 def finish(search: Scheduler, trial: str) -> None:
     """Carry a trial to its end at once."""
-    simulation = Simulation(search, running={trial: 0})
+    simulation = Simulation(search, running=[trial])
     while simulation.running:
         simulation.report(trial)

@@ -65,7 +65,7 @@ def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
     search = scheduler(study(trials=2), tmp_path)
     begun = [search.next_trial() for _ in range(5)]
     assert begun[4] is None
-    simulation = Simulation(search, running={spec.trial: 0 for spec in begun if spec}, slots=4)
+    simulation = Simulation(search, running=[spec.trial for spec in begun if spec], slots=4)
     simulation.run()
     assert search.done
 
@@ -248,7 +248,7 @@ def confirming(config: StudyConfig, path: Path) -> Scheduler:
     simulation = Simulation(search)
     while budget.explored < budget.planned[0] or simulation.running:
         while budget.explored < budget.planned[0] and (spec := search.next_trial()):
-            simulation.running[spec.trial] = 0
+            simulation.running.add(spec.trial)
         simulation.report(min(simulation.running))
     return search
 
@@ -300,7 +300,7 @@ def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twi
 ) -> None:
     config = study(resources=TOGETHER, sampler=Sampler.LADDER)
     search = confirming(config, tmp_path / "killed")
-    begun = {spec.trial: 0 for _ in range(2) for spec in search.next_trials()}
+    begun = [spec.trial for _ in range(2) for spec in search.next_trials()]
     Simulation(search, running=begun).run(events=5)
     again = scheduler(search.config, tmp_path / "killed")
     Simulation(again).run()

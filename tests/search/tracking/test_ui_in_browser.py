@@ -50,7 +50,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         search._listeners = (progress.trial,)
         simulation = Simulation(search)
         while not search.done:
-            simulation.run(events=simulation.events + 20)
+            simulation.run(events=20)
             progress.answers.look_at_all(progress._of)
     search.folder.config.write_text(dump(config))
     report_study(search.folder.path)
