@@ -1,4 +1,4 @@
-"""The whole story of `fathom doctor`: look everywhere, then judge."""
+"""The run of `fathom doctor`: gather facts everywhere, then judge them."""
 
 import json
 import secrets
@@ -15,8 +15,9 @@ from fathom.search.cluster.doctor.facts import (
     Finding,
     Needs,
     NodeQuestion,
-    Severity,
     Tracking,
+    failure,
+    ok,
 )
 from fathom.search.cluster.doctor.gather import disk
 from fathom.search.cluster.doctor.nodes import alone, ask_nodes
@@ -37,20 +38,20 @@ from fathom.search.study.store_uri import (
 )
 
 CHECKPOINT_BYTES = 12
-"""A parameter: itself and AdamW's two moments."""
+"""Bytes of a checkpoint per parameter: itself and AdamW's two moments."""
 CHECKPOINTS_KEPT = 2
-"""Of a trial: the last, and while it is written the one before."""
+"""Checkpoints of a trial on disk: the last, and while it is written the one before."""
 TRAINING_BYTES = 16
-"""A parameter: with its gradient. What a step holds besides depends on the batch."""
+"""Memory of a training per parameter, without activations, which depend on the batch."""
 TRACKING_SECONDS = 60.0
-"""For MLflow's import and its own limit of 10 s for an answer."""
+"""Longest wait for MLflow: its import and its own limit of 10 s for an answer."""
 
 
 def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
-    """Whether a search would work here, and with a study, whether that one would.
+    """All findings about a search on this machine or its cluster, or about that of a study.
 
     Raises:
-        ValueError: when the study itself can't be run, wherever that be.
+        ValueError: when the study itself can't be run anywhere.
     """
     needs = study_needs(config)
     folder = runs.absolute()
@@ -71,7 +72,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
 
 
 def study_needs(config: StudyConfig | None) -> Needs:
-    """What the study takes; without one, what any takes.
+    """Resources that a study needs; the defaults without one.
 
     Raises:
         ValueError: when the study can't be planned.
@@ -93,7 +94,7 @@ def study_needs(config: StudyConfig | None) -> Needs:
 
 
 def ask_tracking(uri: str) -> Tracking:
-    """Whether the store can be used, and whether it answers."""
+    """Ask MLflow's store whether it can be used."""
     shown = without_credentials(uri)
     try:
         check_form(uri)
@@ -117,7 +118,7 @@ def ask_tracking(uri: str) -> Tracking:
 
 
 def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
-    """Whether the database for Optuna's studies, where the study names one, can be used."""
+    """A finding about the database for Optuna's studies; empty if the study names none."""
     uri = config.tracking.optuna if config else None
     if uri is None:
         return ()
@@ -125,8 +126,8 @@ def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
         check_optuna(uri, mlflow=mlflow)
         reach(uri)
     except TrackingError as error:
-        return (Finding(Severity.FAILURE, "optuna", str(error)),)
-    return (Finding(Severity.OK, "optuna", without_credentials(uri)),)
+        return (failure("optuna", str(error)),)
+    return (ok("optuna", without_credentials(uri)),)
 
 
 def _ask(probe: ClusterProbe | str, needs: Needs) -> tuple[ClusterFacts, tuple[Finding, ...]]:
@@ -138,6 +139,5 @@ def _ask(probe: ClusterProbe | str, needs: Needs) -> tuple[ClusterFacts, tuple[F
     try:
         cluster = ask_nodes(question)
     except NotJoinedError as error:
-        found = Finding(Severity.FAILURE, "cluster", error.problem, error.remedy)
-        return alone(question), (found,)
+        return alone(question), (failure("cluster", error.problem, error.remedy),)
     return cluster, judge_members(cluster)

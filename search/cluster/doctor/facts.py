@@ -1,4 +1,4 @@
-"""What `fathom doctor` goes by: plain facts of nodes, and what it makes of them. Sizes in bytes."""
+"""Facts of the nodes of a cluster, and findings of `fathom doctor`. Sizes in bytes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,20 +10,40 @@ class Severity(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """A search works, with less than it could have."""
+    """A search works, but does not use everything."""
     FAILURE = "failure"
-    """A search would fail, wait for ever, or not use what it was meant to."""
+    """A search would fail, wait for ever, or not use the resources it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the answer."""
+    """One line of the answer of `fathom doctor`."""
 
     level: Severity
     subject: str
-    words: str
+    message: str
     remedy: str = ""
-    """What to do; empty when all is well."""
+    """Advice to the user; empty if nothing is wrong."""
+
+
+def ok(subject: str, message: str) -> Finding:
+    """A finding of nothing wrong."""
+    return Finding(Severity.OK, subject, message)
+
+
+def warning(subject: str, message: str, remedy: str) -> Finding:
+    """A finding with which a search still works."""
+    return Finding(Severity.WARNING, subject, message, remedy)
+
+
+def failure(subject: str, message: str, remedy: str = "") -> Finding:
+    """A finding with which a search fails."""
+    return Finding(Severity.FAILURE, subject, message, remedy)
+
+
+def warning_if(condition: bool, subject: str, message: str, remedy: str) -> Finding:
+    """A warning if the condition holds, else a failure."""
+    return (warning if condition else failure)(subject, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +75,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class ClusterProbe:
-    """A file that this process has written where checkpoints go, for every node to read."""
+    """A file in the folder of checkpoints, written by this process for every node to read."""
 
     folder: str
     name: str
@@ -64,104 +84,105 @@ class ClusterProbe:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
-    """What each node is asked, beside what it is asked always."""
+    """Settings of the questions to each node."""
 
     probe: ClusterProbe | None
-    """None when this process itself can't write there."""
+    """File for the node to read; None if this process itself can't write there."""
     salt: str
-    """Tokens are compared by a hash that only this one look can use."""
+    """Salt of the hashes by which tokens are compared, used once."""
     asks_torch: bool
-    """Whether PyTorch must say how many GPUs it can use, also where no driver lists one."""
+    """True if PyTorch is asked for the number of its GPUs even where no driver lists one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a node says of itself."""
+    """The answer of a node."""
 
     versions: dict[str, str]
-    """Package -> version, empty where it is missing; `python` and the sources of Fathom as well."""
+    """Package -> version, empty if it is missing; includes `python` and the sources of Fathom."""
     gpus: tuple[Gpu, ...]
     torch_gpus: int | None
-    """GPUs that PyTorch can use; None when it was not asked."""
+    """Number of GPUs that PyTorch can use; None if it was not asked."""
     gpu_trouble: str
-    """Why the driver or PyTorch gave no answer."""
+    """Why the driver or PyTorch failed; empty if neither did."""
     ray_disk: Disk
-    """Where Ray keeps its session and spills objects."""
+    """Disk of the folder in which Ray keeps its session and spills objects."""
     shared_memory: Disk | None
-    """/dev/shm; None where a system has none."""
+    """/dev/shm; None if the system has none."""
     memory: int
     memory_used: int
     token_mode: str
     token_hash: str
-    """Salted; empty without a token."""
+    """Salted hash; empty without a token."""
     listeners: tuple[Listener, ...] | None
-    """None where the system does not tell this user."""
+    """None if the system does not show sockets to this user."""
     monitor_grows: bool | None
-    """Whether Ray's monitor here can start nodes; None where none runs for this cluster."""
+    """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
     storage_trouble: str
-    """Why the probe could not be read, or nothing written beside it."""
+    """Why the probe could not be read or answered; empty if it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node as the cluster knows it, with what it said."""
+    """A node as the cluster lists it, with its answer."""
 
     name: str
     cpus: float
-    """What Ray gives to trials, as the next."""
+    """CPUs that Ray gives to trials."""
     gpus: float
+    """GPUs that Ray gives to trials."""
     grows: bool
-    """It is the head of a cluster that may get nodes which are not there yet."""
+    """True for the head of a cluster that starts further nodes on demand."""
     clock_ahead_seconds: float
-    """Of this process's clock, less what the asking itself may account for; negative: behind."""
+    """Seconds by which its clock is ahead of this process's, at least; negative if behind."""
     facts: Facts
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Every node that was asked."""
+    """The nodes of a cluster with their answers."""
 
     address: str
-    """Empty when this machine is alone."""
+    """Address of the cluster; empty for this machine alone."""
     nodes: tuple[Node, ...]
     silent: dict[str, str]
     """Node -> why it gave no answer."""
     unseen: tuple[str, ...] = ()
-    """Nodes whose file beside the probe did not come to be seen from here."""
+    """Names of the nodes whose file beside the probe is not seen from here."""
     unanswered: str = ""
-    """Address of a cluster that should be there, and at which nobody answers."""
+    """Address of an expected cluster at which nothing answers."""
 
     @property
     def grows(self) -> bool:
-        """It may get nodes that are not there yet."""
+        """True if the cluster starts further nodes on demand."""
         return any(node.grows for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a study takes."""
+    """Resources that a study needs."""
 
     gpus_per_trial: float | Literal["auto"]
     cpus_per_trial: float
     checkpoints: int
-    """Bytes of all checkpoints that are kept at a time, at most."""
+    """Largest number of bytes of the checkpoints kept at a time."""
     trial_memory: int
     """Bytes of weights, gradients and optimizer state of the largest model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """Where MLflow's store is, and what became of asking it."""
+    """MLflow's store, and whether it answers."""
 
     uri: str
-    """Without credentials."""
+    """Address of the store, without credentials."""
     refusal: str = ""
-    """Why it can never be used."""
+    """Why the store can never be used; empty if it can."""
     silence: str = ""
-    """Why it does not answer now."""
+    """Why the store does not answer now; empty if it does."""
 
 
 def names(some: list[str]) -> str:
-    """The first three of them, and how many more."""
+    """The first three names and the number of the others, as text."""
     more = f" and {len(some) - 3} more" if len(some) > 3 else ""
     return ", ".join(some[:3]) + more

@@ -1,4 +1,4 @@
-"""What a node can say of itself. Runs on every node; needs neither Ray nor a study."""
+"""Gathers the facts of a node. Runs on every node; needs neither Ray nor a study."""
 
 import hashlib
 import ipaddress
@@ -43,9 +43,9 @@ SERVICES = (
     ("ray::", "Ray agents"),
     ("mlflow", "MLflow"),
 )
-"""What a command line contains -> whose it is. Ray's own names: ray/_private/services.py."""
+"""Part of a command line -> the service it runs. Ray's own names: ray/_private/services.py."""
 USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server", 5000: "MLflow"}
-"""For sockets of other users, whose command line is not told."""
+"""Port -> service, for sockets of other users, whose command line is hidden."""
 
 ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 DRIVER_SECONDS = 20
@@ -56,10 +56,10 @@ MIB = 2**20
 def gather(
     question: NodeQuestion, node: str, *, ray_at: tuple[str, str], memory: tuple[int, int]
 ) -> Facts:
-    """Look at this machine.
+    """The facts of this machine.
 
-    `ray_at` is Ray's folder and the address of its head, which is empty where Ray does not run;
-    `memory` is what of it is used, and its size, in bytes.
+    `ray_at` is Ray's folder and the address of its head, empty if Ray does not run; `memory` is the
+    memory in use and its size, in bytes.
     """
     commands = _commands()
     gpus, trouble = driver_gpus()
@@ -85,16 +85,16 @@ def gather(
 
 
 def disk(folder: Path) -> Disk:
-    """The file system of a folder, or of what is nearest to it where it is still to be made."""
+    """The file system of a folder, or of its nearest parent that exists."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     usage = shutil.disk_usage(there)
     return Disk(str(folder), usage.total, usage.free)
 
 
 def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
-    """GPUs that NVIDIA's driver lists and the user has not hidden; why it lists none, if it can't.
+    """GPUs that NVIDIA's driver lists and the user has not hidden, and the driver's error.
 
-    AMD's and Apple's are seen by PyTorch and Ray alone.
+    GPUs of AMD and Apple are seen by PyTorch and Ray alone.
     """
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -116,12 +116,12 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach a socket that listens there."""
+    """True if only this machine can reach a socket at the address."""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def service_of(command: str, port: int) -> str:
-    """Whose a socket is, by the command line of its process, or where that is hidden by its port.
+    """The service of a socket by its process's command line or, if that is hidden, by its port.
 
     Empty for programs that are neither Ray's nor MLflow's.
     """
@@ -139,7 +139,7 @@ def answer_name(probe: ClusterProbe, node: str) -> str:
 
 
 def _answer(probe: ClusterProbe, node: str) -> str:
-    """Read what the driver wrote, and write the same beside it; why not, if not."""
+    """Read the probe and write the same beside it; returns the error, empty without one."""
     folder = Path(probe.folder)
     try:
         content = (folder / probe.name).read_text(encoding="utf-8")
@@ -164,7 +164,7 @@ def _versions() -> dict[str, str]:
 
 
 def _sources_hash() -> str:
-    """A version number stays while the files of a checkout change; this does not."""
+    """A hash of Fathom's sources, which changes with the files of a checkout, unlike a version."""
     digest = hashlib.sha256()
     for package in ("models", "objectives", "search"):
         for path in sorted((SOURCES / package).rglob("*.py")):
@@ -173,13 +173,16 @@ def _sources_hash() -> str:
 
 
 def _torch_gpus() -> tuple[int | None, str]:
-    """In a process of its own: a CUDA that can't start may take its process with it."""
+    """Number of GPUs that PyTorch can use, or its error.
+
+    Asks in a separate process, which a CUDA that can't start may kill.
+    """
     said, trouble = _output([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
     return (None, f"PyTorch: {trouble}") if trouble else (json.loads(said.splitlines()[-1]), "")
 
 
 def _output(command: list[str], seconds: float) -> tuple[str, str]:
-    """What a command prints; the last line of its complaint when it fails."""
+    """The output of a command, and the last line of its error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -191,7 +194,7 @@ def _output(command: list[str], seconds: float) -> tuple[str, str]:
 
 
 def _token_hash(salt: str) -> str:
-    """Where Ray looks for its token, in its order."""
+    """Salted hash of the token that Ray uses, which it looks for in this order."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token:
         named = os.environ.get("RAY_AUTH_TOKEN_PATH")

@@ -1,4 +1,4 @@
-"""Asking every node of a cluster, by a Ray task on each; without a cluster, no Ray is started."""
+"""Asks every node of a cluster by a Ray task; without a cluster no Ray is started."""
 
 import time
 from dataclasses import replace
@@ -16,10 +16,10 @@ from fathom.search.cluster.doctor.gather import answer_name, gather
 from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 90.0
-"""What the nodes get together: PyTorch alone can take a minute to be read from a network disk."""
+"""Longest wait for all nodes: PyTorch alone can take a minute to load from a network disk."""
 CLOCK_SECONDS = 10.0
 CLOCK_READINGS = 3
-"""Of each clock; the quickest counts."""
+"""Readings of each clock, of which the quickest counts."""
 
 
 def ask_nodes(question: NodeQuestion) -> ClusterFacts:
@@ -90,20 +90,20 @@ def _on(task: Any, node_id: str) -> Any:
 
 
 def _look_there(question: NodeQuestion, node: str) -> Facts:
-    """In a worker."""
+    """The facts of the node of this worker."""
     running: Any = ray._private.worker._global_node
     return _look(question, node, running.get_temp_dir_path(), running.gcs_address)
 
 
 def _look(question: NodeQuestion, node: str, ray_folder: str, ray_address: str) -> Facts:
-    # Ray's own words for memory: those of the container, where there is one.
+    # Memory as Ray counts it: that of the container, if there is one.
     memory = (get_used_memory(), get_system_memory())
     ray_at = (ray_folder, ray_address)
     return gather(question, node, ray_at=ray_at, memory=memory)
 
 
 def _clock_ahead(node_id: str) -> float:
-    """How far a node's clock is ahead of this one's, in seconds, at least; 0 where it may be none.
+    """Seconds by which a node's clock is ahead of this one's, at least; 0 if it may be none.
 
     The node reads its clock at some moment between two readings here.
     """
@@ -122,7 +122,7 @@ def _clock() -> float:
 
 
 def _seen(question: NodeQuestion, node: str, facts: Facts) -> bool:
-    """Whether what the node wrote has come to be here; one that could not write has said so."""
+    """True if this process sees the answer of a node beside the probe, or the node wrote none."""
     probe = question.probe
     if probe is None or facts.storage_trouble:
         return True
@@ -134,6 +134,6 @@ def _seen(question: NodeQuestion, node: str, facts: Facts) -> bool:
 
 
 def _reason(error: RayError) -> str:
-    """The last line of a traceback says what happened."""
+    """The last line of a traceback, which says what happened."""
     lines = str(error).strip().splitlines()
     return lines[-1].strip() if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The folder of a run's checkpoints, written to for a moment as a search would."""
+"""Writes a file into the folder of a run's checkpoints for a moment, as a search would."""
 
 import os
 import secrets
@@ -11,7 +11,7 @@ from fathom.search.cluster.doctor.facts import ClusterProbe
 
 @contextmanager
 def planted(folder: Path) -> Iterator[ClusterProbe | str]:
-    """Write a file that nodes can look for, or say why not; afterwards all is as before."""
+    """A file for nodes to read, or why it can't be written; it is removed afterwards."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     name = f".doctor-{secrets.token_hex(8)}"
     try:

@@ -361,11 +361,11 @@ def test_every_node_of_a_cluster_is_asked(ray_cluster: dict[str, str], tmp_path:
 
     assert done.returncode == 0, done.stdout + done.stderr
     found = {entry["subject"]: entry for entry in json.loads(done.stdout)["findings"]}
-    assert found["cluster"]["words"] == f"{ray_cluster['RAY_ADDRESS']}, 2 nodes"
-    assert found["CPUs"]["words"] == "2, a trial takes 1"
-    assert found["token"]["words"] == "the same on every node"
+    assert found["cluster"]["message"] == f"{ray_cluster['RAY_ADDRESS']}, 2 nodes"
+    assert found["CPUs"]["message"] == "2, a trial takes 1"
+    assert found["token"]["message"] == "the same on every node"
     assert found["clocks"]["level"] == "ok"
-    assert "read and written on every node" in found["storage"]["words"]
+    assert "read and written on every node" in found["storage"]["message"]
     assert TOKEN not in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
 

@@ -127,9 +127,9 @@ def test_a_node_with_another_version_is_named_with_both(
     found = only(judged(node(), node("10.0.0.2"), other))
 
     assert found.level is level
-    assert package in found.words
-    assert "10.0.0.9" in found.words
-    assert version in found.words
+    assert package in found.message
+    assert "10.0.0.9" in found.message
+    assert version in found.message
     assert "constraints.txt" in found.remedy
 
 
@@ -137,15 +137,15 @@ def test_a_node_that_gives_no_answer_is_a_failure_with_its_reason() -> None:
     found = judge_members(cluster(node(), silent={"10.0.0.3": "No module named 'search'"}))[1]
 
     assert found.level is Severity.FAILURE
-    assert "10.0.0.3" in found.words
-    assert "No module named 'search'" in found.words
+    assert "10.0.0.3" in found.message
+    assert "No module named 'search'" in found.message
 
 
 def test_a_cluster_that_does_not_answer_is_said_since_the_search_would_run_here() -> None:
     found = only(judge_members(ClusterFacts("", (node(),), {}, unanswered="10.0.0.1:6379")))
 
     assert found.level is Severity.WARNING
-    assert "10.0.0.1:6379" in found.words
+    assert "10.0.0.1:6379" in found.message
 
 
 @pytest.mark.parametrize(("gpus", "asked"), [(1, 1), (1, 0.25), (2, 2), (0, 0), (1, "auto")])
@@ -156,7 +156,7 @@ def test_gpus_that_are_there_for_what_is_asked_are_ok(gpus: int, asked: Any) -> 
     found = only(judge_gpus(cluster(well), replace(NEEDS, gpus_per_trial=asked)))
 
     assert found.level is Severity.OK
-    assert ("NVIDIA L4" in found.words) == bool(gpus)
+    assert ("NVIDIA L4" in found.message) == bool(gpus)
 
 
 @pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
@@ -164,7 +164,7 @@ def test_a_study_asks_for_a_gpu_and_no_node_has_one(grows: bool, level: Severity
     found = only(judged(node(grows=grows), needs=replace(NEEDS, gpus_per_trial=1.0)))
 
     assert (found.level, found.subject) == (level, "GPUs")
-    assert "asks for 1" in found.words
+    assert "asks for 1" in found.message
 
 
 def test_auto_on_a_cluster_that_has_no_gpu_yet_would_train_on_cpus() -> None:
@@ -189,21 +189,21 @@ def test_a_gpu_that_pytorch_cannot_use_matters_as_far_as_trials_would_use_it(
     found = only(judged(blind, needs=replace(NEEDS, gpus_per_trial=asked)))
 
     assert found.level is level
-    assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.words
+    assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.message
 
 
 def test_a_driver_that_fails_is_told_in_its_own_words() -> None:
     found = only(judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")))
 
     assert found.level is Severity.FAILURE
-    assert "couldn't communicate" in found.words
+    assert "couldn't communicate" in found.message
 
 
 def test_a_gpu_that_ray_does_not_give_out_is_a_warning() -> None:
     found = only(judged(with_gpu(given=0)))
 
     assert found.level is Severity.WARNING
-    assert "Ray gives out 0 of 1 x NVIDIA L4" in found.words
+    assert "Ray gives out 0 of 1 x NVIDIA L4" in found.message
 
 
 @pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
@@ -212,7 +212,7 @@ def test_a_trial_that_asks_for_more_cpus_than_any_node_has(grows: bool, level: S
     found = only(judged(node(grows=grows), node("10.0.0.2"), needs=asks))
 
     assert (found.level, found.subject) == (level, "CPUs")
-    assert "asks for 5, no node has more than 4" in found.words
+    assert "asks for 5, no node has more than 4" in found.message
 
 
 @pytest.mark.parametrize(("skew", "word"), [(6.0, "6 s ahead"), (-60.0, "60 s behind")])
@@ -220,7 +220,7 @@ def test_a_clock_that_is_off_is_a_warning(skew: float, word: str) -> None:
     found = only(judged(node(), node("10.0.0.2", skew=skew)))
 
     assert (found.level, found.subject) == (Severity.WARNING, "clocks")
-    assert f"10.0.0.2 is {word}" in found.words
+    assert f"10.0.0.2 is {word}" in found.message
     assert not judged(node(), node("10.0.0.2", skew=4.0))
 
 
@@ -229,8 +229,8 @@ def test_full_memory_and_a_model_that_does_not_fit_are_failures() -> None:
     large = only(judged(node(), needs=replace(NEEDS, trial_memory=25 * GB)))
 
     assert {full.level, large.level} == {Severity.FAILURE}
-    assert "Ray kills workers" in full.words
-    assert "25.0 GB" in large.words
+    assert "Ray kills workers" in full.message
+    assert "25.0 GB" in large.message
 
 
 def test_a_model_that_trains_on_a_gpu_takes_none_of_the_machines_memory() -> None:
@@ -253,7 +253,7 @@ def test_rays_disk_fails_a_search_when_nothing_is_left_or_objects_must_go_there(
     assert only(judged(node(ray_disk=full))).level is Severity.FAILURE
     both = judged(node(ray_disk=nearly, shared_memory=small))
     assert [one.level for one in both] == [Severity.WARNING, Severity.FAILURE]
-    assert "96%" in both[1].words
+    assert "96%" in both[1].message
     assert "RAY_TMPDIR" in both[1].remedy
 
 
@@ -270,8 +270,8 @@ def test_every_node_must_have_the_token(others: dict[str, Any], level: Severity,
     found = only(judge_token(cluster(node(), node("10.0.0.2", **others))))
 
     assert found.level is level
-    assert word in found.words
-    assert "0123" not in found.words
+    assert word in found.message
+    assert "0123" not in found.message
 
 
 def test_a_cluster_without_any_token_works_for_everyone() -> None:
@@ -299,7 +299,7 @@ def test_a_page_that_others_can_open_is_a_warning_even_with_a_token(
     found = only(judge_ports(cluster(node(listeners=(RAYLET, page)))))
 
     assert found.level is Severity.WARNING
-    assert f"{service}: open at *:{port} on 10.0.0.1" in found.words
+    assert f"{service}: open at *:{port} on 10.0.0.1" in found.message
     assert remedy in found.remedy
 
 
@@ -309,17 +309,17 @@ def test_rays_own_ports_are_open_between_nodes_and_well_with_a_token_alone() -> 
     assert only(judge_ports(cluster(guarded))).level is Severity.OK
     found = only(judge_ports(cluster(bare)))
     assert found.level is Severity.WARNING
-    assert "without a token" in found.words
+    assert "without a token" in found.message
     elsewhere = only(judge_ports(replace(cluster(guarded), address="")))
     assert elsewhere.level is Severity.WARNING
-    assert "a Ray that is not asked here" in elsewhere.words
+    assert "a Ray that is not asked here" in elsewhere.message
 
 
 def test_ports_that_the_system_does_not_tell_are_no_open_and_no_closed_ones() -> None:
     found = only(judge_ports(cluster(node(listeners=None))))
 
     assert found.level is Severity.WARNING
-    assert "not told" in found.words
+    assert "not shown" in found.message
 
 
 def stored(probe: ClusterProbe | str, *nodes: Node, **changes: Any) -> list[Finding]:
@@ -331,14 +331,14 @@ def test_storage_is_ok_when_every_node_has_read_and_been_read() -> None:
     found = only(stored(PROBE, node(), node("10.0.0.2")))
 
     assert found.level is Severity.OK
-    assert "every node" in found.words
+    assert "every node" in found.message
 
 
 def test_storage_fails_where_this_process_cannot_write() -> None:
     found = only(stored("No space left on device", node()))
 
     assert found.level is Severity.FAILURE
-    assert "No space left on device" in found.words
+    assert "No space left on device" in found.message
     assert "--runs" in found.remedy
 
 
@@ -347,8 +347,8 @@ def test_storage_fails_where_a_node_does_not_see_it_or_is_not_seen() -> None:
     found = stored(PROBE, node(), blind, node("10.0.0.3"), unseen=("10.0.0.3",))
 
     assert [one.level for one in found] == [Severity.FAILURE] * 2
-    assert found[0].words == "10.0.0.2: does not see it, /shared"
-    assert found[1].words == "10.0.0.3: what it writes is not seen here, /shared"
+    assert found[0].message == "10.0.0.2: does not see it, /shared"
+    assert found[1].message == "10.0.0.3: what it writes is not seen here, /shared"
 
 
 def test_space_must_hold_the_checkpoints_that_the_study_keeps() -> None:
@@ -357,7 +357,7 @@ def test_space_must_hold_the_checkpoints_that_the_study_keeps() -> None:
     found = judge_storage("/shared", PROBE, cluster(node()), tight, NEEDS)
 
     assert found[-1].level is Severity.FAILURE
-    assert "3.0 GB free, a search may take 3.1 GB" in found[-1].words
+    assert "3.0 GB free, a search may take 3.1 GB" in found[-1].message
     assert judge_storage("/shared", PROBE, cluster(node()), ROOMY, NEEDS)[-1].level is Severity.OK
 
 
