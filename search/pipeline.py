@@ -16,7 +16,6 @@ from fathom.search.cluster.ray_session import start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
-from fathom.search.report.answer_log import read_trails
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.writer import write_report
 from fathom.search.run_folder import (
@@ -36,6 +35,7 @@ from fathom.search.study.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 
 CLOUD_SECRETS = (
@@ -85,7 +85,7 @@ def run_study(
     with (
         _locked(folder),
         closing(studies or FileStudies(folder.optuna)) as kept,
-        _tracker(config, folder, ready.runs, watch=True) as tracker,
+        _tracker(config, folder, ready.runs, searching=True) as tracker,
     ):
         tracker.confirm()
         tracker.data(data_set(config, objective))
@@ -93,7 +93,7 @@ def run_study(
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
-        with Progress(config, plans, folder, console, tracker.trail) as progress:
+        with Progress(config, plans, folder, console) as progress:
             spaces = {plan.budget: plan.shapes for plan in plans}
             scheduler = Scheduler(config, spaces, folder, (tracker.trial, progress.trial), kept)
             progress.follow(scheduler)
@@ -125,11 +125,7 @@ def report_study(path: Path) -> RunResult:
 
 
 def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker) -> None:
-    """Write best.yaml and the report, and hand both to MLflow with every trial."""
-    for record in conclusion.records:  # first: MLflow is busy with them while figures are drawn
-        tracker.trial(record)
-    for trail in read_trails(folder):
-        tracker.trail(trail)
+    """Writes best.yaml and the report, and hands the answers to MLflow."""
     write_atomically(folder.best, best_yaml(conclusion))
     write_report(conclusion, folder.path)
     tracker.conclude(conclusion)
@@ -179,14 +175,16 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
 
 @contextmanager
 def _tracker(
-    config: StudyConfig, folder: RunFolder, runs: Path, *, watch: bool = False
+    config: StudyConfig, folder: RunFolder, runs: Path, *, searching: bool = False
 ) -> Iterator[Tracker]:
     tracker = Tracker(
-        uri=config.tracking.uri or default_tracking_uri(runs),
-        study=config.study,
-        folder=folder.path,
-        config_text=dump(_without_secrets(config)),
-        watch=watch,
+        TrackedStudy(
+            uri=config.tracking.uri or default_tracking_uri(runs),
+            study=config.study,
+            folder=folder.path,
+            config_text=dump(_without_secrets(config)),
+            searching=searching,
+        )
     )
     try:
         yield tracker

@@ -137,7 +137,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 class Nowhere:
     """A tracker that writes nothing."""
 
-    def __init__(self, **_: object) -> None:
+    def __init__(self, _: object) -> None:
         pass
 
     def __getattr__(self, _: str) -> Callable[..., None]:

@@ -26,6 +26,7 @@ from fathom.search.pipeline import report_study
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, dump, parse
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 
 SMALLEST, LARGEST = 1e6, 1e8
@@ -201,7 +202,8 @@ def _losses(config: StudyConfig) -> PlantedLosses:
 
 def _tracker(config: StudyConfig, folder: RunFolder) -> Tracker:
     uri = f"sqlite:///{folder.path.parent / 'mlflow.db'}"
-    return Tracker(uri=uri, study=config.study, folder=folder.path, config_text=dump(config))
+    text = dump(config)
+    return Tracker(TrackedStudy(uri=uri, study=config.study, folder=folder.path, config_text=text))
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -28,12 +28,14 @@ from benchmarks.worlds.planted import World, flat
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.objectives.registry import OBJECTIVES
 from fathom.search.cluster.tune import run_trials
-from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder
+from fathom.search.record_json import report_to_json, to_json
+from fathom.search.records import Outcome, Report, TrialRecord
+from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import dump, parse
 from fathom.search.study.shapes import feasible_shapes
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 
 STUDY = """
@@ -191,11 +193,16 @@ def tracking_share(seconds: float) -> str:
     (example, *_) = (r for r in simulated_records() if r.outcome is Outcome.FINISHED)
     calls = 0.0
     with tempfile.TemporaryDirectory() as path:
+        folder = RunFolder(Path(path))
+        folder.create()
         tracker = Tracker(
-            uri=f"sqlite:///{path}/mlflow.db",
-            study="tracked",
-            folder=Path(path),
-            config_text=dump(parse(STUDY.format(trials=2))),
+            TrackedStudy(
+                uri=f"sqlite:///{path}/mlflow.db",
+                study="tracked",
+                folder=folder.path,
+                config_text=dump(parse(STUDY.format(trials=2))),
+                searching=True,
+            )
         )
         began, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
         reports = 0
@@ -204,6 +211,7 @@ def tracking_share(seconds: float) -> str:
                 time.sleep(0.002)
                 continue
             record = snapshot(example, reports % TRACKED_TRIALS, reports // TRACKED_TRIALS)
+            write_down(folder, record)
             called = time.thread_time()
             tracker.trial(record)
             calls += time.thread_time() - called
@@ -228,6 +236,18 @@ def snapshot(example: TrialRecord, number: int, points: int) -> TrialRecord:
         curve=example.curve[: point + 1],
         outcome=Outcome.FINISHED if ended else None,
     )
+
+
+def write_down(folder: RunFolder, record: TrialRecord) -> None:
+    """Append what a search appends at a report, with or without MLflow."""
+    trial, point = record.spec.trial, record.curve[-1]
+    if len(record.curve) == 1:
+        begun = replace(record, curve=(), outcome=None)
+        append_line(folder.journal, {"event": "started", **to_json(begun)}, wait=False)
+    report = report_to_json(Report(points=(point,)))
+    append_line(folder.journal, {"event": "report", "trial": trial, **report}, wait=False)
+    if record.outcome is not None:
+        append_line(folder.records, to_json(record), wait=False)
 
 
 def simulated_records() -> list[TrialRecord]:

@@ -34,11 +34,10 @@ class Answers:
         planned_tokens: Mapping[int, float],
         *,
         seed: int,
-        tell: Callable[[Trail], None],
     ) -> None:
-        """`planned_tokens` are by budget; `tell` hears of every answer that is written down."""
+        """`planned_tokens` are by budget."""
         repair(folder.answers)
-        self._folder, self._planned, self._seed, self._tell = folder, planned_tokens, seed, tell
+        self._folder, self._planned, self._seed = folder, planned_tokens, seed
         self._trails = {trail.budget: list(trail.answers) for trail in read_trails(folder)}
         self.latest: dict[int, SoFar] = {}
         self._news: dict[int, None] = {}
@@ -74,7 +73,6 @@ class Answers:
         if gap > (0 if last else KEPT_SHARE * self._planned[budget]):
             trail.append(found)
             append_line(self._folder.answers, asdict(found), wait=False)
-            self._tell(Trail(budget, tuple(trail)))
 
 
 def read_trails(folder: RunFolder) -> Iterable[Trail]:

@@ -11,12 +11,25 @@ import numpy as np
 from fathom.objectives.contract import Objective
 from fathom.objectives.download import DOWNLOADS
 from fathom.search.study.config import StudyConfig
-from fathom.search.tracking.messages import DataSet
 
 PLACES = ("corpus", "data", "train")
 """Keys of an objective that say where its data are, the first that is there."""
 LONGEST_HASHED = 2**24
 """Bytes from either end of an array: a large corpus is not read whole once more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """What a study trains on, as MLflow describes data."""
+
+    name: str
+    digest: str
+    """At most 36 characters; the same for the same tokens."""
+    source_type: str
+    source: str
+    """JSON, in the form that MLflow reads for the source type."""
+    profile: str
+    """JSON: vocabulary size and number of tokens."""
 
 
 def data_set(config: StudyConfig, objective: Objective) -> DataSet:

@@ -41,26 +41,19 @@ def metric_name(name: str) -> str:
     return f"speed_{name}" if name in SPEED else name
 
 
-def layer_name(name: str) -> str:
-    """The same of what was measured in each layer."""
-    return f"per_layer_{name}"
+def layer_metrics(record: TrialRecord) -> dict[str, Sequence[float]]:
+    """The layer metrics of a trial by their names in MLflow: one number a layer, from layer 1."""
+    return {f"per_layer_{name}": values for name, values in record.layers.items()}
 
 
-def point_metrics(point: CurvePoint) -> Iterator[tuple[str, float]]:
-    """What one evaluation measured.
+def point_metrics(point: CurvePoint) -> dict[str, float]:
+    """The metrics of one evaluation by their names in MLflow.
 
     What is not finite is left out: MLflow's page hides a metric, curve and all, whose last value is
     not a number, and stores an infinity as the largest float.
     """
-    yield from (
-        (metric_name(key), value)
-        for key, value in {
-            "loss": point.loss,
-            "train_loss": point.train_loss,
-            **point.metrics,
-        }.items()
-        if math.isfinite(value)
-    )
+    measured = {"loss": point.loss, "train_loss": point.train_loss, **point.metrics}
+    return {metric_name(key): value for key, value in measured.items() if math.isfinite(value)}
 
 
 def study_params(config_text: str) -> dict[str, str]:

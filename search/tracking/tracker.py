@@ -1,8 +1,8 @@
-"""A study's way to MLflow, to which another process writes; `records.jsonl` stays what is true.
+"""The search's end of its MLflow mirror: starts the process that follows the run folder.
 
-The caller pays one assignment to a dictionary, and a thread sends what has changed once a second.
-Whatever becomes of that process, the search goes on; what was not written is written when the study
-is next run or reported.
+`follower.py` is the other end. It reads what the search writes to its run folder anyway, so a
+search pays nothing for it; whatever becomes of that process, the search goes on, and what was not
+written is written when the study is next run or reported.
 """
 
 import logging
@@ -12,110 +12,93 @@ import sys
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 
+from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
-from fathom.search.tracking.messages import (
-    CLOSE_SECONDS,
-    Answer,
-    Checked,
-    Close,
-    Closed,
-    Item,
-    Message,
-    Mirror,
-    News,
-    Opening,
-    Said,
-)
+from fathom.search.tracking.dataset import DataSet
+from fathom.search.tracking.messages import CLOSE_SECONDS, Close, TrackedStudy
 from fathom.search.tracking.schema_stamp import is_stamped
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 1.0
-"""Between two sendings; the snapshots that a trial gives meanwhile become one."""
 QUIET_SECONDS = 20.0
-"""At most so long a store that is known to be good waits for a trial's first loss: until then there
+"""Longest time that a store known to be good waits for the first loss of a trial: until then there
 is little to write, and the machine is busy with starting the workers."""
 GRACE_SECONDS = 30.0
-"""For the other process to start and to end, beside its last writes."""
-LEAVE_SECONDS = 1.0
-"""For the news to be handed over where nobody waits for them to be written."""
+"""Time of the other process to start and to end, beside its last writes."""
 
 
-class Tracker(Mirror):
-    """Hands one study to the process that writes to MLflow.
+class Tracker:
+    """Mirrors one study into MLflow by a process of its own.
 
     Raises:
         TrackingError: when the address is malformed or its SQLite file cannot be used; for what
             only MLflow can tell, see `confirm`.
     """
 
-    def __init__(
-        self, *, uri: str, study: str, folder: Path, config_text: str, watch: bool = False
-    ) -> None:
-        """`folder` is the run folder; with `watch`, what this machine does is written as well."""
-        super().__init__(folder)
-        check_form(uri)
-        path = sqlite_path(uri)
-        known = is_new_file(uri) or (path is not None and is_stamped(path))
+    def __init__(self, study: TrackedStudy) -> None:
+        check_form(study.uri)
+        path = sqlite_path(study.uri)
+        known = is_new_file(study.uri) or (path is not None and is_stamped(path))
         self._must_be_checked = not known
-        self._opening = Opening(uri, study, folder, config_text, watch)
-        self._lock = threading.Lock()
-        self._waiting: dict[str, Item] = {}
-        self._wanted, self._closing = threading.Event(), threading.Event()
-        self._checked: Future[str] = Future()
+        self._folder = study.folder
+        self._environment = dict(os.environ)  # as it is now, with what the store may ask for
+        self._checked: Future[TrackingError | None] = Future()
         self._missing: Future[int] = Future()
         self._link, self._far_end = Pipe()
-        self._environment = dict(os.environ)  # as it is now, with what its store may ask for
+        self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._left = False
-        if self._must_be_checked:
-            self._wanted.set()
-        self._sender = threading.Thread(target=self._send, name="mlflow-news", daemon=True)
-        self._sender.start()
+        self._closing = self._left = False
+        self._send(study)
+        self._timer = threading.Timer(QUIET_SECONDS, self._start)
+        self._timer.daemon = True
+        if known and study.searching:
+            self._timer.start()
+        else:
+            self._start()
 
     def confirm(self) -> None:
         """Wait until MLflow has said that it can use the address.
 
-        A file that is new, or that this MLflow has used before, needs no such word.
+        A file that is new, or that this MLflow has used before, is not asked about.
 
         Raises:
-            TrackingError: when it can not.
+            TrackingError: when MLflow cannot use it.
         """
         if self._must_be_checked and (refusal := self._checked.result()):
-            raise TrackingError(refusal)
+            raise refusal
 
-    def put(self, name: str, item: Item) -> None:
-        """Take the latest state of something; returns at once."""
-        with self._lock:
-            self._waiting[name] = item
-        if isinstance(item, TrialRecord) and item.curve:
-            self._wanted.set()
+    def trial(self, record: TrialRecord) -> None:
+        """Start the process, unless it runs, once a trial has a loss."""
+        if record.curve:
+            self._start()
+
+    def data(self, data: DataSet) -> None:
+        """Hand over the description of the data set."""
+        self._send(data)
+
+    def conclude(self, conclusion: Conclusion) -> None:
+        """Hand over the answers; the files of the run folder hold the rest."""
+        self._start()
+        self._send(replace(conclusion, records=()))
 
     def leave(self) -> None:
-        """Let the other process write what waits and end every run, without waiting for it."""
-        self._closing.set()
-        self._wanted.set()
-        self._sender.join(LEAVE_SECONDS)
-        with suppress(OSError):
-            self._link.send(Close(CLOSE_SECONDS))
+        """Let the process write what is missing and end every run, without waiting for it."""
+        self._hang_up(CLOSE_SECONDS)
         self._left = True
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
-        """Write what waits, end every run, and return how many items could not be written."""
+        """Write what is missing, end every run, and return how many items could not be written."""
         if self._left:
             return 0
-        self._closing.set()
-        self._wanted.set()
-        self._sender.join(GRACE_SECONDS)
+        self._hang_up(timeout_seconds)
         try:
-            self._link.send(Close(timeout_seconds))
             missing = self._missing.result(timeout_seconds + GRACE_SECONDS)
-        except (OSError, TimeoutError):
+        except TimeoutError:
             missing = 1
         self._link.close()
         if self._process:
@@ -123,49 +106,41 @@ class Tracker(Mirror):
             self._process.wait()
         return missing
 
-    def _send(self) -> None:
-        self._wanted.wait(QUIET_SECONDS)
-        self._process = _start(self._far_end, self._environment)
-        threading.Thread(target=self._listen, name="mlflow-answers", daemon=True).start()
-        news: Message = self._opening
-        closing = False
-        while not closing:
-            try:
-                self._link.send(news)
-            except OSError:
-                return  # the other process is gone, as the listener says
-            closing = self._closing.wait(GATHER_SECONDS)
-            with self._lock:
-                news, self._waiting = News(self._waiting), {}
-        with suppress(OSError):
-            self._link.send(news)
+    def _hang_up(self, seconds: float) -> None:
+        self._start()
+        self._closing = True
+        self._send(Close(seconds))
+
+    def _send(self, message: TrackedStudy | DataSet | Conclusion | Close) -> None:
+        with suppress(OSError):  # the other process is gone, as the listener says
+            self._link.send(message)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._process is None:
+                self._timer.cancel()
+                self._process = _start(self._far_end, self._environment)
+                threading.Thread(target=self._listen, name="mlflow", daemon=True).start()
 
     def _listen(self) -> None:
+        """Take the process's messages: usable or not, lines for the user, the number missing."""
         try:
-            while not self._missing.done():
-                self._hear(self._link.recv())
+            self._checked.set_result(refusal := self._link.recv())
+            if refusal and not self._must_be_checked:
+                log.warning("nothing is written to MLflow: %s", refusal)
+            while isinstance(message := self._link.recv(), str):
+                log.warning("%s", message)
+            self._missing.set_result(message)
         except (EOFError, OSError):
-            refused = self._checked.done() and self._checked.result()
             if not self._checked.done():
-                self._checked.set_result("")
+                self._checked.set_result(None)
             self._missing.set_result(1)
-            if not (refused or self._closing.is_set()):
+            if not (self._checked.result() or self._closing):
                 log.warning(
                     "the process that writes to MLflow has ended; the search goes on, and "
                     "`fathom report %s` writes what is missing",
-                    self.folder,
+                    self._folder,
                 )
-
-    def _hear(self, answer: Answer) -> None:
-        match answer:
-            case Checked():
-                self._checked.set_result(answer.refusal)
-                if answer.refusal and not self._must_be_checked:
-                    log.warning("nothing is written to MLflow: %s", answer.refusal)
-            case Said():
-                log.warning("%s", answer.text)
-            case Closed():
-                self._missing.set_result(answer.missing)
 
 
 def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -175,7 +150,11 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
     """
     with link:
         return subprocess.Popen(
-            [sys.executable, "-m", "fathom.search.tracking.process", str(link.fileno())],
+            # Without -P a file `random.py` in the working folder would be run by it.
+            [
+                *(sys.executable, "-P", "-m", "fathom.search.tracking.follower"),
+                str(link.fileno()),
+            ],
             pass_fds=(link.fileno(),),
             env=environment,
             stdin=subprocess.DEVNULL,

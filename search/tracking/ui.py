@@ -51,7 +51,7 @@ def open_ui(
         say("\n".join([f"MLflow's own page is at {base}", *addresses]))
         return
     with (
-        _terminated_as_interrupted(),
+        terminated_as_interrupted(),
         tempfile.TemporaryFile() as output,
         _start(uri, host, port, output) as server,
     ):
@@ -66,7 +66,7 @@ def open_ui(
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """The server is no child that a SIGTERM to this process would reach."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -92,7 +92,7 @@ def _study_pages(uri: str) -> list[tuple[str, str]]:
 
 
 def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1"]
+    command = [sys.executable, "-P", "-m", "mlflow", "ui", "--workers", "1"]
     return subprocess.Popen(
         [*command, "--host", host, "--port", str(port)],
         # Not on the command line, where every user of the machine could read a password in it.

@@ -105,7 +105,7 @@ def ask_tracking(uri: str) -> Tracking:
     try:
         # Not on the command line, where every user of the machine could read a password in it.
         done = subprocess.run(
-            [sys.executable, "-m", "fathom.search.tracking.ping"],
+            [sys.executable, "-P", "-m", "fathom.search.tracking.ping"],
             input=uri,
             capture_output=True,
             text=True,

@@ -2,7 +2,6 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -11,7 +10,7 @@ from rich.console import Console, RenderableType
 from fathom.search.analysis.interim import SoFar
 from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import TrialRecord
-from fathom.search.report.answer_log import Answers, Trail
+from fathom.search.report.answer_log import Answers
 from fathom.search.report.terminal.live_table import (
     LOST,
     LiveRow,
@@ -45,9 +44,7 @@ class Progress:
         plans: tuple[BudgetPlan, ...],
         folder: RunFolder,
         console: Console,
-        tell: Callable[[Trail], None] = lambda trail: None,
     ) -> None:
-        """`tell` hears of each budget's answers, as they change."""
         self._screen = screen_for(console)
         self._config, self._console = config, console
         self._plans = {plan.budget.params: plan for plan in plans}
@@ -55,7 +52,7 @@ class Progress:
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
-        self.answers = Answers(folder, planned, seed=config.seed, tell=tell)
+        self.answers = Answers(folder, planned, seed=config.seed)
         self._scheduler: Scheduler | None = None
         self._pace = SearchPace()
         self._began = self._drawn = time.monotonic()

@@ -33,6 +33,7 @@ from fathom.search.scheduling.scheduler import Listener, Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.shapes import feasible_shapes
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial
@@ -241,7 +242,8 @@ def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlfl
 ) -> None:
     text = STOPPING.replace("gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    tracker = Tracker(uri=uri, study="real", folder=tmp_path, config_text=text)
+    tracked = TrackedStudy(uri=uri, study="real", folder=tmp_path, config_text=text)
+    tracker = Tracker(tracked)
     search = scheduler(tmp_path, text, tracker.trial)
     run_trials(search, cycle())
     assert search.done

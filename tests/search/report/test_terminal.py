@@ -4,7 +4,6 @@ import io
 import math
 import sys
 import types
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss
 from fathom.search.records import Outcome, Stage
-from fathom.search.report.answer_log import Trail, read_trails
+from fathom.search.report.answer_log import read_trails
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
@@ -39,7 +38,6 @@ def watched(
     terminal: bool = False,
     events: int = 10**6,
     loss: Loss = best_at_four,
-    tell: Callable[[Trail], None] = lambda trail: None,
 ) -> tuple[Progress, str]:
     """A search that is followed to its end, or for so many reports."""
     output = io.StringIO()
@@ -47,7 +45,7 @@ def watched(
     config = study()
     search = scheduler(config, path)
     plans = plan_study(config, 256, MACHINE)
-    with Progress(config, plans, search.folder, console, tell) as progress:
+    with Progress(config, plans, search.folder, console) as progress:
         search._listeners = (progress.trial,)
         progress.follow(search)
         simulation = Simulation(search, loss)
@@ -121,13 +119,12 @@ def test_a_notebook_gets_one_output_of_plain_text_that_changes(
     assert "\x1b" not in shown[-1]["text/plain"]
 
 
-def test_answers_are_kept_from_one_run_to_the_next_and_told(tmp_path: Path) -> None:
-    told: dict[int, Trail] = {}
-    progress, _ = watched(tmp_path, tell=lambda trail: told.update({trail.budget: trail}))
+def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
+    progress, _ = watched(tmp_path)
     folder = progress._scheduler.folder if progress._scheduler else None
     assert folder
     kept = {trail.budget: trail for trail in read_trails(folder)}
-    assert kept == told
+    assert {budget: trail.answers[-1] for budget, trail in kept.items()} == progress.answers.latest
     for trail in kept.values():
         steps = [answer.tokens for answer in trail.answers]
         assert steps == sorted(set(steps))

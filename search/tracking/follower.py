@@ -1,0 +1,224 @@
+"""The process that mirrors a run folder into MLflow: `python -m`, with the number of a socket.
+
+It is a process of its own, since MLflow takes seconds to import and milliseconds of Python for
+every write, which would hold up the thread that starts and stops trials. `records.jsonl` stays the
+source of truth: a store that is slow, down or refuses costs the search nothing. What is not written
+yet waits here, and what was never written is written when the study is next run or reported,
+because every write may be repeated without repeating anything.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+from mlflow.exceptions import MlflowException
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+from fathom.search.conclusion import Conclusion
+from fathom.search.records import TrialRecord
+from fathom.search.report.answer_log import Trail
+from fathom.search.run_folder import RunFolder
+from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
+from fathom.search.tracking import store
+from fathom.search.tracking.dataset import DataSet
+from fathom.search.tracking.messages import CLOSE_SECONDS, Close, TrackedStudy
+from fathom.search.tracking.runs import StudyRuns
+from fathom.search.tracking.tail import RunTail
+
+NICENESS = 5
+"""Trials come first where they share a machine."""
+REFUSALS = ("INVALID_PARAMETER_VALUE", "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST")
+"""MLflow's answers that trying again does not change."""
+GATHER_SECONDS = 1.0
+"""Time between two rounds of writing; what a trial reports meanwhile is written at once."""
+LONGEST_WAIT_SECONDS = 30.0
+"""Longest time between two attempts on a store that does not answer; the wait doubles up to it."""
+CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
+"""Names of the items beside the trials, which go by their own names."""
+
+Item = TrialRecord | Trail | Conclusion | DataSet | str
+"""A trial's latest record, a budget's answers so far, the conclusion, the data, or the text of the
+study file."""
+
+
+class Follower:
+    """Mirrors one run folder into MLflow, from a thread of its own.
+
+    Raises:
+        TrackingError: when the address can never work.
+    """
+
+    def __init__(self, study: TrackedStudy, say: Callable[[str], None]) -> None:
+        """`say` takes lines for the user."""
+        store.settle()
+        store.check(study.uri)
+        self._study, self._say = study, say
+        self._tail = RunTail(RunFolder(study.folder))
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Item] = {CONFIG: without_credentials(study.config_text)}
+        self._refused: set[str] = set()
+        self._runs: StudyRuns | None = None
+        self._monitor: SystemMetricsMonitor | None = None
+        self._answers = True
+        self._concluded = False
+        self._ended = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+        self._thread.start()
+
+    def put(self, item: Conclusion | DataSet) -> None:
+        """Take what the run folder's files do not hold."""
+        is_conclusion = isinstance(item, Conclusion)
+        self._concluded |= is_conclusion
+        self._wait_for({CONCLUSION if is_conclusion else DATA: item})
+
+    def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
+        """Write what is missing, end every run, and return how many items could not be written.
+
+        Gives up at the first attempt that fails, and in any case after `timeout_seconds`.
+        """
+        self._closing.set()
+        self._thread.join(timeout_seconds)
+        with self._lock:
+            missing = len(self._waiting.keys() | self._refused)
+        # With all written but the ends of the runs, there is still something to come back for.
+        missing = missing or int(not self._ended)
+        if missing:
+            remedy = f"`fathom report {self._study.folder}` writes them once it answers"
+            self._say(f"MLflow at {self._shown} lacks {missing} items of this study; {remedy}")
+        return missing
+
+    @property
+    def _shown(self) -> str:
+        return without_credentials(self._study.uri)
+
+    def _wait_for(self, items: dict[str, Item]) -> None:
+        """Replace what is not written yet of an earlier state of these items."""
+        with self._lock:
+            self._waiting |= items
+            self._refused -= items.keys()
+
+    def _work(self) -> None:
+        pause = GATHER_SECONDS
+        while True:
+            # Asked before the round, so that a whole round follows the last message.
+            closing = self._closing.is_set()
+            answers = self._round(last=closing)
+            if closing:
+                return
+            pause = GATHER_SECONDS if answers else min(2 * pause, LONGEST_WAIT_SECONDS)
+            self._closing.wait(pause)
+
+    def _round(self, *, last: bool) -> bool:
+        """Read the folder and write what waits; False when the store did not answer."""
+        try:
+            self._wait_for({**self._tail.changes()})
+            if self._runs is None:
+                self._runs = StudyRuns(self._study)
+            with self._lock:
+                names = list(self._waiting)
+            for name in names:
+                self._write(self._runs, name)
+            self._observe(self._runs, last=last)
+            if last:
+                self._runs.end(concluded=self._concluded)
+                self._ended = True
+        except (MlflowException, OSError) as error:
+            # What became of the request is not known, so the next attempt looks again.
+            self._runs = None
+            self._say_down(error)
+            return False
+        self._say_up()
+        return True
+
+    def _observe(self, runs: StudyRuns, *, last: bool) -> None:
+        """MLflow's own thread for processor, memory, disk, network and, with its driver, GPUs."""
+        if last and self._monitor:
+            self._monitor.finish()  # type: ignore[no-untyped-call]
+        elif self._study.searching and self._monitor is None and not last:
+            self._monitor = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
+                runs.study_run.id, resume_logging=True, tracking_uri=self._study.uri
+            )
+            self._monitor.start()  # type: ignore[no-untyped-call]
+
+    def _write(self, runs: StudyRuns, name: str) -> None:
+        """Write one item; a newer one that came meanwhile stays waiting."""
+        with self._lock:
+            # To the end of the line: an item that always fails must not hold up the others.
+            item = self._waiting[name] = self._waiting.pop(name)
+        try:
+            _send(runs, item)
+        except MlflowException as error:
+            if error.error_code not in REFUSALS:
+                raise
+            self._refused.add(name)
+            self._say(f"MLflow refuses {name}: {first_line(error)}")
+        with self._lock:
+            if self._waiting[name] is item:
+                del self._waiting[name]
+
+    def _say_down(self, error: Exception) -> None:
+        if self._answers:
+            rest = "the search goes on, and what is missed is written later"
+            self._say(f"MLflow at {self._shown} does not answer: {first_line(error)}; {rest}")
+        self._answers = False
+
+    def _say_up(self) -> None:
+        if not self._answers:
+            self._say("MLflow answers again, and has what it missed")
+        self._answers = True
+
+
+def _send(runs: StudyRuns, item: Item) -> None:
+    match item:
+        case TrialRecord():
+            runs.write_trial(item)
+        case DataSet():
+            runs.write_data(item)
+        case Trail():
+            runs.write_trail(item)
+        case Conclusion():
+            runs.write_conclusion(item)
+        case str():
+            runs.write_study(item)
+
+
+def follow(link: Connection) -> None:
+    """Mirror one study until the search closes the link, or is gone."""
+
+    def say(message: TrackingError | str | int | None) -> None:
+        with suppress(OSError):  # a search that was killed does not read it
+            link.send(message)
+
+    study: TrackedStudy = link.recv()
+    try:
+        follower = Follower(study, say)
+    except TrackingError as error:
+        say(error)
+        return
+    say(None)
+    while not isinstance(message := _next(link), Close):
+        follower.put(message)
+    say(follower.close(message.seconds))
+
+
+def _next(link: Connection) -> Conclusion | DataSet | Close:
+    """The next message; of a search that was killed, the last one: no run shall seem to go on."""
+    try:
+        message: Conclusion | DataSet | Close = link.recv()
+    except (EOFError, ConnectionError):
+        return Close(CLOSE_SECONDS)
+    return message
+
+
+def main() -> None:
+    """End when the search does, however it ends: what is not written then, the next run writes."""
+    os.nice(NICENESS)
+    follow(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

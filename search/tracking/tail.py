@@ -1,0 +1,77 @@
+"""A run folder read as it grows: the trials and answers that changed since the last reading."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fathom.search.analysis.interim import SoFar
+from fathom.search.record_json import from_json, report_from_json
+from fathom.search.record_validation import DAMAGE, checked
+from fathom.search.records import TrialRecord, advanced
+from fathom.search.report.answer_log import Trail
+from fathom.search.run_folder import RunFolder
+
+
+class RunTail:
+    """Reads the lines that a search has appended to its files since the last reading.
+
+    A line that can't be read is passed over: the search itself refuses a folder that is damaged.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._read: Counter[Path] = Counter()  # bytes of each file
+        self._attempts: Counter[str] = Counter()  # of each trial, those begun less those ended
+        self._running: dict[str, TrialRecord] = {}
+        self._trails: dict[int, Trail] = {}
+        self._changed: dict[str, TrialRecord | Trail] = {}
+
+    def changes(self) -> dict[str, TrialRecord | Trail]:
+        """The latest record of each trial and the answers of each budget that changed, by name."""
+        # Records first: what the journal holds of attempts that have ended need not be parsed.
+        self._take_lines(self._folder.records, self._take_end)
+        self._take_lines(self._folder.journal, self._take_event)
+        self._take_lines(self._folder.answers, self._take_answer)
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def _take_lines(self, path: Path, take: Callable[[dict[str, Any]], None]) -> None:
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            file.seek(self._read[path])
+            for line in file:
+                try:
+                    take(json.loads(line))
+                except DAMAGE:
+                    if not line.endswith(b"\n"):  # it is still being written
+                        return
+                self._read[path] += len(line)
+
+    def _take_end(self, line: dict[str, Any]) -> None:
+        trial = line["trial"]
+        self._attempts[trial] -= 1
+        if self._attempts[trial] <= 0:
+            self._running.pop(trial, None)
+            self._changed[trial] = from_json(line)
+
+    def _take_event(self, line: dict[str, Any]) -> None:
+        match line["event"]:
+            case "started" | "revived":
+                self._attempts[line["trial"]] += 1
+                if self._attempts[line["trial"]] > 0:
+                    self._change(from_json(line))
+            case "report" if line["trial"] in self._running:
+                self._change(advanced(self._running[line["trial"]], report_from_json(line)))
+
+    def _change(self, record: TrialRecord) -> None:
+        self._running[record.spec.trial] = self._changed[record.spec.trial] = record
+
+    def _take_answer(self, line: dict[str, Any]) -> None:
+        answer = SoFar(**checked(SoFar, line))
+        before = self._trails.get(answer.budget)
+        trail = Trail(answer.budget, (*(before.answers if before else ()), answer))
+        self._trails[answer.budget] = trail
+        self._changed[f"the answers of {answer.budget}"] = trail

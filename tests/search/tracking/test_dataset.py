@@ -1,0 +1,31 @@
+"""A study's data in MLflow's words: `search/tracking/dataset.py`."""
+
+import json
+from pathlib import Path
+
+from fathom.objectives.registry import prepare
+from fathom.search.study.config import parse
+from fathom.search.tracking.dataset import DataSet, data_set
+
+
+def test_a_data_set_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    def described(text: str, **settings: object) -> DataSet:
+        path = tmp_path / "corpus.txt"
+        path.write_text(text * 500)
+        config = parse(
+            "study: demo\nbudgets: [8k]\n"
+            f"objective: {{name: language, corpus: {path}, context: 32, eval_tokens: 64}}\n"
+        )
+        objective = prepare("language", config.objective.settings() | settings)
+        return data_set(config, objective)
+
+    one, again, other = described("one text. "), described("one text. "), described("another. ")
+    assert one == again
+    assert one.digest != other.digest
+    assert one.name.endswith("corpus.txt")
+    assert one.source_type == "local"
+    assert json.loads(one.profile) == {
+        "vocab_size": 256,
+        "train_tokens": 4500,
+        "validation_tokens": 500,
+    }

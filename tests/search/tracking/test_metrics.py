@@ -1,0 +1,16 @@
+"""Names of metrics in MLflow: `search/tracking/metrics.py`."""
+
+from dataclasses import replace
+
+from fathom.search.tracking.metrics import layer_metrics, point_metrics
+from tests.support.tracked import curve, trial
+
+
+def test_the_loss_stands_before_what_explains_it() -> None:
+    point = replace(curve(1)[0], metrics={"rank_ratio": 0.5, "bits_per_byte": 3.0})
+    by_layer = layer_metrics(replace(trial(), layers={"rank_ratio": (0.5,)}))
+    names = [*point_metrics(point), *by_layer]
+    assert sorted(names) == [
+        *("bits_per_byte", "loss", "model_rank_ratio", "per_layer_rank_ratio", "train_loss")
+    ]
+    assert not [name for name in names if "/" in name], "a section of its own would stand above"

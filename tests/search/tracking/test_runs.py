@@ -1,0 +1,207 @@
+"""The runs of a study in MLflow: `search/tracking/runs.py`."""
+
+import math
+from dataclasses import replace
+
+from mlflow import MlflowClient
+
+from fathom.search.records import Outcome
+from fathom.search.report.answer_log import Trail
+from fathom.search.report.text import summary_table
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.tracking import pages
+from fathom.search.tracking.run import WRITTEN_TAG
+from tests.support.tracked import (
+    LAW,
+    SHAPE,
+    TRIAL_RUN,
+    Place,
+    answers,
+    interim,
+    optimum,
+    trial,
+)
+
+
+def test_trials_nest_in_budgets_and_budgets_in_the_study(place: Place) -> None:
+    writer = place.writer()
+    writer.write_trial(trial(0))
+    writer.write_trial(trial(1, budget=300_000))
+
+    parent = {run.info.run_id: run.data.tags.get("mlflow.parentRunId") for run in place.runs()}
+    study = place.find("demo").info.run_id
+    small, large = place.find("300k").info.run_id, place.find("1M").info.run_id
+    assert parent[study] is None
+    assert parent[small] == parent[large] == study
+    assert parent[place.find(TRIAL_RUN).info.run_id] == large
+    assert parent[place.find("300k · depth 4 · d_model 64 · seed 1").info.run_id] == small
+
+
+def test_a_trial_is_recorded_by_tokens_with_its_shape_and_its_end(place: Place) -> None:
+    place.writer().write_trial(trial())
+
+    run = place.find()
+    assert run.info.status == "FINISHED"
+    assert run.info.end_time - run.info.start_time == 60_000
+    assert run.data.params.items() >= {"depth": "4", "d_ff": "256", "budget": "1000000"}.items()
+    assert run.data.params["params_total"] == str(SHAPE.params_total)
+    assert run.data.tags.items() >= {"outcome": "finished", "stage": "explore"}.items()
+    for metric in ("loss", "train_loss", "bits_per_byte"):
+        assert place.tokens(run, metric) == [1000, 2000, 3000, 4000, 5000]
+    assert run.data.metrics["final_loss"] == run.data.metrics["loss"] == 2.2
+
+
+def test_a_trial_that_did_not_finish_says_how_and_why(place: Place) -> None:
+    statuses = {
+        Outcome.STOPPED: "KILLED",
+        Outcome.DIVERGED: "FAILED",
+        Outcome.OUT_OF_MEMORY: "FAILED",
+        Outcome.FAILED: "FAILED",
+    }
+    writer = place.writer()
+    for number, outcome in enumerate(statuses):
+        writer.write_trial(trial(number, outcome=outcome, reason="because"))
+    for number, (outcome, status) in enumerate(statuses.items()):
+        run = place.find(TRIAL_RUN.replace("seed 0", f"seed {number}"))
+        assert run.info.status == status
+        assert run.data.tags.items() >= {"outcome": outcome.value, "reason": "because"}.items()
+        assert "final_loss" not in run.data.metrics
+
+
+def test_a_diverged_trial_keeps_its_curve_up_to_the_last_number(place: Place) -> None:
+    record = trial(outcome=Outcome.DIVERGED)
+    *finite, ahead, last = record.curve
+    ahead, last = replace(ahead, loss=math.inf), replace(last, loss=math.nan, train_loss=math.nan)
+    place.writer().write_trial(replace(record, curve=(*finite, ahead, last)))
+
+    run = place.find()
+    assert place.tokens(run) == [1000, 2000, 3000]
+    assert place.tokens(run, "train_loss") == [1000, 2000, 3000, 4000]
+    assert run.data.tags[WRITTEN_TAG] == "5000"
+
+
+def test_layer_metrics_are_a_curve_over_layers_written_once(place: Place) -> None:
+    layers = {"rank_ratio": (0.9, 0.7, 0.5), "gradient_norm": tuple(range(1, 901))}
+    for _ in range(2):
+        place.writer().write_trial(replace(trial(), layers=layers))
+    run = place.find()
+    assert place.tokens(run, "per_layer_rank_ratio") == [1, 2, 3]
+    assert run.data.metrics["per_layer_rank_ratio"] == 0.5
+    assert place.tokens(run, "per_layer_gradient_norm") == list(range(1, 901))
+
+
+def test_a_long_curve_is_written_whole_in_several_requests(place: Place) -> None:
+    place.writer().write_trial(trial(points=300))
+
+    run = place.find()
+    assert place.tokens(run) == [1000 * i for i in range(1, 301)]
+    assert run.data.tags[WRITTEN_TAG] == "300000"
+
+
+def test_points_of_many_metrics_are_written_whole_in_requests_that_mlflow_takes(
+    place: Place,
+) -> None:
+    categories = {f"exact_match/gen/case_{number}": 0.5 for number in range(60)}
+    record = trial(points=20)
+    points = tuple(replace(point, metrics=categories) for point in record.curve)
+    place.writer().write_trial(replace(record, curve=points))
+
+    run = place.find()
+    for metric in ("loss", "exact_match/gen/case_59"):
+        assert place.tokens(run, metric) == [1000 * i for i in range(1, 21)]
+
+
+def test_a_stopped_trial_that_is_resumed_runs_again(place: Place) -> None:
+    place.writer().write_trial(trial(outcome=Outcome.STOPPED, points=2))
+    assert place.find().info.status == "KILLED"
+    writer = place.writer()
+    writer.write_trial(trial(outcome=None, points=2))
+    assert (place.find().info.status, place.find().data.tags["outcome"]) == ("RUNNING", "running")
+    writer.write_trial(trial(points=5))
+    assert place.find().info.status == "FINISHED"
+    assert place.tokens(place.find()) == [1000, 2000, 3000, 4000, 5000]
+
+
+def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_search(
+    place: Place,
+) -> None:
+    first = (interim(100), interim(200, low=2, high=9))
+    place.writer().write_trail(Trail(1_000_000, first))
+    before = place.everything()
+    place.writer().write_trail(Trail(1_000_000, first))
+    assert place.everything() == before, "written again it is not repeated"
+
+    last = interim(300, low=3, high=6, loss=2.1)
+    place.writer().write_trail(Trail(1_000_000, (*first, last)))
+    run = place.find("1M")
+    assert place.tokens(run, "best_depth_so_far") == [100, 200, 300]
+    assert place.tokens(run, "best_depth_low") == [200, 300], "what is not known is not written"
+    assert run.data.metrics["best_depth_high"] == 6
+    assert run.data.metrics["best_loss_so_far"] == 2.1
+    assert run.data.metrics["trials_finished_so_far"] == 1
+
+
+def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
+    fair = RungAudit(
+        rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_lean=0.1, place_of_best=1,
+        pairs=20, exempt=2, spared=1, regret=0.0, noise=0.004, stopped=3, stopped_depths=(2,),
+        cut_depths=(), later=5000,
+    )  # fmt: skip
+    failed = replace(fair, agreement=0.1, regret=None, later=None)
+    unknown = replace(fair, agreement=None)
+    for audits, word in (((fair,), "trusted"), ((fair, unknown), "unknown"), ((failed,), "failed")):
+        place.writer().write_conclusion(answers(audits={1_000_000: audits}))
+        budget = place.find("1M → depth 6")
+        assert budget.data.tags["stopping"] == word
+        assert all(audit.sentence in budget.data.tags[pages.NOTE] for audit in audits)
+    metrics = budget.data.metrics
+    assert (metrics["rung_5000_agreement"], metrics["rung_5000_depth_lean"]) == (0.1, 0.1)
+    assert (metrics["rung_5000_regret"], metrics["rung_5000_spared"]) == (0.0, 1.0)
+    assert "`stopping.enabled: false`" in budget.data.tags[pages.NOTE]
+
+
+def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Place) -> None:
+    figure, best = place.folder / "figures" / "loss_depth.png", place.folder / "best.yaml"
+    figure.parent.mkdir(parents=True)
+    figure.write_bytes(b"picture")
+    best.write_text("depth: 6\n")
+    place.writer().write_conclusion(answers(laws=(LAW,)))
+
+    client = MlflowClient(place.uri)
+    study, budget = place.find("demo"), place.find("1M → depth 6")
+    note = study.data.tags[pages.NOTE]
+    assert "best depth 6 (identified, 95 % interval 5-8), after 20M tokens" in note
+    assert summary_table([optimum()]) in note
+    assert "depth: 6" in note
+    assert f"get-artifact?path=figures/loss_depth.png&run_uuid={study.info.run_id}" in note
+    files = {file.path for file in client.list_artifacts(study.info.run_id)}
+    assert files == {"best.yaml", "optima.md", "figures"}
+    metrics = {
+        "optimal_depth": 6,
+        "interval_low": 5,
+        "interval_high": 8,
+        "loss": 1.5,
+        "d_model": 64,
+    }
+    assert budget.data.metrics.items() >= metrics.items()
+    assert budget.data.tags["verdict"] == "identified"
+    experiment = client.get_experiment(study.info.experiment_id)
+    assert experiment.tags[pages.NOTE].startswith("1M → depth 6 (5-8): [")
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_a_new_answer_replaces_the_old_one(place: Place) -> None:
+    for depth in (None, 4, 6):
+        place.writer().write_conclusion(answers(optimum(depth)))
+
+    study, budget = place.runs()
+    assert budget.info.run_name == "1M → depth 6"
+    assert budget.data.metrics["optimal_depth"] == 6
+    assert budget.data.tags["interval"] == "5-8"
+    assert study.data.tags["optimal_depth"] == "1M: 6"
+
+
+def test_mlflow_takes_the_answers_of_many_budgets(place: Place) -> None:
+    many = [optimum(budget=1_000_000 * (n + 1)) for n in range(150)]
+    place.writer().write_summary(answers(*many, laws=(LAW,)))
+    assert len(place.tokens(place.find("demo"), "optimal_depth")) == 150

@@ -1,0 +1,62 @@
+"""Which stores are refused, and how a new one is made: `search/tracking/store.py`."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from fathom.search.tracking import store
+from fathom.search.tracking.schema_stamp import is_stamped
+from tests.support.tracked import Place
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "nonsense://somewhere",
+        "http://",
+        "http://host:port",
+        "sqlite://",
+        "sqlite:///{here}",
+        "sqlite:///{here}/text.db",
+        "sqlite:///{here}/text.db/under/mlflow.db",
+        "ftp://someone:hunter2@host",
+        "postgresql+nodriver://someone:hunter2@host/runs",
+    ],
+)
+def test_an_unusable_address_is_refused_at_once_in_one_line(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("This is no database, and long enough to be looked at." * 20)
+
+    with pytest.raises(ValueError, match=r"`tracking\.uri` must be an address") as refusal:
+        store.check(uri.format(here=tmp_path))
+
+    assert "\n" not in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_a_database_of_another_mlflow_is_refused_with_its_remedy(place: Place) -> None:
+    with sqlite3.connect(place.uri.removeprefix("sqlite:///")) as database:
+        database.execute("UPDATE alembic_version SET version_num = 'other'")
+    database.close()
+
+    with pytest.raises(ValueError, match="mlflow db upgrade"):
+        store.check(place.uri)
+
+
+def test_a_new_database_appears_whole_and_without_an_empty_experiment(
+    template: Path, place: Place
+) -> None:
+    assert [file.name for file in template.parent.iterdir()] == [template.name]
+    assert MlflowClient(f"sqlite:///{template}").search_experiments() == []
+
+
+def test_a_store_is_stamped_by_the_mlflow_that_has_opened_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(place.uri.removeprefix("sqlite:///"))
+    assert is_stamped(path)
+    monkeypatch.setattr("fathom.search.tracking.schema_stamp.version", lambda name: "another")
+    assert not is_stamped(path)
+    store.check(place.uri)
+    assert is_stamped(path)

@@ -1,0 +1,223 @@
+"""A small study to be mirrored into MLflow, and a store and a run folder to do it with."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from fathom.models.shape import Count, Shape
+from fathom.search.analysis.interim import SoFar
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.law_fit import POWER
+from fathom.search.analysis.optimum import DepthLoss, Optimum
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
+from fathom.search.record_json import report_to_json, to_json
+from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
+from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.scheduling.audit import RungAudit
+from fathom.search.study.config import parse
+from fathom.search.tracking import store
+from fathom.search.tracking.dataset import DataSet
+from fathom.search.tracking.follower import Follower
+from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.tracking.runs import StudyRuns
+
+STARTED = 1_700_000_000.0
+SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=256, context=64)
+SPEC = TrialSpec(
+    trial="1M-explore-000",
+    study="demo",
+    stage=Stage.EXPLORE,
+    budget=1_000_000,
+    count=Count.TOTAL,
+    horizon_tokens=20_000_000,
+    shape=SHAPE,
+    seed=0,
+    learning_rate=0.004,
+    rate_scale=1.0,
+    prunable=True,
+)
+TRIAL_RUN = "1M · depth 4 · d_model 64 · seed 0"
+"""Name of the run of trial 0."""
+CONFIG = "study: demo\nbudgets: [1M]\n"
+LAW = Law(
+    name=POWER,
+    a=-3.0,
+    b=0.4,
+    covariance=((1.0, 0.0), (0.0, 1.0)),
+    degrees_of_freedom=1,
+    params_range=(300_000, 3_000_000),
+    leave_one_out_error=0.1,
+)
+STUDY = parse(f"{CONFIG}objective: {{name: language, corpus: stdlib}}\n")
+
+
+def curve(points: int, *, begin: float = STARTED) -> tuple[CurvePoint, ...]:
+    return tuple(
+        CurvePoint(
+            step=10 * i,
+            tokens=1000 * i,
+            loss=2.0 + 1 / i,
+            train_loss=1.9 + 1 / i,
+            train_seconds=0.5 * i,
+            time=begin + i,
+            metrics={"bits_per_byte": 3.0 + 1 / i},
+        )
+        for i in range(1, points + 1)
+    )
+
+
+def trial(
+    number: int = 0,
+    *,
+    outcome: Outcome | None = Outcome.FINISHED,
+    points: int = 5,
+    budget: int = 1_000_000,
+    reason: str = "",
+) -> TrialRecord:
+    return TrialRecord(
+        spec=replace(SPEC, trial=f"{budget}-explore-{number:03d}", budget=budget, seed=number),
+        outcome=outcome,
+        reason=reason,
+        curve=curve(points),
+        rungs={1000: 3.0} if outcome is Outcome.STOPPED else {},
+        started=STARTED,
+        ended=STARTED + 60 if outcome else None,
+        setup_seconds=0.1,
+        peak_memory_bytes=None,
+    )
+
+
+def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
+    return Optimum(
+        budget=budget,
+        count=Count.TOTAL,
+        tokens=20_000_000,
+        optimal_depth=depth,
+        interval=(depth - 1, depth + 2) if depth else None,
+        plateau=(depth,) if depth else (),
+        verdict=Verdict.IDENTIFIED if depth else Verdict.INSUFFICIENT,
+        reason="The interval is narrower than the range that was tested.",
+        loss=1.5 if depth else None,
+        shape=SHAPE if depth else None,
+        curve_minimum=None,
+        curve_minimum_interval=None,
+        power=None,
+        parabola=None,
+        family_disagreement=None,
+        share_without_minimum=None,
+        depths=(DepthLoss(depth=4, loss=1.51, standard_error=0.002, trials=3),),
+        noise=0.004,
+        params_slope=-0.2,
+        best_ff_ratio=4.0,
+        trials={outcome.value: 1 for outcome in Outcome},
+    )
+
+
+def answers(
+    *optima: Optimum,
+    laws: tuple[Law, ...] = (),
+    audits: dict[int, tuple[RungAudit, ...]] | None = None,
+) -> Conclusion:
+    return Conclusion(config=STUDY, optima=optima or (optimum(),), laws=laws, audits=audits or {})
+
+
+def interim(tokens: int, **changes: object) -> SoFar:
+    found = SoFar(
+        budget=1_000_000,
+        tokens=tokens,
+        time=STARTED + tokens,
+        depth=4,
+        low=None,
+        high=None,
+        loss=2.5,
+        trials={"finished": 1, "running": 2},
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def write_down(folder: Path, *records: TrialRecord) -> None:
+    """Append trials that begin, and have ended or not, to a run folder's files."""
+    files = RunFolder(folder)
+    files.state.mkdir(parents=True, exist_ok=True)
+    for record in records:
+        begun = replace(record, outcome=None, ended=None, reason="", curve=())
+        append_line(files.journal, {"event": "started", **to_json(begun)})
+        report = report_to_json(Report(points=record.curve, setup_seconds=record.setup_seconds))
+        append_line(files.journal, {"event": "report", "trial": record.spec.trial, **report})
+        if record.outcome is not None:
+            write_end(folder, record)
+
+
+def write_end(folder: Path, record: TrialRecord) -> None:
+    """Append the end of a trial that has begun."""
+    append_line(RunFolder(folder).records, to_json(record))
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store of a test's own, a run folder, and the lines that a follower says to the user."""
+
+    uri: str
+    folder: Path
+    said: list[str] = field(default_factory=list)
+
+    def study(self, study: str = "demo", text: str = CONFIG, **changes: bool) -> TrackedStudy:
+        return TrackedStudy(
+            uri=self.uri, study=study, folder=self.folder, config_text=text, **changes
+        )
+
+    def writer(self) -> StudyRuns:
+        store.settle()
+        return StudyRuns(self.study())
+
+    def follower(self, study: str = "demo", text: str = CONFIG) -> Follower:
+        return Follower(self.study(study, text), self.said.append)
+
+    def mirror(self, *messages: Conclusion | DataSet, study: str = "demo") -> int:
+        """Follow the run folder as it is to its end, and return how much is missing."""
+        follower = self.follower(study)
+        for message in messages:
+            follower.put(message)
+        return follower.close()
+
+    def runs(self, study: str = "demo") -> list[Run]:
+        client = MlflowClient(self.uri)
+        experiment = client.get_experiment_by_name(study)
+        assert experiment is not None
+        return list(client.search_runs([experiment.experiment_id], order_by=["start_time"]))
+
+    def find(self, name: str = TRIAL_RUN) -> Run:
+        (run,) = (run for run in self.runs() if run.info.run_name == name)
+        return run
+
+    def statuses(self) -> set[str]:
+        return {run.info.status for run in self.runs()}
+
+    def tokens(self, run: Run, metric: str = "loss") -> list[int]:
+        history = MlflowClient(self.uri).get_metric_history(run.info.run_id, metric)
+        return [point.step for point in history]
+
+    def everything(self) -> object:
+        """All that a store holds, but for what says when it was written."""
+        return sorted(
+            (
+                run.info.run_name,
+                run.info.status,
+                sorted(run.data.params.items()),
+                sorted(run.data.tags.items()),
+                [(key, value, self.tokens(run, key)) for key, value in run.data.metrics.items()],
+            )
+            for run in self.runs()
+        )
