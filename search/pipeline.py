@@ -98,10 +98,10 @@ def run_study(
             scheduler = Scheduler(config, spaces, folder, (tracker.trial, progress.trial), kept)
             progress.follow(scheduler)
             interrupt = Interrupt()
-            with _hidden(CLOUD_SECRETS), interrupt.on_ctrl_c(folder, progress.say):
+            with _hidden(CLOUD_SECRETS), interrupt.on_ctrl_c(folder, progress.print_line):
                 run_trials(scheduler, objective, progress.tick, interrupt)
         if interrupt.requested and not scheduler.done:
-            progress.say_how_far(len(interrupt.saved))
+            progress.print_interruption(len(interrupt.saved))
             raise KeyboardInterrupt
         conclusion = conclude(scheduler.records, config)
         publish(folder, conclusion, tracker)

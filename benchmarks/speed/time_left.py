@@ -16,10 +16,10 @@ from typing import Any
 from fathom.search.record_json import from_json, report_from_json
 from fathom.search.records import TrialRecord, advanced, news
 from fathom.search.report.terminal.remaining_work import (
-    Left,
+    PendingConfirmation,
+    RemainingTime,
     SearchPace,
-    Wave,
-    confirmed_share,
+    confirmation_share,
     flops_done,
     flops_left,
 )
@@ -36,7 +36,7 @@ class Shown:
 
     at: float
     """Seconds since the search began."""
-    left: Left | None
+    left: RemainingTime | None
 
 
 class Replay:
@@ -47,8 +47,8 @@ class Replay:
         plans = plan_study(config, vocab_size_of(config), this_machine(config))
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._now = folder, 0.0
-        self._share = confirmed_share(config)
-        self._waves = dict.fromkeys(self._plans, Wave(share=self._share))
+        self._share = confirmation_share(config)
+        self._waves = dict.fromkeys(self._plans, PendingConfirmation(share=self._share))
         self._trials: dict[str, TrialRecord] = {}
 
     def shown(self) -> Iterator[Shown]:
@@ -87,7 +87,9 @@ class Replay:
                 self._trials[line["trial"]] = advanced(record, report)
             case "wave":
                 settled = not line["choices"]
-                self._waves[line["budget"]] = Wave(settled=settled, share=self._share)
+                self._waves[line["budget"]] = PendingConfirmation(
+                    settled=settled, share=self._share
+                )
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return [record for record in self._trials.values() if record.spec.budget == budget]

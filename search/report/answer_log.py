@@ -1,4 +1,4 @@
-"""The answer of each budget as the search goes on: looked at now and then, and written down."""
+"""The answer of each budget while a search runs: computed now and then, and written to a file."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -10,23 +10,23 @@ from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_as, repair
 
 SHARE_OF_TIME = 0.02
-"""At most this much of the time goes into looking: nobody starts trials meanwhile."""
+"""Largest share of the time that is spent on answers, since no trial starts meanwhile."""
 GAP_SECONDS = 1.0
-"""At least so long between two looks."""
+"""Least time between two answers."""
 KEPT_SHARE = 0.01
-"""Of a budget's planned tokens, from one answer that is written down to the next."""
+"""Least share of a budget's planned tokens between two answers that are written down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """The answers of one budget, in the order of its tokens."""
+    """The answers of one budget, by the tokens that its trials had."""
 
     budget: int
     answers: tuple[SoFar, ...]
 
 
-class Answers:
-    """What each budget says by now."""
+class AnswerLog:
+    """The current answer of each budget, and the file of all answers."""
 
     def __init__(
         self,
@@ -35,35 +35,35 @@ class Answers:
         *,
         seed: int,
     ) -> None:
-        """`planned_tokens` are by budget."""
+        """`planned_tokens` maps each budget to tokens."""
         repair(folder.answers)
         self._folder, self._planned, self._seed = folder, planned_tokens, seed
         self._trails = {trail.budget: list(trail.answers) for trail in read_trails(folder)}
         self.latest: dict[int, SoFar] = {}
-        self._news: dict[int, None] = {}
+        self._changed: dict[int, None] = {}
         self._next = 0.0
 
-    def news(self, budget: int) -> None:
-        """Its trials say more than when they were last looked at."""
-        self._news[budget] = None
+    def mark_changed(self, budget: int) -> None:
+        """Note that the trials of a budget have changed since its last answer."""
+        self._changed[budget] = None
 
-    def look(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """At the budget whose news has waited longest, unless the last look was just now."""
+    def update(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
+        """Compute the answer of the budget that waited longest, unless one was just computed."""
         began = time.monotonic()
-        if not self._news or began < self._next:
+        if not self._changed or began < self._next:
             return
-        budget = next(iter(self._news))
-        self._look(budget, records_of(budget), last=False)
+        budget = next(iter(self._changed))
+        self._update(budget, records_of(budget), last=False)
         ended = time.monotonic()
         self._next = ended + max(GAP_SECONDS, (ended - began) / SHARE_OF_TIME)
 
-    def look_at_all(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """Once, when nothing more comes."""
-        for budget in list(self._news):
-            self._look(budget, records_of(budget), last=True)
+    def update_all(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
+        """Compute the answer of every budget that has changed, at the end of a search."""
+        for budget in list(self._changed):
+            self._update(budget, records_of(budget), last=True)
 
-    def _look(self, budget: int, records: list[TrialRecord], *, last: bool) -> None:
-        self._news.pop(budget)
+    def _update(self, budget: int, records: list[TrialRecord], *, last: bool) -> None:
+        self._changed.pop(budget)
         found = so_far(records, seed=self._seed)
         if found is None:
             return
@@ -76,7 +76,7 @@ class Answers:
 
 
 def read_trails(folder: RunFolder) -> Iterable[Trail]:
-    """Every answer that was written down, by budget."""
+    """Returns every answer that was written down, by budget."""
     trails: dict[int, list[SoFar]] = {}
     for answer in read_as(folder.answers, lambda values: SoFar(**checked(SoFar, values))):
         trails.setdefault(answer.budget, []).append(answer)

@@ -1,1 +1,1 @@
-"""What is known of a search while it runs; `search/report/terminal/progress.py` shows it."""
+"""The output on a terminal: progress while a search runs, and tables of its answers."""

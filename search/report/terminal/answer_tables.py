@@ -1,4 +1,4 @@
-"""What a study has found as tables for people."""
+"""The findings of a study on a terminal: answers, law and paper analyses."""
 
 from rich.console import Console
 
@@ -38,7 +38,7 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
 
 
 def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
-    """The answer: one line a budget, then why for each verdict."""
+    """Print a table with one row for each budget, then the reason of each verdict."""
     table = empty_table(
         f"{config.study}: optimal depth ({config.count.unit_in_full})",
         tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
@@ -51,13 +51,13 @@ def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Con
 
 
 def _print_laws(laws: tuple[Law, ...], console: Console) -> None:
-    """The law across budgets, or nothing."""
+    """Print the best law, if one was fitted."""
     for law in laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:
-    """What else the records say, or nothing."""
+    """Print the paper analyses, if there are any."""
     for line in papers_lines(papers):
         console.print(line, highlight=False, markup=False)
 

@@ -1,4 +1,4 @@
-"""A search as a table of 80 columns, and as one line a budget."""
+"""The state of a search as a table of 80 columns, and as one line for each budget."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ COUNTS = ("done", "paused", "lost")
 UNKNOWN = "-"
 LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 RUNNING_LINES = 4
-"""Trials under way that are listed one by one."""
+"""Most running trials that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRow:
-    """A budget as it stands."""
+    """The current state of one budget."""
 
     plan: BudgetPlan
     records: Sequence[TrialRecord]
@@ -33,7 +33,7 @@ class LiveRow:
 
     @property
     def stage(self) -> str:
-        """In a word."""
+        """`explore`, `confirm` or `done`."""
         if self.done:
             return "done"
         confirming = any(record.spec.stage is Stage.CONFIRM for record in self.records)
@@ -41,7 +41,7 @@ class LiveRow:
 
     @property
     def best(self) -> str:
-        """The best depth as it looks, with its interval: `4 [3-6]`."""
+        """The incumbent depth with its interval, for example `4 [3-6]`."""
         answer = self.answer
         if answer is None or answer.low is None:
             return UNKNOWN
@@ -49,35 +49,35 @@ class LiveRow:
 
     @property
     def loss(self) -> str:
-        """The lowest so far."""
+        """The lowest loss so far, nats."""
         return f"{self.answer.loss:.4f}" if self.answer else UNKNOWN
 
     @property
     def trials(self) -> str:
-        """Begun, of those that are planned at most."""
+        """Trials begun and the most that are planned, for example `7/22`."""
         return f"{len(self.records)}/{self.plan.exploring + self.plan.confirming}"
 
     @property
     def rungs(self) -> str:
-        """How many exploring trials came to each rung: `7>3>1`."""
+        """Exploring trials that reached each rung, for example `7>3>1`."""
         explored = [r for r in self.records if r.spec.stage is Stage.EXPLORE]
         came = (sum(rung.tokens in r.rungs for r in explored) for rung in self.plan.rungs)
         return ">".join(map(str, came)) or UNKNOWN
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
-        """Trials that run, are done, paused and lost."""
+        """Numbers of trials that are running, done, paused and lost."""
         outcomes = Counter(record.outcome for record in self.records)
         lost = sum(outcomes[outcome] for outcome in LOST)
         return outcomes[None], outcomes[Outcome.FINISHED], outcomes[Outcome.STOPPED], lost
 
 
 def budget_table(states: Sequence[LiveRow]) -> Table:
-    """A row a budget."""
+    """Returns a table with one row for each budget."""
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for heading in (*HEADINGS, *COUNTS):
-        words = heading in HEADINGS[:3]
-        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
+        is_text = heading in HEADINGS[:3]
+        table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
     for state in states:
         name = format_count(state.plan.budget.params)
         table.add_row(
@@ -88,7 +88,7 @@ def budget_table(states: Sequence[LiveRow]) -> Table:
 
 
 def whole_table(title: str, states: Sequence[LiveRow], share: float, left: str) -> RenderableType:
-    """The table with the trials under way and a bar of how much is done."""
+    """Returns the table, the running trials, and a bar of the share that is done."""
     records = (record for state in states for record in state.records)
     running = [record for record in records if record.outcome is None]
     lines = [Text(_running_line(record), style="dim") for record in running[:RUNNING_LINES]]
@@ -100,7 +100,7 @@ def whole_table(title: str, states: Sequence[LiveRow], share: float, left: str) 
 
 
 def summary_line(state: LiveRow) -> str:
-    """A budget for a log file."""
+    """Returns the state of a budget as one line of a log file."""
     running, done, paused, lost = state.counts
     losses = f", lost {lost}" if lost else ""
     return (

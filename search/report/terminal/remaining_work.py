@@ -1,4 +1,4 @@
-"""How much of a search is still to come, and how long that takes."""
+"""Estimates of the work that a search has left, and of the time that it takes."""
 
 import statistics
 import time
@@ -11,65 +11,73 @@ from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import BudgetPlan
 
-CONFIRMED_SHARE = 2 / 3
-"""Of the confirming trials that a plan allows at most and that have not begun, those that are taken
-for coming. `python -m benchmarks.speed.time_left RUN` replays a run with it."""
+CONFIRMATION_SHARE = 2 / 3
+"""Share of the confirming trials not yet begun that are expected to run.
+
+`python -m benchmarks.speed.time_left RUN` replays a run with it.
+"""
 LEAST_SHARE = 0.05
-"""Of a search that must be done before anything is said of the rest."""
+"""Share of a search that must be done before its remaining time is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wave:
-    """What a budget's confirming stage is known to want."""
+class PendingConfirmation:
+    """Confirming trials that a budget still wants, as far as is known."""
 
     waiting: int = 0
-    """Trials that are to start before the next look at the records."""
+    """Trials of the current batch that have not started."""
     settled: bool = False
-    """It wants no more."""
-    share: float = CONFIRMED_SHARE
-    """Of the confirming trials that may still start, those that are taken for coming."""
+    """True if no further batch is wanted."""
+    share: float = CONFIRMATION_SHARE
+    """Share of the confirming trials not yet begun that are expected to run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What is still to come."""
+class RemainingTime:
+    """Estimated time that a search still takes."""
 
     seconds: float
     busy_seconds: float
-    """Of all workers together."""
+    """Seconds of training, summed over all workers."""
 
 
-def confirmed_share(config: StudyConfig) -> float:
-    """What share of the confirming trials comes: a ladder asks for all, at once."""
-    return 1.0 if config.sampler is Sampler.LADDER else CONFIRMED_SHARE
+def confirmation_share(config: StudyConfig) -> float:
+    """Returns the expected share of confirming trials: all of them for a ladder."""
+    return 1.0 if config.sampler is Sampler.LADDER else CONFIRMATION_SHARE
 
 
 def flops_done(records: Sequence[TrialRecord]) -> float:
-    """Spent on training."""
+    """Returns the FLOPs that these trials have spent on training."""
     return sum(record.tokens * record.spec.shape.train_flops_per_token for record in records)
 
 
-def flops_left(plan: BudgetPlan, records: Sequence[TrialRecord], wave: Wave) -> float:
-    """What a budget will most likely still spend."""
+def flops_left(
+    plan: BudgetPlan, records: Sequence[TrialRecord], pending: PendingConfirmation
+) -> float:
+    """Returns the FLOPs that a budget will most likely still spend."""
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     tokens = _exploring_left(plan, exploring)
     confirming = [record for record in records if record.spec.stage is Stage.CONFIRM]
     length = _length(plan, records)
     tokens += sum(max(0.0, length - r.tokens) for r in confirming if r.outcome is None)
-    if not wave.settled:
+    if not pending.settled:
         open_places = plan.confirming - len(confirming)
-        tokens += length * max(wave.waiting, wave.share * open_places)
+        tokens += length * max(pending.waiting, pending.share * open_places)
     return tokens * plan.flops / plan.expected_tokens
 
 
 def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
-    """Tokens of a trial that runs to its end: with patience that comes before the horizon."""
+    """Returns the tokens of a finished trial: fewer than the horizon with early stopping."""
     finished = [record.tokens for record in records if record.outcome is Outcome.FINISHED]
     return statistics.fmean(finished) if finished else float(plan.budget.tokens)
 
 
 def _exploring_left(plan: BudgetPlan, exploring: Sequence[TrialRecord]) -> float:
-    """Tokens: what is planned and not done, or at least what is to start and to reach a rung."""
+    """Returns the tokens that exploring trials still take.
+
+    These are the planned tokens that are not done, but at least enough for each trial to reach
+    its next rung.
+    """
     to_start = plan.exploring - len(exploring)
     running = [record for record in exploring if record.outcome is None]
     if not (to_start or running):
@@ -84,7 +92,7 @@ def _exploring_left(plan: BudgetPlan, exploring: Sequence[TrialRecord]) -> float
 
 
 class SearchPace:
-    """How long the trials of this run have taken, by budget."""
+    """Training time of the trials of this run, by budget."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -93,21 +101,22 @@ class SearchPace:
         self._before: Mapping[int, float] = {}
 
     def begin(self, done: Mapping[int, float]) -> None:
-        """Count from here on; `done` is by budget the FLOPs that an earlier run has spent."""
+        """Start to count; `done` maps each budget to the FLOPs that earlier runs have spent."""
         self._before = done
         self._began = self._last = self._clock()
 
     def passed(self, running: Mapping[int, float]) -> None:
-        """Time went by, with so many workers of each budget that trained."""
+        """Add the time since the last call; `running` maps each budget to its busy workers."""
         now = self._clock()
         for budget, workers in running.items():
             self._busy[budget] += workers * (now - self._last)
         self._last = now
 
-    def left(self, done: Mapping[int, float], left: Mapping[int, float]) -> Left | None:
-        """By budget the FLOPs spent and to come; None before there is enough to judge by.
+    def left(self, done: Mapping[int, float], left: Mapping[int, float]) -> RemainingTime | None:
+        """Returns the remaining time; None before enough is done to estimate it.
 
-        A FLOP of a small model takes longer than one of a large one, hence a pace of each budget.
+        `done` and `left` map each budget to its FLOPs. Each budget has a pace of its own, since a
+        FLOP of a small model takes longer than one of a large model.
         """
         own = {budget: flops - self._before.get(budget, 0.0) for budget, flops in done.items()}
         total, busy = sum(own.values()), sum(self._busy.values())
@@ -115,4 +124,4 @@ class SearchPace:
             return None
         pace = {budget: self._busy[budget] / flops for budget, flops in own.items() if flops}
         to_come = sum(flops * pace.get(budget, busy / total) for budget, flops in left.items())
-        return Left(to_come * (self._last - self._began) / busy, to_come)
+        return RemainingTime(to_come * (self._last - self._began) / busy, to_come)

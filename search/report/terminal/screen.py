@@ -1,4 +1,4 @@
-"""Where a search is shown: a terminal, a notebook, or a file that gets plain lines."""
+"""Screens that show a running search: a terminal, a notebook, or a file of plain lines."""
 
 import importlib
 import io
@@ -12,29 +12,29 @@ NOTEBOOK_WIDTH = 80
 
 
 class Screen(ABC):
-    """Something that can be drawn on again and again, and that lines can be said above."""
+    """A place with a table that is drawn again and again, and lines above it."""
 
     refresh_seconds: float
-    """Between two drawings."""
+    """Least time between two drawings."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
     @abstractmethod
     def draw(self, table: RenderableType) -> None:
-        """Show this instead of what was shown before."""
+        """Replace the table."""
 
-    def say(self, words: str) -> None:
-        """A line that stays."""
-        self._console.print(words, soft_wrap=True, highlight=False, markup=False)
+    def print_line(self, text: str) -> None:
+        """Print a line that stays."""
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more is drawn."""
+        """End the drawing."""
 
 
 class Terminal(Screen):
-    """The table stays where it is, and goes when the search ends."""
+    """A terminal: the table is drawn in place and removed when the search ends."""
 
     refresh_seconds = 0.5
 
@@ -43,28 +43,28 @@ class Terminal(Screen):
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def draw(self, table: RenderableType) -> None:
-        """Over the last one."""
+        """Draw over the last table."""
         self._live.start()
         self._live.update(table, refresh=True)
 
     def close(self) -> None:
-        """Take the table away and give the cursor back."""
+        """Remove the table and show the cursor again."""
         self._live.stop()
 
 
 class Notebook(Screen):
-    """One output of a cell, which changes; plain text, since a browser knows no escape codes."""
+    """A notebook: one output of the cell is updated, as plain text without escape codes."""
 
     refresh_seconds = 2.0
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        # No dependency: whoever runs in a notebook has it.
+        # IPython is no dependency: every notebook has it.
         self._display: Any = importlib.import_module("IPython.display").display
         self._handle: Any = None
 
     def draw(self, table: RenderableType) -> None:
-        """In the place of the last one."""
+        """Update the output of the cell."""
         shown = {"text/plain": as_text(table)}
         if self._handle is None:
             self._handle = self._display(shown, raw=True, display_id=True)
@@ -72,30 +72,30 @@ class Notebook(Screen):
             self._handle.update(shown, raw=True)
 
     def close(self) -> None:
-        """Nothing: what was drawn last stays."""
+        """Do nothing: the last table stays."""
 
 
 class PlainFile(Screen):
-    """Gets the lines and no table."""
+    """A file: it has lines and no table."""
 
     refresh_seconds = float("inf")
 
     def draw(self, table: RenderableType) -> None:
-        """Nothing: a file can't be drawn on twice."""
+        """Do nothing: a file can't be overwritten."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def screen_for(console: Console) -> Screen:
-    """What suits the place where a console writes to."""
+    """Returns the screen for the place to which a console writes."""
     if console.is_jupyter:
         return Notebook(console)
     return Terminal(console) if console.is_terminal else PlainFile(console)
 
 
 def as_text(table: RenderableType) -> str:
-    """As plain characters."""
+    """Returns a table as plain characters, 80 columns wide."""
     plain = Console(file=io.StringIO(), width=NOTEBOOK_WIDTH, force_jupyter=False, no_color=True)
     with plain.capture() as capture:
         plain.print(table)

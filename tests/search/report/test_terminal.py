@@ -17,9 +17,9 @@ from fathom.search.report.answer_log import read_trails
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
-    CONFIRMED_SHARE,
+    CONFIRMATION_SHARE,
+    PendingConfirmation,
     SearchPace,
-    Wave,
     flops_done,
     flops_left,
 )
@@ -149,12 +149,14 @@ def test_what_is_left_of_a_search_is_nothing_at_its_end(tmp_path: Path) -> None:
     config = study()
     search = scheduler(config, tmp_path)
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
-    whole = flops_left(plans[20_000], [], Wave())
+    whole = flops_left(plans[20_000], [], PendingConfirmation())
     assert 0.5 * plans[20_000].flops < whole < plans[20_000].flops
-    assert flops_left(plans[20_000], [], Wave(share=1.0)) == pytest.approx(plans[20_000].flops)
+    assert flops_left(plans[20_000], [], PendingConfirmation(share=1.0)) == pytest.approx(
+        plans[20_000].flops
+    )
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == 20_000]
-    assert flops_left(plans[20_000], own, Wave(settled=True)) == 0
+    assert flops_left(plans[20_000], own, PendingConfirmation(settled=True)) == 0
     assert flops_done(own) > 0
 
 
@@ -168,12 +170,12 @@ def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_
     own = [record for record in search.records if record.spec.budget == plan.budget.params]
     confirming = sum(record.spec.stage is Stage.CONFIRM for record in own)
     per_trial = plan.budget.tokens * plan.flops / plan.expected_tokens
-    expected = CONFIRMED_SHARE * (plan.confirming - confirming) * per_trial
-    assert flops_left(plan, own, Wave()) == pytest.approx(expected)
+    expected = CONFIRMATION_SHARE * (plan.confirming - confirming) * per_trial
+    assert flops_left(plan, own, PendingConfirmation()) == pytest.approx(expected)
     running = replace(own[-1], outcome=None, curve=own[-1].curve[:1])
-    assert flops_left(plan, [*own[:-1], running], Wave(settled=True)) == pytest.approx(
-        per_trial * (1 - running.tokens / plan.budget.tokens)
-    )
+    assert flops_left(
+        plan, [*own[:-1], running], PendingConfirmation(settled=True)
+    ) == pytest.approx(per_trial * (1 - running.tokens / plan.budget.tokens))
 
 
 def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: Path) -> None:
@@ -185,8 +187,8 @@ def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: 
     finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
     share = sum(finished) / len(finished) / plan.budget.tokens
     assert share < 0.9
-    whole = flops_left(plan, own, Wave())
-    assert flops_left(plan, patient, Wave()) == pytest.approx(share * whole)
+    whole = flops_left(plan, own, PendingConfirmation())
+    assert flops_left(plan, patient, PendingConfirmation()) == pytest.approx(share * whole)
 
 
 def test_each_budget_has_a_pace_of_its_own() -> None:

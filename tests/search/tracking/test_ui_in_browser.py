@@ -51,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         simulation = Simulation(search)
         while not search.done:
             simulation.run(events=20)
-            progress.answers.look_at_all(progress._of)
+            progress.answers.update_all(progress._of)
     search.folder.config.write_text(dump(config))
     report_study(search.folder.path)
     with socket.socket() as probe:
