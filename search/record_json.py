@@ -1,167 +1,160 @@
-"""Records as JSON and back; what comes back is checked, since files can be damaged or forged."""
+"""Records as JSON and back; whatever is read is validated, since files can be damaged or forged."""
 
 import dataclasses
+import json
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
-from fathom.models.shape import Count, Normalization, Positions, Residual, Shape
-from fathom.search.record_validation import checked
-from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
+from pydantic import TypeAdapter, ValidationError
+
+from fathom.models.shape import Shape
+from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, TrialSpec
+
+T = TypeVar("T")
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""A trial's name, which is also its checkpoint's: no path out of the folder."""
-CHOICES = {"positions": Positions, "residual": Residual, "norm": Normalization}
-"""Fields of a shape that are one of a few words."""
+"""Names that a trial may have. Its checkpoint has the same, so none leads out of the folder."""
 LATEST = 2**40
-"""Seconds: no clock shows more."""
+"""Seconds of Unix time that no clock shows."""
+LARGEST = 10**18
+"""Upper limit of every count of a study: parameters, tokens and seeds."""
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""Errors that reading a line that Fathom did not write may raise."""
+
+
+class DamagedFileError(ValueError):
+    """A file of a run holds something that Fathom did not write: one line with place and remedy."""
+
+
+def problem_of(error: Exception) -> str:
+    """The message about a line that raised one of `DAMAGE`."""
+    match error:
+        case json.JSONDecodeError() | RecursionError():
+            return "it is not JSON"
+        case UnicodeDecodeError():
+            return "it is not UTF-8 text"
+        case KeyError():
+            return f"it lacks `{error.args[0]}`"
+    return str(error)
+
+
+def to_values(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass as JSON holds them: choices are text, tuples are lists."""
+    values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
+    return values
+
+
+def from_values(kind: type[T], values: object) -> T:
+    """The dataclass whose fields these are; fields that are absent have their defaults.
+
+    Raises:
+        ValueError: for a field that is missing, unknown or of another type.
+    """
+    try:
+        found: T = _adapter_of(kind).validate_json(json.dumps(values), strict=True, extra="forbid")
+    except ValidationError as error:
+        raise ValueError(_first_problem(error)) from None
+    return found
 
 
 def to_json(record: TrialRecord) -> dict[str, Any]:
-    """One line of `records.jsonl`, flat where a reader would look first."""
-    spec = record.spec
+    """One line of `records.jsonl`: the trial, its sizes and results, then its curve."""
+    shape, values = record.spec.shape, to_values(record)
     return {
-        "trial": spec.trial,
-        "study": spec.study,
-        "stage": spec.stage.value,
-        "budget": spec.budget,
-        "count": spec.count.value,
-        "horizon_tokens": spec.horizon_tokens,
-        "seed": spec.seed,
-        "learning_rate": spec.learning_rate,
-        "rate_scale": spec.rate_scale,
-        "prunable": spec.prunable,
-        "shape": shape_to_json(spec.shape),
-        "params_total": spec.shape.params_total,
-        "params_non_embedding": spec.shape.params_non_embedding,
-        "train_flops_per_token": spec.shape.train_flops_per_token,
-        "outcome": record.outcome.value if record.outcome else None,
-        "reason": record.reason,
+        **values.pop("spec"),
+        "params_total": shape.params_total,
+        "params_non_embedding": shape.params_non_embedding,
+        "train_flops_per_token": shape.train_flops_per_token,
         "tokens": record.tokens,
         "loss": record.loss,
-        "rungs": {str(tokens): value for tokens, value in record.rungs.items()},
-        "curve": [_point_to_json(point) for point in record.curve],
-        "started": record.started,
-        "ended": record.ended,
-        "setup_seconds": record.setup_seconds,
         "step_seconds": record.step_seconds,
         "tokens_per_second": record.tokens_per_second,
-        "peak_memory_bytes": record.peak_memory_bytes,
-        "layers": record.layers,
+        **values,
     }
-
-
-def _point_to_json(point: CurvePoint) -> dict[str, Any]:
-    # By hand: `asdict` copies deeply, which takes ten times as long, at every evaluation.
-    return {
-        "step": point.step,
-        "tokens": point.tokens,
-        "loss": point.loss,
-        "train_loss": point.train_loss,
-        "train_seconds": point.train_seconds,
-        "time": point.time,
-        "metrics": point.metrics,
-    }
-
-
-def report_to_json(report: Report) -> dict[str, Any]:
-    """What a report adds to a record that is under way."""
-    return {
-        "curve": [_point_to_json(point) for point in report.points],
-        "rung": report.rung,
-        "setup_seconds": report.setup_seconds,
-        "peak_memory_bytes": report.peak_memory_bytes,
-        "layers": report.layers,
-    }
-
-
-def report_from_json(line: dict[str, Any]) -> Report:
-    """The report of a line."""
-    values = {
-        "points": _curve_from_json(line["curve"]),
-        "rung": _rung_from_json(line["rung"]) if line["rung"] else None,
-        "setup_seconds": line["setup_seconds"],
-        "peak_memory_bytes": line["peak_memory_bytes"],
-    }
-    return Report(**checked(Report, values), layers=_layers_from_json(line))
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
-    """The record of a line; derived figures are computed again, not read.
+    """The record of a line; sizes and results are computed again, not read.
 
     Raises:
-        KeyError, TypeError, ValueError: when it is not a line that `to_json` wrote.
+        TypeError, ValueError: when it is not a line that `to_json` wrote.
     """
-    plain = ("reason", "started", "ended", "setup_seconds", "peak_memory_bytes")
-    values = {
-        **{name: line[name] for name in plain},
-        "spec": spec_from_json(line),
-        "outcome": Outcome(line["outcome"]) if line["outcome"] else None,
-        "curve": _curve_from_json(line["curve"]),
-        "rungs": dict(map(_rung_from_json, line["rungs"].items())),
-    }
-    record = TrialRecord(**checked(TrialRecord, values), layers=_layers_from_json(line))
+    spec = _fields_of(TrialSpec, line)
+    record = from_values(TrialRecord, _fields_of(TrialRecord, line) | {"spec": spec})
+    _check_spec(record.spec)
+    _check_curve(record.curve)
     _check_end(record)
     return record
 
 
-def spec_from_json(line: dict[str, Any]) -> TrialSpec:
-    """The part of a line that fixes the trial."""
-    plain = ("trial", "study", "budget", "horizon_tokens", "seed", "learning_rate", "rate_scale")
-    values = {
-        **{name: line[name] for name in plain},
-        "prunable": line["prunable"],
-        "stage": Stage(line["stage"]),
-        "count": Count(line["count"]),
-        "shape": shape_from_json(line["shape"]),
-    }
-    spec = TrialSpec(**checked(TrialSpec, values))
+def report_from_json(line: dict[str, Any]) -> Report:
+    """The report of a line of the journal."""
+    report = from_values(Report, _fields_of(Report, line))
+    _check_curve(report.points)
+    return report
+
+
+def shape_from_json(values: object) -> Shape:
+    """The shape whose fields these are; options that a file does not name have their defaults."""
+    shape = from_values(Shape, values)
+    if shape.params_total >= LARGEST:
+        raise ValueError(f"a shape can't have {shape.params_total:.3g} parameters")
+    return shape
+
+
+def _adapter_of(kind: Any) -> TypeAdapter[Any]:
+    return _adapter(kind)
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:  # to be made once: that takes milliseconds
+    return TypeAdapter(kind)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _fields_of(kind: type, line: dict[str, Any]) -> dict[str, Any]:
+    return {name: line[name] for name in _names(kind) if name in line}
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    places = [place for place in first["loc"] if isinstance(place, str) and place != "[key]"]
+    name = f"`{places[-1]}`" if places else "it"
+    match first["type"]:
+        case "missing":
+            return f"it lacks {name}"
+        case "unexpected_keyword_argument":
+            return f"{name} is unknown to this version"
+        case "value_error":
+            return str(first["ctx"]["error"])
+    return f"{name} can't be {str(first['input'])[:40]!r}"
+
+
+def _check_spec(spec: TrialSpec) -> None:
     if not TRIAL.fullmatch(spec.trial):
         raise ValueError(f"`trial` can't be {spec.trial[:40]!r}")
     for name in ("budget", "horizon_tokens", "learning_rate", "rate_scale"):
         if not 0 < getattr(spec, name) < math.inf:
             raise ValueError(f"`{name}` can't be {getattr(spec, name)}")
-    return spec
 
 
-def shape_to_json(shape: Shape) -> dict[str, Any]:
-    """Its fields, choices as plain text."""
-    return dataclasses.asdict(shape) | {name: getattr(shape, name).value for name in CHOICES}
-
-
-def shape_from_json(values: dict[str, Any]) -> Shape:
-    """The shape whose fields these are; options that a file does not know have their defaults."""
-    choices = {name: kind(values[name]) for name, kind in CHOICES.items() if name in values}
-    return Shape(**checked(Shape, values | choices))
-
-
-def _curve_from_json(points: list[dict[str, Any]]) -> tuple[CurvePoint, ...]:
-    curve = tuple(CurvePoint(**checked(CurvePoint, point)) for point in points)
+def _check_curve(curve: tuple[CurvePoint, ...]) -> None:
     step, tokens = 0, 0
     for point in curve:
         if point.step <= step or point.tokens <= tokens or not 0 < point.train_seconds < math.inf:
             raise ValueError(f"`curve` does not go on after step {step}")
         _check_moment("time", point.time)
         step, tokens = point.step, point.tokens
-    return curve
-
-
-def _layers_from_json(line: dict[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Nothing in the lines of versions that did not look."""
-    layers = line.get("layers", {})
-    return {name: tuple(float(value) for value in values) for name, values in layers.items()}
-
-
-def _rung_from_json(rung: Iterable[Any]) -> tuple[int, float]:
-    tokens, value = rung
-    if int(tokens) < 1 or isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a rung must be tokens and a value")
-    return int(tokens), value
 
 
 def _check_end(record: TrialRecord) -> None:
-    """What each outcome promises to those who read the record."""
+    """Refuses a record that lacks what its outcome promises to its readers."""
     _check_moment("started", record.started)
     if record.outcome is not None:
         _check_moment("ended", -1.0 if record.ended is None else record.ended)
@@ -171,6 +164,8 @@ def _check_end(record: TrialRecord) -> None:
         raise ValueError("a finished trial must have a loss")
     if record.outcome is Outcome.STOPPED and not record.rungs:
         raise ValueError("a stopped trial must have a rung")
+    if any(tokens < 1 for tokens in record.rungs):
+        raise ValueError("a rung must be at 1 token or more")
 
 
 def _check_moment(name: str, seconds: float) -> None:

@@ -124,15 +124,15 @@ class TrialRecord:
         return self.tokens / self.curve[-1].train_seconds if self.tokens else None
 
 
-def news(record: TrialRecord, report: Report) -> Report:
-    """The report with the evaluations that the record lacks."""
+def without_known_points(record: TrialRecord, report: Report) -> Report:
+    """The report without the evaluations that the record has already."""
     known = record.curve[-1].step if record.curve else 0
     fresh = tuple(point for point in report.points if point.step > known)
     return dataclasses.replace(report, points=fresh)
 
 
-def advanced(record: TrialRecord, report: Report) -> TrialRecord:
-    """The record of a trial under way after such news of it."""
+def with_report(record: TrialRecord, report: Report) -> TrialRecord:
+    """The record of a trial under way, with what the report adds to it."""
     return dataclasses.replace(
         record,
         curve=record.curve + report.points,

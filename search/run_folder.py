@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fathom.search.record_json import from_json
-from fathom.search.record_validation import DAMAGE, DamagedFileError, problem_of
+from fathom.search.record_json import DAMAGE, LARGEST, DamagedFileError, from_json, problem_of
 from fathom.search.records import TrialRecord
 
 MARKER = "seen-by-every-node"
@@ -186,7 +185,7 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             if not line.endswith(b"\n") and not _is_object(line):
                 return
             try:
-                values = json.loads(line.decode())
+                values = json.loads(line.decode(), parse_int=_count)
                 if not isinstance(values, dict):
                     raise TypeError("it is no JSON object")
                 value = convert(values)
@@ -198,7 +197,14 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             yield value
 
 
-def repair(path: Path) -> None:
+def _count(digits: str) -> int:
+    value = int(digits)
+    if not -LARGEST < value < LARGEST:
+        raise ValueError(f"{digits[:20]}... is larger than any count")
+    return value
+
+
+def truncate_torn_line(path: Path) -> None:
     """Cut off a last line that a crash left unfinished, so that the next one starts afresh.
 
     Raises:
@@ -233,10 +239,10 @@ def read_records(path: Path) -> list[TrialRecord]:
 
     A trial that was stopped and taken up again has a line for each end; the last one holds.
     """
-    return last_lives(read_as(path, from_json))
+    return last_attempts(read_as(path, from_json))
 
 
-def last_lives(records: Iterable[TrialRecord]) -> list[TrialRecord]:
+def last_attempts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
     """The last record of every trial, in the order of these."""
     last: dict[str, TrialRecord] = {}
     for record in records:

@@ -16,8 +16,14 @@ from types import SimpleNamespace
 import pytest
 
 from fathom.search.cli import main
-from fathom.search.record_validation import DamagedFileError
-from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records, repair
+from fathom.search.record_json import DamagedFileError
+from fathom.search.run_folder import (
+    RunFolder,
+    append_line,
+    read_lines,
+    read_records,
+    truncate_torn_line,
+)
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import dump, load
@@ -246,7 +252,7 @@ def test_a_file_whose_lines_ran_together_is_refused_and_not_cut(tmp_path: Path) 
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'{"a": 1}\r{"b": 2}\r')
     with pytest.raises(DamagedFileError, match="line 1"):
-        repair(path)
+        truncate_torn_line(path)
     assert path.read_bytes() == b'{"a": 1}\r{"b": 2}\r'
 
 
@@ -254,7 +260,7 @@ def test_a_whole_last_line_without_its_end_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'{"a": 1}\n{"b": 2}')
     assert list(read_lines(path)) == [{"a": 1}, {"b": 2}]
-    repair(path)
+    truncate_torn_line(path)
     append_line(path, {"c": 3})
     assert list(read_lines(path)) == [{"a": 1}, {"b": 2}, {"c": 3}]
 

@@ -22,7 +22,6 @@ STANDARD_LIBRARY = sys.stdlib_module_names
 LEVELS = (
     {"records", "formatting"},
     {"analysis"},
-    {"record_validation"},
     {"record_json"},
     {"run_folder"},
     {"study"},

@@ -106,8 +106,8 @@ def _first_training(folder: RunFolder, search: "subprocess.Popen[bytes]") -> flo
     deadline = time.monotonic() + LONGEST_SECONDS
     while time.monotonic() < deadline and search.poll() is None:
         for line in read_lines(folder.journal):
-            if line["event"] == "report" and line["curve"]:
-                point = line["curve"][0]
+            if line["event"] == "report" and line["points"]:
+                point = line["points"][0]
                 return float(point["time"] - point["train_seconds"])
         time.sleep(0.2)
     raise SystemExit(f"no trial reported within {LONGEST_SECONDS:g} s (exit {search.poll()})")

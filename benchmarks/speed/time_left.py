@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.search.record_json import from_json, report_from_json
-from fathom.search.records import TrialRecord, advanced, news
+from fathom.search.records import TrialRecord, with_report, without_known_points
 from fathom.search.report.terminal.remaining_work import (
     PendingConfirmation,
     RemainingTime,
@@ -66,7 +66,7 @@ class Replay:
         """The ends of trials are in another file, each with its time."""
         now, timed = 0.0, []
         for order, line in enumerate(lines):
-            times = [point["time"] for point in line.get("curve", ())]
+            times = [point["time"] for point in line.get("points", ())]
             now = max([now, *times, line["started"] if line["event"] == "started" else now])
             timed.append((now, order, line))
         timed += [
@@ -83,8 +83,8 @@ class Replay:
                 self._trials[record.spec.trial] = record
             case "report":
                 record = self._trials[line["trial"]]
-                report = news(record, report_from_json(line))
-                self._trials[line["trial"]] = advanced(record, report)
+                report = without_known_points(record, report_from_json(line))
+                self._trials[line["trial"]] = with_report(record, report)
             case "wave":
                 settled = not line["choices"]
                 self._waves[line["budget"]] = PendingConfirmation(

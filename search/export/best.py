@@ -11,8 +11,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
-from fathom.search.record_json import shape_from_json, shape_to_json
-from fathom.search.record_validation import DAMAGE, problem_of
+from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
@@ -54,7 +53,7 @@ def shape_entry(shape: Shape) -> dict[str, Any]:
         "params_total": shape.params_total,
         "params_non_embedding": shape.params_non_embedding,
         "ff_ratio": round(shape.ff_ratio, 4),
-        "shape": shape_to_json(shape),
+        "shape": to_values(shape),
     }
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from fathom.search.analysis.interim import SoFar, so_far
-from fathom.search.record_validation import checked
+from fathom.search.record_json import from_values
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, read_as, repair
+from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
 
 SHARE_OF_TIME = 0.02
 """Largest share of the time that is spent on answers, since no trial starts meanwhile."""
@@ -36,7 +36,7 @@ class AnswerLog:
         seed: int,
     ) -> None:
         """`planned_tokens` maps each budget to tokens."""
-        repair(folder.answers)
+        truncate_torn_line(folder.answers)
         self._folder, self._planned, self._seed = folder, planned_tokens, seed
         self._trails = {trail.budget: list(trail.answers) for trail in read_trails(folder)}
         self.latest: dict[int, SoFar] = {}
@@ -78,6 +78,6 @@ class AnswerLog:
 def read_trails(folder: RunFolder) -> Iterable[Trail]:
     """Returns every answer that was written down, by budget."""
     trails: dict[int, list[SoFar]] = {}
-    for answer in read_as(folder.answers, lambda values: SoFar(**checked(SoFar, values))):
+    for answer in read_as(folder.answers, lambda values: from_values(SoFar, values)):
         trails.setdefault(answer.budget, []).append(answer)
     return [Trail(budget, tuple(answers)) for budget, answers in trails.items()]

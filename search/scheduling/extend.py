@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, repair
+from fathom.search.run_folder import RunFolder, append_line, truncate_torn_line
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.journal import read_first_rungs
 from fathom.search.study.budget import Budget
@@ -50,7 +50,7 @@ def extend(
     budgets: Sequence[Budget],
 ) -> tuple[Extension, ...]:
     """Move the first rung of each budget whose audit failed; none when there is nothing to move."""
-    repair(folder.journal)
+    truncate_torn_line(folder.journal)
     present = read_first_rungs(folder)
     extensions = []
     for budget in budgets:

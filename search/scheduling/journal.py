@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.search.record_json import from_json, report_from_json, shape_from_json
-from fathom.search.record_validation import checked
-from fathom.search.records import TrialRecord, advanced
-from fathom.search.run_folder import RunFolder, last_lives, read_as, repair
+from fathom.search.record_json import from_json, from_values, report_from_json
+from fathom.search.records import TrialRecord, with_report
+from fathom.search.run_folder import RunFolder, last_attempts, read_as, truncate_torn_line
 from fathom.search.scheduling.confirmation import Choice
 
 
@@ -66,23 +65,19 @@ class _Journal:
 
     def _report(self, line: dict[str, Any]) -> None:
         trial = line["trial"]
-        if trial not in self.under_way:
-            return
-        if "shape" in line:  # of an earlier version, which wrote the whole record each time
-            self.under_way[trial] = from_json(line)
-        else:
-            self.under_way[trial] = advanced(self.under_way[trial], report_from_json(line))
+        if trial in self.under_way:
+            self.under_way[trial] = with_report(self.under_way[trial], report_from_json(line))
 
 
 def read_past(folder: RunFolder) -> Past:
     """Read both files, after cutting off what a crash left half written."""
-    repair(folder.records)
-    repair(folder.journal)
+    truncate_torn_line(folder.records)
+    truncate_torn_line(folder.journal)
     lives = list(read_as(folder.records, from_json))
     journal = _Journal(Counter(record.spec.trial for record in lives))
     for _ in read_as(folder.journal, journal.take):
         pass
-    ended = (r for r in last_lives(lives) if r.spec.trial not in journal.under_way)
+    ended = (r for r in last_attempts(lives) if r.spec.trial not in journal.under_way)
     return Past(
         lives=_by_budget(lives),
         ended=_by_budget(ended),
@@ -108,7 +103,7 @@ def _by_budget(records: Iterable[TrialRecord]) -> Mapping[int, list[TrialRecord]
 
 
 def _choice(line: dict[str, Any]) -> Choice:
-    return Choice(**checked(Choice, line | {"shape": shape_from_json(line["shape"])}))
+    return from_values(Choice, line)
 
 
 def _tokens(value: object) -> int:

@@ -15,7 +15,7 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
 
-from fathom.search.run_folder import repair
+from fathom.search.run_folder import truncate_torn_line
 
 log = logging.getLogger(__name__)
 
@@ -100,5 +100,5 @@ def open_file(path: Path) -> BaseStorage:
 
 
 def _read(path: Path) -> BaseStorage:
-    repair(path)
+    truncate_torn_line(path)
     return JournalStorage(JournalFileBackend(str(path)))

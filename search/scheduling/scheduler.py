@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
 from fathom.models.shape import Shape
-from fathom.search.record_json import report_to_json, to_json
+from fathom.search.record_json import to_json, to_values
 from fathom.search.records import (
     Outcome,
     Report,
     Stage,
     TrialRecord,
     TrialSpec,
-    advanced,
     derive_seed,
-    news,
+    with_report,
+    without_known_points,
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
 from fathom.search.scheduling.budget_state import BudgetState
@@ -101,8 +101,8 @@ class Scheduler:
         """
         judged = self.live[trial].rungs
         search = self.budgets[self.live[trial].spec.budget]
-        report = news(self.live[trial], report)
-        record = self.live[trial] = advanced(self.live[trial], report)
+        report = without_known_points(self.live[trial], report)
+        record = self.live[trial] = with_report(self.live[trial], report)
         goes_on = report.outcome is None
         if goes_on and report.rung and report.rung[0] not in judged:
             search.rung_reached = True
@@ -112,7 +112,7 @@ class Scheduler:
         # between, the trial comes by again and is judged again. Nor is the line waited for: what a
         # power cut takes, the trial reports again from its checkpoint.
         noted = report if goes_on else replace(report, rung=None)
-        line = {"event": "report", "trial": trial, **report_to_json(noted)}
+        line = {"event": "report", "trial": trial, **to_values(noted)}
         append_line(self.folder.journal, line, wait=False)
         self._notify(record)
         if report.outcome is not None:

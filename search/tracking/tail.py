@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fathom.search.record_validation import DAMAGE, checked
+
 from fathom.search.analysis.interim import SoFar
 from fathom.search.record_json import from_json, report_from_json
-from fathom.search.record_validation import DAMAGE, checked
 from fathom.search.records import TrialRecord, advanced
 from fathom.search.report.answer_log import Trail
 from fathom.search.run_folder import RunFolder

@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from fathom.models.shape import Shape
-from fathom.search.record_json import shape_from_json, shape_to_json
-from fathom.search.record_validation import DAMAGE, problem_of
+from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
@@ -65,7 +64,7 @@ def read_note(source: Path) -> Note:
 def _text(note: Note) -> str:
     content = {
         "budget": note.budget,
-        "shape": shape_to_json(note.shape),
+        "shape": to_values(note.shape),
         "study": note.config.model_dump(mode="json", exclude={"tracking"}),
     }
     return yaml.safe_dump(content, sort_keys=False)

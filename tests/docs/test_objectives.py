@@ -10,7 +10,7 @@ import yaml
 from fathom.objectives.registry import OBJECTIVES
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import read_best
-from fathom.search.record_json import shape_to_json
+from fathom.search.record_json import to_values
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.errors import groups_of
 from fathom.search.study.objective_keys import OwnConfig
@@ -71,7 +71,7 @@ def test_its_code_says_what_a_trained_shape_writes(
         "objective: {name: transduction, data: rows.tsv, dev: rows.tsv, context: 8}\n"
     )
     shape = plan_study(config, vocab_size_of(config), this_machine(config))[0].shapes[0]
-    found = {"budget": 8000, "shape": shape_to_json(shape)}
+    found = {"budget": 8000, "shape": to_values(shape)}
     content = {"best": [found], "study": config.model_dump(mode="json")}
     (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
     best = read_best(tmp_path / "best.yaml", None)

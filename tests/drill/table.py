@@ -122,7 +122,7 @@ def _begun_anew(journal: Path, from_checkpoint: Counter[str]) -> list[int]:
         if line["event"] == "report":
             trial = line["trial"]
             lives[trial].setdefault(line["setup_seconds"], reached[trial])
-            reached[trial] = max([reached[trial], *(point["step"] for point in line["curve"])])
+            reached[trial] = max([reached[trial], *(point["step"] for point in line["points"])])
     anew = []
     for trial, own in lives.items():
         again = sorted(list(own.values())[1:], reverse=True)

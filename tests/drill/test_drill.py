@@ -56,7 +56,7 @@ def save(folder: RunFolder, trial: str, step: int) -> None:
 
 
 def journal(folder: RunFolder, trial: str, *steps: int) -> None:
-    line = {"event": "report", "trial": trial, "curve": [{"step": step} for step in steps]}
+    line = {"event": "report", "trial": trial, "points": [{"step": step} for step in steps]}
     folder.journal.write_text(json.dumps(line) + "\n", encoding="utf-8")
 
 

@@ -64,7 +64,7 @@ class Watch:
 
     def _reached(self, trial: str) -> int:
         lines = (line for line in read_lines(self.folder.journal) if line.get("trial") == trial)
-        return max((point["step"] for line in lines for point in line["curve"]), default=0)
+        return max((point["step"] for line in lines for point in line["points"]), default=0)
 
 
 @contextmanager

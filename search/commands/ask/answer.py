@@ -14,7 +14,7 @@ from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import format_count
-from fathom.search.record_json import shape_to_json
+from fathom.search.record_json import to_values
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
@@ -98,7 +98,7 @@ def answer_json(found: Answer) -> dict[str, Any]:
         "times_beyond": found.beyond,
         "params_range": list(found.law.params_range),
         "other_law_depth": found.other.depth if found.other else None,
-        "shape": shape_to_json(found.shape),
+        "shape": to_values(found.shape),
     }
 
 

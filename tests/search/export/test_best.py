@@ -11,7 +11,7 @@ import yaml
 from fathom.models.shape import Normalization, Residual
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml, read_best, select
-from fathom.search.record_json import shape_from_json, shape_to_json
+from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
@@ -76,11 +76,11 @@ def test_records_keep_every_option_and_those_of_before_are_read(
     optimum = found.optima[0]
     assert optimum.shape is not None
     shape = replace(optimum.shape, **OPTIONS)
-    line = json.loads(json.dumps(shape_to_json(shape)))
+    line = json.loads(json.dumps(to_values(shape)))
     assert shape_from_json(line) == shape
     old = {name: value for name, value in line.items() if name not in OPTIONS}
     assert shape_from_json(old) == optimum.shape
-    with pytest.raises(ValueError, match="'sideways' is not a valid Residual"):
+    with pytest.raises(ValueError, match="`residual` can't be 'sideways'"):
         shape_from_json(line | {"residual": "sideways"})
     with pytest.raises(ValueError, match="`looped` can't be 'yes'"):
         shape_from_json(line | {"looped": "yes"})
