@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp
 
-from fathom.search.analysis.depth_estimates import gather
+from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.papers.crossings import Crossing, find_crossings
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
@@ -53,7 +53,7 @@ def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:
     budgets = sorted({record.spec.budget for record in records})
     cells: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for budget in budgets:
-        for own in gather([r for r in records if r.spec.budget == budget]).depths:
+        for own in estimate_depths([r for r in records if r.spec.budget == budget]).depths:
             cells[own.depth][budget] = f"{own.loss:.3f} ± {own.standard_error:.3f}"
     yield f"| layers | {' | '.join(map(format_count, budgets))} |"
     yield f"|---{'|---' * len(budgets)}|"

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.worlds.curve_tables import Run, read_runs
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_fit import draw, fit, points_of
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, ShapeLoss, weigh
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, ShapeLoss, combine_shapes
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage
 
@@ -43,7 +43,7 @@ def main() -> None:
 
 def row(runs: list[Run], count: str, size: float, tokens: float) -> str:
     """One line of the table."""
-    evidence = weigh(
+    evidence = combine_shapes(
         [shape_loss(run, count, size, tokens) for run in sorted(runs, key=lambda run: run.depth)],
         noise=NOISE,
         degrees_of_freedom=0,

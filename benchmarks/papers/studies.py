@@ -24,7 +24,7 @@ from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
 from benchmarks.papers.shapes import shape_tables
 from fathom.models.shape import Residual
-from fathom.search.analysis.papers.depth_needed import NAMED, RULES, depth_needed
+from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.papers_text import need_words, needs_words
 from fathom.search.run_folder import RunFolder, read_records
@@ -127,7 +127,7 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
     for (paper, metric, budget), measured in found.items():
         rule = RULES[metric.split("/")[0]]
         ascending = dict(sorted(measured.items()))
-        own = depth_needed(ascending, rule, metric=metric, budget=budget, seed=0)
+        own = fit_required_depth(ascending, rule, metric=metric, budget=budget, seed=0)
         yield f"\n{paper}: {needs_words(own)}\n"
         yield "| difficulty | depth needed |"
         yield "|---|---|"

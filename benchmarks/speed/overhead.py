@@ -28,7 +28,7 @@ from benchmarks.worlds.planted import World, flat
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.objectives.registry import OBJECTIVES
 from fathom.search.cluster.tune import run_trials
-from fathom.search.record_json import report_to_json, to_json
+from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.scheduler import Scheduler
@@ -244,7 +244,7 @@ def write_down(folder: RunFolder, record: TrialRecord) -> None:
     if len(record.curve) == 1:
         begun = replace(record, curve=(), outcome=None)
         append_line(folder.journal, {"event": "started", **to_json(begun)}, wait=False)
-    report = report_to_json(Report(points=(point,)))
+    report = to_values(Report(points=(point,)))
     append_line(folder.journal, {"event": "report", "trial": trial, **report}, wait=False)
     if record.outcome is not None:
         append_line(folder.records, to_json(record), wait=False)

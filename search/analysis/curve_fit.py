@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fathom.search.analysis.curve_families import Array, DepthPoints, Parabola, PowerCurve, PowerFit
-from fathom.search.analysis.depth_estimates import Evidence
+from fathom.search.analysis.depth_estimates import DepthEstimates
 
 Flags = NDArray[np.bool_]
 SIDES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -77,7 +77,7 @@ class Draws:
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
 
-def points_of(evidence: Evidence) -> DepthPoints:
+def points_of(evidence: DepthEstimates) -> DepthPoints:
     """The depths' losses as the curves take them."""
     return DepthPoints(
         depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),

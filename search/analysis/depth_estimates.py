@@ -38,7 +38,7 @@ SMALLEST_NOISE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthEvidence:
+class DepthEstimate:
     """One depth at the horizon."""
 
     depth: int
@@ -51,10 +51,10 @@ class DepthEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class DepthEstimates:
     """All depths with a finished trial, ascending, and the noise between seeds."""
 
-    depths: tuple[DepthEvidence, ...]
+    depths: tuple[DepthEstimate, ...]
     covariance: Array
     """(depths, depths): errors of the depths' losses, in squared nats."""
     noise: float
@@ -82,7 +82,7 @@ class ShapeLoss:
     trials: int
 
 
-def gather(records: Sequence[TrialRecord]) -> Evidence:
+def estimate_depths(records: Sequence[TrialRecord]) -> DepthEstimates:
     """The evidence of one budget's records.
 
     A depth with confirming trials is judged by those alone: its exploring trials were picked for
@@ -91,13 +91,15 @@ def gather(records: Sequence[TrialRecord]) -> Evidence:
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     noise, degrees_of_freedom = seed_noise(finished)
     shapes = list(_shape_losses(finished, noise))
-    return weigh(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
+    return combine_shapes(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
 
 
-def weigh(shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int) -> Evidence:
+def combine_shapes(
+    shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int
+) -> DepthEstimates:
     """The evidence of shapes whose losses are known, by depth."""
     if not shapes:
-        return Evidence(
+        return DepthEstimates(
             depths=(),
             covariance=np.zeros((0, 0)),
             noise=noise,
@@ -107,7 +109,7 @@ def weigh(shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int)
         )
     model = _Regression(shapes)
     kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
-    return Evidence(
+    return DepthEstimates(
         depths=tuple(model.depth(index) for index in kept),
         covariance=model.covariance[np.ix_(kept, kept)],
         noise=noise,
@@ -226,11 +228,11 @@ class _Regression:
         self.slopes, self._doubt = self._fit_slopes(local + self.between)
         self.levels, self.covariance = self._fit_levels(noise + self.between)
 
-    def depth(self, group: int) -> DepthEvidence:
+    def depth(self, group: int) -> DepthEstimate:
         """What is known of one of the groups; its best shape is found without believing luck."""
         depth, stage = self.groups[group]
         own = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
-        return DepthEvidence(
+        return DepthEstimate(
             depth=depth,
             loss=float(self.levels[group]),
             standard_error=sqrt(self.covariance[group, group]),

@@ -14,7 +14,7 @@ from math import log, sqrt
 import numpy as np
 
 from fathom.search.analysis.curve_fit import Fit, fit, points_of
-from fathom.search.analysis.depth_estimates import Array, ShapeLoss, seed_noise, weigh
+from fathom.search.analysis.depth_estimates import Array, ShapeLoss, combine_shapes, seed_noise
 from fathom.search.analysis.rung_value import LOOK_BACK, MEDIAN_OF, median
 from fathom.search.records import Outcome, Stage, TrialRecord
 
@@ -45,7 +45,7 @@ def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 def fit_forecasts(shapes: Sequence[ShapeLoss]) -> Fit | None:
     """The curves fitted to the forecasts over depth; None with fewer than three depths."""
-    points = points_of(weigh(shapes, noise=0.0, degrees_of_freedom=0))
+    points = points_of(combine_shapes(shapes, noise=0.0, degrees_of_freedom=0))
     return fit(points) if len(points.depths) >= 3 else None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fathom.search.analysis.curve_fit import draw, whole_depth
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE
 from fathom.search.analysis.forecast import fit_forecasts, forecastable, forecasts
-from fathom.search.analysis.joint_curve import best_so_far, confirmed_depths
+from fathom.search.analysis.joint_curve import confirmed_depths, incumbent_depth
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Outcome, TrialRecord
 
@@ -22,7 +22,7 @@ ENOUGH_DEPTHS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoFar:
+class InterimAnswer:
     """One budget after so much of its search."""
 
     budget: int
@@ -42,13 +42,13 @@ class SoFar:
     """Outcome, or `running` -> number of trials, each of them present."""
 
 
-def so_far(records: Sequence[TrialRecord], *, seed: int) -> SoFar | None:
+def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswer | None:
     """What the trials of one budget say by now; None before any evaluation that tells something.
 
     From what each trial would reach at the horizon, until depths enough are confirmed.
     """
     told = [record for record in records if record.curve]
-    depth = best_so_far(records)
+    depth = incumbent_depth(records)
     if depth is None:
         return None
     interval: tuple[int, int] | None
@@ -58,7 +58,7 @@ def so_far(records: Sequence[TrialRecord], *, seed: int) -> SoFar | None:
     else:
         interval = _interval(records, depth, seed)
     outcomes = Counter(record.outcome for record in records)
-    return SoFar(
+    return InterimAnswer(
         budget=told[0].spec.budget,
         tokens=sum(record.tokens for record in told),
         time=max(record.curve[-1].time for record in told),

@@ -12,7 +12,12 @@ from scipy.linalg import block_diag
 
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, Flags, fit, points_of, whole_depth
-from fathom.search.analysis.depth_estimates import Evidence, gather, rate_gains, weigh
+from fathom.search.analysis.depth_estimates import (
+    DepthEstimates,
+    combine_shapes,
+    estimate_depths,
+    rate_gains,
+)
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.records import Outcome, Stage, TrialRecord
 
@@ -21,19 +26,19 @@ LEVEL = 0.02
 what is still to come is foretold for all alike."""
 
 
-def best_so_far(records: Sequence[TrialRecord]) -> int | None:
+def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
     """The best depth of one budget as it looks now; None before any evaluation."""
-    curve = joined_curve(records, gather(records))
+    curve = fit_joint_curve(records, estimate_depths(records))
     return whole_depth(curve.optimum) if curve else _leading(records)
 
 
 def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
     """The same among the depths that there are, which hold those that were tried."""
-    curve = joined_curve(records, gather(records))
+    curve = fit_joint_curve(records, estimate_depths(records))
     return curve.best_of(depths) if curve else _leading(records)
 
 
-def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | None:
+def fit_joint_curve(records: Sequence[TrialRecord], evidence: DepthEstimates) -> Fit | None:
     """The curve through all trials of one budget, of which `evidence` is of those that finished.
 
     None with fewer than three depths. What is foretold learns from the confirmed trials as well.
@@ -41,7 +46,9 @@ def joined_curve(records: Sequence[TrialRecord], evidence: Evidence) -> Fit | No
     confirmed = confirmed_depths(records)
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
-    foretold = points_of(weigh(forecasts(exploring, others), noise=0.0, degrees_of_freedom=0))
+    foretold = points_of(
+        combine_shapes(forecasts(exploring, others), noise=0.0, degrees_of_freedom=0)
+    )
     points, certain = _join(
         _only(points_of(evidence), confirmed), foretold, _rate_variance(records)
     )

@@ -14,8 +14,13 @@ from scipy.special import stdtrit
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEvidence, Evidence, gather
-from fathom.search.analysis.joint_curve import joined_curve
+from fathom.search.analysis.depth_estimates import (
+    KNOWN_NOISE,
+    DepthEstimate,
+    DepthEstimates,
+    estimate_depths,
+)
+from fathom.search.analysis.joint_curve import fit_joint_curve
 from fathom.search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
 from fathom.search.records import Outcome, TrialRecord
 
@@ -99,7 +104,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         ValueError: when the records are of no budget or of several.
     """
     spec = _only_budget(records).spec
-    evidence = gather(records)
+    evidence = estimate_depths(records)
     points = points_of(evidence)
     curves = fit(points) if len(points.depths) >= 3 else None
     drawn = None
@@ -108,7 +113,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
-    joined = joined_curve(records, evidence)
+    joined = fit_joint_curve(records, evidence)
     vertex = _within(drawn, joined.optimum) if joined and drawn else None
     depth = decide(points, vertex, certain)
     decided = vertex is not None and whole_depth(vertex) == depth
@@ -151,7 +156,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     )
 
 
-def _has_feed_forward(evidence: Evidence) -> bool:
+def _has_feed_forward(evidence: DepthEstimates) -> bool:
     return any(own.shape.d_ff for own in evidence.depths)
 
 
@@ -256,8 +261,8 @@ def _factor(one: float, other: float) -> float:
 
 
 def _tested(
-    evidence: Evidence, depth: int, joined: Fit | None, location: Location | None
-) -> DepthEvidence:
+    evidence: DepthEstimates, depth: int, joined: Fit | None, location: Location | None
+) -> DepthEstimate:
     """The answer's depth where it was tested, else the best of the tested ones in the interval."""
     tested = {own.depth: own for own in evidence.depths}
     if depth in tested or joined is None or location is None:

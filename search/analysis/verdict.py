@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import fdtrc, stdtrit
 
 from fathom.search.analysis.curve_fit import points_of
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, Evidence
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
@@ -59,7 +59,7 @@ class Location:
 
 def judge(
     records: Sequence[TrialRecord],
-    evidence: Evidence,
+    evidence: DepthEstimates,
     location: Location | None,
     plateau: Sequence[int],
 ) -> tuple[Verdict, str]:
@@ -92,7 +92,7 @@ def _octaves(depths: Sequence[int]) -> float:
     return log2(depths[-1] / depths[0])
 
 
-def _flat(evidence: Evidence) -> bool:
+def _flat(evidence: DepthEstimates) -> bool:
     """Whether one loss for all depths explains what was measured (generalised F test).
 
     And whether no depth is certainly worse than the best: with few degrees of freedom the test of
@@ -111,7 +111,7 @@ def _flat(evidence: Evidence) -> bool:
 
 
 def _flat_or_noisy(
-    evidence: Evidence, location: Location, plateau: Sequence[int]
+    evidence: DepthEstimates, location: Location, plateau: Sequence[int]
 ) -> tuple[Verdict, str]:
     """When a large difference may hide in the noise, flat is not what was seen."""
     if location.difference > HIDDEN:
@@ -123,13 +123,13 @@ def _flat_or_noisy(
     )
 
 
-def telling_seeds(noise: float) -> int:
+def seeds_to_resolve(noise: float) -> int:
     """Seeds after which two standard errors of a depth are as wide as a plateau."""
     return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
 
 
-def _more_seeds(evidence: Evidence) -> str:
-    seeds = max(3, telling_seeds(evidence.noise))
+def _more_seeds(evidence: DepthEstimates) -> str:
+    seeds = max(3, seeds_to_resolve(evidence.noise))
     if seeds <= max(own.trials for own in evidence.depths):
         return "what the feed-forward ratio does hides how depths differ; raise `trials`"
     remedy = (

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from fathom.search.analysis.interim import SoFar, so_far
+from fathom.search.analysis.interim import InterimAnswer, interim_answer
 from fathom.search.record_json import from_values
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
@@ -22,7 +22,7 @@ class Trail:
     """The answers of one budget, by the tokens that its trials had."""
 
     budget: int
-    answers: tuple[SoFar, ...]
+    answers: tuple[InterimAnswer, ...]
 
 
 class AnswerLog:
@@ -39,7 +39,7 @@ class AnswerLog:
         truncate_torn_line(folder.answers)
         self._folder, self._planned, self._seed = folder, planned_tokens, seed
         self._trails = {trail.budget: list(trail.answers) for trail in read_trails(folder)}
-        self.latest: dict[int, SoFar] = {}
+        self.latest: dict[int, InterimAnswer] = {}
         self._changed: dict[int, None] = {}
         self._next = 0.0
 
@@ -64,7 +64,7 @@ class AnswerLog:
 
     def _update(self, budget: int, records: list[TrialRecord], *, last: bool) -> None:
         self._changed.pop(budget)
-        found = so_far(records, seed=self._seed)
+        found = interim_answer(records, seed=self._seed)
         if found is None:
             return
         self.latest[budget] = found
@@ -77,7 +77,7 @@ class AnswerLog:
 
 def read_trails(folder: RunFolder) -> Iterable[Trail]:
     """Returns every answer that was written down, by budget."""
-    trails: dict[int, list[SoFar]] = {}
-    for answer in read_as(folder.answers, lambda values: from_values(SoFar, values)):
+    trails: dict[int, list[InterimAnswer]] = {}
+    for answer in read_as(folder.answers, lambda values: from_values(InterimAnswer, values)):
         trails.setdefault(answer.budget, []).append(answer)
     return [Trail(budget, tuple(answers)) for budget, answers in trails.items()]

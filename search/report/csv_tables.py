@@ -10,9 +10,9 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing
-from fathom.search.analysis.papers.depth_needed import DepthNeeded, Need
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.papers.matched_loss import LossLevel, Matched
+from fathom.search.analysis.papers.matched_loss import LossLevel, MatchedComparison
+from fathom.search.analysis.papers.required_depth import DifficultyDepth, RequiredDepth
 from fathom.search.conclusion import Conclusion, flat_optimum_row, shape_row
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.cost import train_flops
@@ -25,7 +25,7 @@ IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
 TRIAL = "trial study stage budget count horizon_tokens seed learning_rate rate_scale prunable"
 TIMES = "step_seconds tokens_per_second setup_seconds peak_memory_bytes"
 RUNG = (
-    "rung finished pairs agreement depth_lean place_of_best stopped exempt spared regret noise"
+    "rung finished pairs agreement depth_bias place_of_best stopped exempt spared regret noise"
     " trusted stopped_depths cut_depths sentence"
 )
 POWER = "a z^-p + b z^q + c with z = depth / scale"
@@ -151,7 +151,9 @@ def _papers(papers: PaperFindings) -> dict[str, list[Row]]:
     return {
         "crossings": [_crossing(pair) for pair in crossings.pairs] if crossings else [],
         "crossing_law": [_crossing_law(crossings.law)] if crossings else [],
-        "depth_needed": [_need(own, need) for own in papers.needs for need in own.needs],
+        "required_depth": [
+            _need(own, need) for own in papers.required_depths for need in own.needs
+        ],
         "matched": [_matched(own, level) for own in papers.matched for level in own.levels],
     }
 
@@ -177,7 +179,7 @@ def _crossing_law(law: CrossingLaw) -> Row:
     }
 
 
-def _need(own: DepthNeeded, need: Need) -> Row:
+def _need(own: RequiredDepth, need: DifficultyDepth) -> Row:
     return {
         "budget": own.budget,
         "metric": own.metric,
@@ -194,7 +196,7 @@ def _need(own: DepthNeeded, need: Need) -> Row:
     }
 
 
-def _matched(own: Matched, level: LossLevel) -> Row:
+def _matched(own: MatchedComparison, level: LossLevel) -> Row:
     row: Row = {
         **_columns(own, "budget metric yardstick"),
         "shallow_depth": own.shallow,

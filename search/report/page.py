@@ -101,7 +101,7 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
         "finished": str(rung.finished),
         "pairs": str(rung.pairs),
         "agreement": optional(rung.agreement, ".2f"),
-        "depth bias": optional(rung.depth_lean, "+.2f"),
+        "depth bias": optional(rung.depth_bias, "+.2f"),
         "place of the best": optional(rung.place_of_best, "d"),
         "stopped": str(rung.stopped),
         "exempt": str(rung.exempt),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fathom.search.analysis.papers.crossings import Crossing, Crossings
-from fathom.search.analysis.papers.depth_needed import DepthNeeded
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.papers.matched_loss import Estimate, Matched
+from fathom.search.analysis.papers.matched_loss import Estimate, MatchedComparison
+from fathom.search.analysis.papers.required_depth import RequiredDepth
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers_text import (
@@ -31,7 +31,7 @@ def papers_values(papers: PaperFindings) -> dict[str, Any]:
     """Returns the values of these sections for the page; `papers_sections` has those to show."""
     values = {
         "crossings": _crossings(papers.crossings) if papers.crossings else None,
-        "needed": [_needed(own) for own in papers.needs],
+        "needed": [_needed(own) for own in papers.required_depths],
         "matched": _matched(papers.matched),
     }
     shown = {anchor: heading for anchor, heading in HEADINGS.items() if values[anchor]}
@@ -60,7 +60,7 @@ def _pair_row(pair: Crossing) -> dict[str, str]:
     }
 
 
-def _needed(own: DepthNeeded) -> dict[str, Any]:
+def _needed(own: RequiredDepth) -> dict[str, Any]:
     return {
         "summary": sentence(f"{format_count(own.budget)}: {needs_words(own)}"),
         "rows": [
@@ -71,7 +71,7 @@ def _needed(own: DepthNeeded) -> dict[str, Any]:
     }
 
 
-def _matched(matched: Sequence[Matched]) -> list[dict[str, Any]]:
+def _matched(matched: Sequence[MatchedComparison]) -> list[dict[str, Any]]:
     groups = [own for own, _ in matched_summaries(matched)]
     return [
         {
@@ -83,7 +83,7 @@ def _matched(matched: Sequence[Matched]) -> list[dict[str, Any]]:
     ]
 
 
-def _matched_row(own: Matched) -> dict[str, str]:
+def _matched_row(own: MatchedComparison) -> dict[str, str]:
     best = own.levels[0] if own.levels else None
     return {
         "depths": f"{own.shallow}, {own.deep}",

@@ -5,9 +5,9 @@ from itertools import groupby
 
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing, CrossingKind
-from fathom.search.analysis.papers.depth_needed import DepthNeeded, DepthRule, Need
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.papers.matched_loss import LOSS, Matched
+from fathom.search.analysis.papers.matched_loss import LOSS, MatchedComparison
+from fathom.search.analysis.papers.required_depth import DepthRule, DifficultyDepth, RequiredDepth
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.text import counted
 
@@ -23,7 +23,7 @@ def papers_lines(papers: PaperFindings) -> list[str]:
         named = [pair for pair in papers.crossings.pairs if pair.neighbours and pair.params]
         lines += [f"crossing: {crossing_words(pair)}" for pair in named]
         lines.append(f"crossings: {crossing_law_words(papers.crossings.law)}")
-    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in papers.needs]
+    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in papers.required_depths]
     return [*lines, *(words for _, words in matched_summaries(papers.matched))]
 
 
@@ -57,7 +57,7 @@ def crossing_law_words(law: CrossingLaw) -> str:
     return f"the data do not support a law {through}; {law.reason} (a = {a}, b = {b})"
 
 
-def needs_words(own: DepthNeeded) -> str:
+def needs_words(own: RequiredDepth) -> str:
     """The limit and what a layer more is worth."""
     said = f"{own.metric} {limit_words(own.rule)} in the mean of {counted(own.trials, 'trial')}"
     said += " or more of a depth"
@@ -72,7 +72,7 @@ def limit_words(rule: DepthRule) -> str:
     return f"at {'most' if rule.at_most else 'least'} {rule.limit:g}"
 
 
-def need_words(need: Need) -> str:
+def need_words(need: DifficultyDepth) -> str:
     """The depth, and between which depths some trials pass and others do not."""
     if need.depth is None:
         return f"none tried (a trial passes at {need.soonest})" if need.soonest else "none tried"
@@ -81,7 +81,9 @@ def need_words(need: Need) -> str:
     return f"{need.depth} [{need.soonest} to {need.surest or 'deeper than tried'}]"
 
 
-def matched_summaries(matched: Sequence[Matched]) -> Iterator[tuple[list[Matched], str]]:
+def matched_summaries(
+    matched: Sequence[MatchedComparison],
+) -> Iterator[tuple[list[MatchedComparison], str]]:
     """Each question's pairs of depths, and their answer in one line."""
     for _, group in groupby(matched, key=lambda own: (own.budget, own.metric, own.yardstick)):
         own = list(group)
@@ -94,12 +96,12 @@ def matched_summaries(matched: Sequence[Matched]) -> Iterator[tuple[list[Matched
         )
 
 
-def yardstick_words(own: Matched) -> str:
+def yardstick_words(own: MatchedComparison) -> str:
     """What is held equal."""
     return "validation loss" if own.yardstick == LOSS else own.yardstick
 
 
-def verdict(own: Matched) -> str:
+def verdict(own: MatchedComparison) -> str:
     """What the furthest common level says of the deeper one."""
     if not own.levels:
         return "not comparable (curves do not overlap)"

@@ -75,8 +75,8 @@ def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
 def report_json(conclusion: Conclusion) -> dict[str, Any]:
     """The answers for programs; `law` is the best one, None when none was fitted.
 
-    `rungs` of a budget audit its stopping. `crossings` is None, `needs` and `matched` are empty,
-    where the records say nothing of them.
+    `rungs` of a budget audit its stopping. `crossings` is None, `required_depths` and `matched` are
+    empty, where the records say nothing of them.
     """
     laws = conclusion.laws
     return {

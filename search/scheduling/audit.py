@@ -45,7 +45,7 @@ class RungAudit:
     """
     pairs: int
     """How many pairs these are."""
-    depth_lean: float | None
+    depth_bias: float | None
     """Rank correlation of depth with the places gained from here to the end.
 
     Above 0, deep trials catch up later: the rung judges them too harshly.
@@ -74,7 +74,7 @@ class RungAudit:
     @property
     def leans(self) -> bool:
         """The lean on depth is more than chance."""
-        lean = self.depth_lean
+        lean = self.depth_bias
         return lean is not None and abs(lean) * sqrt(self.finished - 1) > CHANCE
 
     @property
@@ -157,7 +157,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         agreement=agreement if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,
         # No correlation, where no trial gained a place, is no lean.
-        depth_lean=(spearman_rho(depths, places(here) - places(end)) or 0.0) if enough else None,
+        depth_bias=(spearman_rho(depths, places(here) - places(end)) or 0.0) if enough else None,
         place_of_best=int(places(here)[end.argmin()]) if done else None,
         exempt=len(exempt),
         spared=len(spared),
@@ -191,10 +191,10 @@ def _cut_depths(rung: int, records: Sequence[TrialRecord]) -> tuple[int, ...]:
 
 
 def _order_words(audit: RungAudit) -> str:
-    if audit.leans and audit.depth_lean is not None:
-        slow = "deep" if audit.depth_lean > 0 else "shallow"
+    if audit.leans and audit.depth_bias is not None:
+        slow = "deep" if audit.depth_bias > 0 else "shallow"
         return (
-            f"{slow} trials stood worse than they ended (rank correlation {audit.depth_lean:+.2f})"
+            f"{slow} trials stood worse than they ended (rank correlation {audit.depth_bias:+.2f})"
         )
     if audit.finished < FEWEST_TRIALS:
         few = {0: "no trial that finished", 1: "1 trial that finished"}

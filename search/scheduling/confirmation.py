@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise, weigh
+from fathom.search.analysis.depth_estimates import KNOWN_NOISE, combine_shapes, seed_noise
 from fathom.search.analysis.forecast import forecasts
-from fathom.search.analysis.joint_curve import best_so_far
+from fathom.search.analysis.joint_curve import incumbent_depth
 from fathom.search.analysis.optimum import DepthLoss, Optimum, find_optimum
-from fathom.search.analysis.verdict import Verdict, telling_seeds
+from fathom.search.analysis.verdict import Verdict, seeds_to_resolve
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.study.groups import ConfirmConfig
 
@@ -87,7 +87,7 @@ def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple
 
 def enough_seeds(noise: float, config: ConfirmConfig) -> int:
     """As many as tell depths apart by the width of a plateau, within what the study allows."""
-    return min(config.seeds, max(FIRST_SEEDS, telling_seeds(noise)))
+    return min(config.seeds, max(FIRST_SEEDS, seeds_to_resolve(noise)))
 
 
 def leading_shapes(
@@ -98,10 +98,10 @@ def leading_shapes(
     Empty when no trial was good for anything. One ratio for all, since a depth that is compared at
     a poor ratio looks poor itself: the best that the trials vouch for.
     """
-    centre = best_so_far(records)
+    centre = incumbent_depth(records)
     if centre is None:
         return ()
-    ratio = weigh(forecasts(records), noise=0.0, degrees_of_freedom=0).best_ratio
+    ratio = combine_shapes(forecasts(records), noise=0.0, degrees_of_freedom=0).best_ratio
     around = [shape for shape in shapes if not _apart(shape.depth, _nearest(shapes, centre))]
     middle = min(around, key=lambda shape: _off(shape, centre, ratio) + _alone(shape, shapes))
     chosen = [middle]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fathom.search.analysis.interim import SoFar
+from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import flat_optimum_row
 from fathom.search.records import CurvePoint, TrialRecord, TrialSpec
@@ -124,7 +124,7 @@ def budget_metrics(optimum: Optimum) -> dict[str, float]:
     return {name: float(row[name]) for name in names if row[name] is not None}
 
 
-def answer_metrics(answer: SoFar) -> dict[str, float]:
+def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
     """A budget's answer as it looked while the search went on."""
     metrics = {
         "best_depth_so_far": answer.depth,
@@ -145,7 +145,7 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
     metrics = {
         f"rung_{audit.rung}_{name}": getattr(audit, name)
         for audit in audits
-        for name in ("agreement", "depth_lean", "regret", "stopped", "spared")
+        for name in ("agreement", "depth_bias", "regret", "stopped", "spared")
     }
     return {key: float(value) for key, value in metrics.items() if value is not None}
 

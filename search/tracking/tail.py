@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fathom.search.record_validation import DAMAGE, checked
-
-from fathom.search.analysis.interim import SoFar
-from fathom.search.record_json import from_json, report_from_json
-from fathom.search.records import TrialRecord, advanced
+from fathom.search.analysis.interim import InterimAnswer
+from fathom.search.record_json import DAMAGE, from_json, from_values, report_from_json
+from fathom.search.records import TrialRecord, with_report
 from fathom.search.report.answer_log import Trail
 from fathom.search.run_folder import RunFolder
 
@@ -65,13 +63,13 @@ class RunTail:
                 if self._attempts[line["trial"]] > 0:
                     self._change(from_json(line))
             case "report" if line["trial"] in self._running:
-                self._change(advanced(self._running[line["trial"]], report_from_json(line)))
+                self._change(with_report(self._running[line["trial"]], report_from_json(line)))
 
     def _change(self, record: TrialRecord) -> None:
         self._running[record.spec.trial] = self._changed[record.spec.trial] = record
 
     def _take_answer(self, line: dict[str, Any]) -> None:
-        answer = SoFar(**checked(SoFar, line))
+        answer = from_values(InterimAnswer, line)
         before = self._trails.get(answer.budget)
         trail = Trail(answer.budget, (*(before.answers if before else ()), answer))
         self._trails[answer.budget] = trail

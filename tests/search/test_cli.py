@@ -302,7 +302,7 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
     done = fathom("report", "runs/tiny", "--json", cwd=finished)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert set(report) == {"study", "budgets", "law", "crossings", "needs", "matched"}
+    assert set(report) == {"study", "budgets", "law", "crossings", "required_depths", "matched"}
     expected = {
         *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
         *("shape", "loss", "trials"),

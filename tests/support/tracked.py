@@ -9,13 +9,13 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.interim import SoFar
+from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.law_fit import POWER
 from fathom.search.analysis.optimum import DepthLoss, Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion
-from fathom.search.record_json import report_to_json, to_json
+from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit
@@ -126,8 +126,8 @@ def answers(
     return Conclusion(config=STUDY, optima=optima or (optimum(),), laws=laws, audits=audits or {})
 
 
-def interim(tokens: int, **changes: object) -> SoFar:
-    found = SoFar(
+def interim(tokens: int, **changes: object) -> InterimAnswer:
+    found = InterimAnswer(
         budget=1_000_000,
         tokens=tokens,
         time=STARTED + tokens,
@@ -147,7 +147,7 @@ def write_down(folder: Path, *records: TrialRecord) -> None:
     for record in records:
         begun = replace(record, outcome=None, ended=None, reason="", curve=())
         append_line(files.journal, {"event": "started", **to_json(begun)})
-        report = report_to_json(Report(points=record.curve, setup_seconds=record.setup_seconds))
+        report = to_values(Report(points=record.curve, setup_seconds=record.setup_seconds))
         append_line(files.journal, {"event": "report", "trial": record.spec.trial, **report})
         if record.outcome is not None:
             write_end(folder, record)

@@ -15,7 +15,12 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.random import Generator
 
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, Array, Evidence, gather
+from fathom.search.analysis.depth_estimates import (
+    KNOWN_NOISE,
+    Array,
+    DepthEstimates,
+    estimate_depths,
+)
 from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
 from fathom.search.records import TrialRecord
 
@@ -114,7 +119,10 @@ def find_crossings(
     if not records or not records[0].spec.count.of_parameters:
         return None
     generator = np.random.default_rng([seed, len("crossings")])
-    sized = [_sized(gather(own), budget, generator, draws) for budget, own in _by_budget(records)]
+    sized = [
+        _sized(estimate_depths(own), budget, generator, draws)
+        for budget, own in _by_budget(records)
+    ]
     repeated = _repeated(sized)
     beside = set(pairwise(repeated))
     found = []
@@ -147,7 +155,7 @@ def _repeated(sized: Sequence[_Sized]) -> list[int]:
     return [depth for depth in depths if sum(depth in own.row for own in sized) > 1]
 
 
-def _sized(evidence: Evidence, budget: int, generator: Generator, draws: int) -> _Sized:
+def _sized(evidence: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
     """Parametric, as in `curve.draw`: resampling two or three seeds would understate the spread."""
     losses = np.array([own.loss for own in evidence.depths], dtype=np.float64)
     freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathom.search.analysis.papers.crossings import Crossings, find_crossings
-from fathom.search.analysis.papers.depth_needed import DepthNeeded, find_needs
-from fathom.search.analysis.papers.matched_loss import Matched, find_matched
+from fathom.search.analysis.papers.matched_loss import MatchedComparison, find_matched
+from fathom.search.analysis.papers.required_depth import RequiredDepth, find_required_depths
 from fathom.search.records import TrialRecord
 
 
@@ -14,12 +14,14 @@ class PaperFindings:
     """Each is empty where the records hold nothing of the kind."""
 
     crossings: Crossings | None = None
-    needs: tuple[DepthNeeded, ...] = ()
-    matched: tuple[Matched, ...] = ()
+    required_depths: tuple[RequiredDepth, ...] = ()
+    matched: tuple[MatchedComparison, ...] = ()
 
 
 def find_paper_findings(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
     """From the records alone; the same for the same seed."""
     return PaperFindings(
-        find_crossings(records, seed=seed), find_needs(records, seed=seed), find_matched(records)
+        find_crossings(records, seed=seed),
+        find_required_depths(records, seed=seed),
+        find_matched(records),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fathom.search.analysis.depth_estimates import Array
-from fathom.search.analysis.papers.metric_trials import judged
+from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import CurvePoint, TrialRecord
 
 LOSS = "loss"
@@ -47,7 +47,7 @@ class LossLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matched:
+class MatchedComparison:
     """A metric of two neighbouring depths at equal yardstick."""
 
     budget: int
@@ -68,18 +68,18 @@ class _Path:
     value: Array
 
 
-def find_matched(records: Sequence[TrialRecord]) -> tuple[Matched, ...]:
+def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...]:
     """By budget, metric, yardstick and depth; nothing where evaluations measured no such metric."""
-    found: list[Matched] = []
+    found: list[MatchedComparison] = []
     for budget in sorted({record.spec.budget for record in records}):
-        trials = judged([record for record in records if record.spec.budget == budget])
+        trials = metric_trials([record for record in records if record.spec.budget == budget])
         for metric, yardstick in _questions([own for each in trials.values() for own in each]):
             paths = {
                 depth: [_path(record, metric, yardstick) for record in own]
                 for depth, own in trials.items()
             }
             found += [
-                Matched(
+                MatchedComparison(
                     budget=budget,
                     metric=metric,
                     yardstick=yardstick,

@@ -7,7 +7,7 @@ from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord
 
 
-def judged(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]]:
+def metric_trials(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]]:
     """Depth, ascending, to its finished trials: one a shape and seed, at the rate of lowest loss.
 
     Those that confirm, where there are any, as in `evidence.py`: what explored was picked for

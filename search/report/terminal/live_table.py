@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fathom.search.analysis.interim import SoFar
+from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.study.plan import BudgetPlan
@@ -28,7 +28,7 @@ class LiveRow:
 
     plan: BudgetPlan
     records: Sequence[TrialRecord]
-    answer: SoFar | None
+    answer: InterimAnswer | None
     done: bool
 
     @property

@@ -114,7 +114,7 @@ def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> N
     assert "| 2 | 0.002 | 0.1 |" in list(rate_table([own, other], "induction"))
 
 
-def test_depth_needed_goes_over_the_studies_of_a_paper() -> None:
+def test_required_depth_goes_over_the_studies_of_a_paper() -> None:
     def told(k: int, depth: int) -> TrialRecord:
         record = ended(depth, 0, 0.0)
         metrics = {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5}

@@ -10,7 +10,7 @@ from benchmarks.worlds.planted import World, finished, flat, symmetric
 from fathom.search.analysis.depth_estimates import (
     NOISE_FLOOR,
     best_rate_weights,
-    gather,
+    estimate_depths,
     seed_noise,
 )
 from fathom.search.records import Stage, TrialRecord
@@ -37,7 +37,7 @@ def test_a_larger_model_is_charged_for_its_parameters() -> None:
         for seed in range(3)
         for shape, loss in ((exact, 1.6), (large, 1.6 - 0.3 * step))
     ]
-    found = gather(runs)
+    found = estimate_depths(runs)
     assert found.params_slope == pytest.approx(-0.3, abs=0.1)
     # The ratio grew along with the size, so the two share what the larger model gained.
     assert found.depths[0].loss == pytest.approx(1.6, abs=0.015)
@@ -64,7 +64,7 @@ def test_the_gain_of_the_best_rate_is_granted_to_the_other_seeds() -> None:
     runs = trials(
         world, {(4, 0, 1.0): 1.60, (4, 0, 2.0): 1.58, (4, 1, 1.0): 1.61, (4, 2, 1.0): 1.62}
     )
-    (own,) = gather(runs).depths
+    (own,) = estimate_depths(runs).depths
     assert own.loss == pytest.approx((1.58 + 1.59 + 1.60) / 3, abs=2e-4)
     assert own.trials == 4
 
@@ -73,8 +73,8 @@ def test_a_gain_measured_on_one_seed_leaves_more_doubt_than_seeds_of_their_own()
     world = World(curve=flat)
     plain = trials(world, {(4, seed, 1.0): 1.6 for seed in range(3)})
     bracket = plain + trials(world, {(4, 0, 2.0): 1.5})
-    errors = [gather(runs).depths[0].standard_error for runs in (plain, bracket)]
-    noise = [gather(runs).noise for runs in (plain, bracket)]
+    errors = [estimate_depths(runs).depths[0].standard_error for runs in (plain, bracket)]
+    noise = [estimate_depths(runs).noise for runs in (plain, bracket)]
     assert noise[0] == noise[1]
     assert errors[0] == pytest.approx(noise[0] / np.sqrt(3), rel=1e-3)
     assert errors[1] > errors[0]
@@ -84,7 +84,7 @@ def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
     world = World(curve=flat)
     lucky = trials(world, {(4, 0, 1.0): 1.50}, Stage.EXPLORE)
     fresh = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.61})
-    (own,) = gather(lucky + fresh).depths
+    (own,) = estimate_depths(lucky + fresh).depths
     assert own.loss == pytest.approx(1.605, abs=2e-4)
     assert own.trials == 2
 
@@ -92,7 +92,7 @@ def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
 def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
     world = World(curve=flat)
     runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.63, (1.5, 2, 1.0): 1.64}, Stage.EXPLORE)
-    (own,) = gather(runs).depths
+    (own,) = estimate_depths(runs).depths
     assert own.loss == pytest.approx(1.60, abs=1e-2), "the mean of the three is 1.623"
     assert own.shape == world.shape(3, 4)
 
@@ -103,7 +103,7 @@ def test_the_luckiest_of_many_equal_shapes_is_not_believed() -> None:
     believed, lowest = [], []
     for _ in range(60):
         losses = {(1.5 + i, i, 1.0): 1.6 + 0.004 * generator.normal() for i in range(8)}
-        believed.append(gather(trials(world, losses, Stage.EXPLORE)).depths[0].loss)
+        believed.append(estimate_depths(trials(world, losses, Stage.EXPLORE)).depths[0].loss)
         lowest.append(min(losses.values()))
     assert 1.6 - np.mean(lowest) > 0.005
     assert 1.6 - np.mean(believed) < 0.002
@@ -127,6 +127,6 @@ def test_what_the_ratio_does_far_from_the_best_depth_is_not_carried_there() -> N
         finished(world.spec(world.shape(1, ratio), seed=0), loss)
         for ratio, loss in ((1.5, 2.05), (6, 1.88))
     ]
-    (shallow, best) = gather(runs + far).depths
+    (shallow, best) = estimate_depths(runs + far).depths
     assert (shallow.depth, best.depth) == (1, 3)
     assert best.loss == pytest.approx(1.60, abs=0.002)

@@ -10,8 +10,8 @@ from numpy.random import Generator
 
 from benchmarks.worlds.planted import World, asymmetric, finished, symmetric
 from fathom.search.analysis.curve_fit import fit, points_of
-from fathom.search.analysis.depth_estimates import gather
-from fathom.search.analysis.joint_curve import best_of, best_so_far, joined_curve
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.joint_curve import best_of, fit_joint_curve, incumbent_depth
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from tests.support.simulated import cut
@@ -56,25 +56,25 @@ def lowered(record: TrialRecord, by: float) -> TrialRecord:
 
 
 def optimum(records: Sequence[TrialRecord]) -> float:
-    curve = joined_curve(records, gather(records))
+    curve = fit_joint_curve(records, estimate_depths(records))
     assert curve
     return curve.optimum
 
 
 def test_the_best_depth_is_seen_before_anything_has_finished() -> None:
     stopped = [cut(record, min(record.rungs)) for record in explored(WORLD, (1, 2, 4, 8, 16))]
-    assert best_so_far(stopped) in (5, 6, 7)
+    assert incumbent_depth(stopped) in (5, 6, 7)
 
 
 def test_two_depths_make_no_curve_and_the_better_one_leads() -> None:
-    assert best_so_far(explored(WORLD, (2, 8))) == 8
-    assert best_so_far([]) is None
+    assert incumbent_depth(explored(WORLD, (2, 8))) == 8
+    assert incumbent_depth([]) is None
 
 
 def test_trials_that_ended_badly_make_no_answer() -> None:
     for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         lost = [replace(record, outcome=outcome) for record in explored(WORLD)]
-        assert best_so_far(lost) is None
+        assert incumbent_depth(lost) is None
 
 
 @pytest.mark.parametrize(("p", "q"), [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)])
@@ -85,7 +85,7 @@ def test_what_was_explored_brings_the_lowest_point_nearer_to_the_truth(p: float,
         generator = np.random.default_rng(seed)
         sure = [world.record(record.spec, generator) for record in confirmed(world)]
         both = optimum([*sure, *paused(explored(world, generator=generator))])
-        off.append((log(both / 5), log(fit(points_of(gather(sure))).optimum / 5)))
+        off.append((log(both / 5), log(fit(points_of(estimate_depths(sure))).optimum / 5)))
     joined, alone = np.sqrt(np.mean(np.square(off), axis=0))
     assert joined < 0.75 * alone
 
@@ -106,7 +106,7 @@ def test_an_explored_depth_is_in_doubt_by_what_rates_gain_that_were_not_tried_fo
         if own.spec.seed == 1000
     ]
     one_rate, two_rates = (
-        joined_curve(records, gather(records))
+        fit_joint_curve(records, estimate_depths(records))
         for records in ([*sure, *explored(WORLD)], [*sure, *halved, *explored(WORLD)])
     )
     assert one_rate
@@ -120,7 +120,7 @@ def test_what_was_explored_says_nothing_of_how_far_depths_are_off_the_curve() ->
     sure = confirmed(WORLD, noise=0.003)
     loud = np.random.default_rng(1)
     some = explored(replace(WORLD, noise=0.03), generator=loud)
-    curve = joined_curve([*sure, *some], gather([*sure, *some]))
+    curve = fit_joint_curve([*sure, *some], estimate_depths([*sure, *some]))
     assert curve
     assert curve.misfit.min() == 0.0
 
@@ -132,8 +132,8 @@ def test_confirmed_trials_tell_what_was_still_to_come_where_explored_ones_could_
         for record in explored(WORLD, (2, 3, 4, 8, 12))
     ]
     records = [*explored(WORLD, (1,)), *late]
-    assert best_so_far(records) == 1
-    assert best_so_far([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)
+    assert incumbent_depth(records) == 1
+    assert incumbent_depth([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)
 
 
 def test_the_confirmed_depths_have_the_last_word() -> None:

@@ -9,14 +9,14 @@ import pytest
 from rich.console import Console
 
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
-from fathom.search.analysis.papers.depth_needed import Need
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.papers_text import crossing_law_words, need_words, papers_lines
 from fathom.search.report.terminal.answer_tables import print_papers
 from tests.search.analysis.papers import test_crossings as crossings
-from tests.search.analysis.papers import test_depth_needed as threshold
 from tests.search.analysis.papers import test_matched_loss as matched
+from tests.search.analysis.papers import test_required_depth as threshold
 from tests.support.reporting import page_on, publish, rows, visible
 from tests.support.simulated import simulated_study
 
@@ -86,7 +86,7 @@ def test_a_study_without_a_law_says_so_plainly() -> None:
 
 def test_the_page_says_depth_needed_and_what_a_layer_gains() -> None:
     words = said_of(HOPS)
-    [own] = found_in(HOPS).needs
+    [own] = found_in(HOPS).required_depths
     assert own.gained_interval
     assert "100k: error/k at most 0.05 in the mean of 3 trials or more of a depth" in words
     assert f"gains {own.gained:.2f} [{own.gained_interval[0]:.2f} to" in words
@@ -107,7 +107,7 @@ def test_a_depth_comes_with_what_single_trials_say(
     depths: tuple[int | None, int | None, int | None], words: str
 ) -> None:
     depth, soonest, surest = depths
-    need = Need(difficulty=8, depth=depth, soonest=soonest, surest=surest)
+    need = DifficultyDepth(difficulty=8, depth=depth, soonest=soonest, surest=surest)
     assert need_words(need) == words
 
 
@@ -150,9 +150,9 @@ def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
         papers.crossings.law.a,
         papers.crossings.law.b,
     )
-    needed = rows(tmp_path, "depth_needed")
+    needed = rows(tmp_path, "required_depth")
     assert [int(row["depth"]) for row in needed] == [
-        need.depth for own in papers.needs for need in own.needs
+        need.depth for own in papers.required_depths for need in own.needs
     ]
     compared = rows(tmp_path, "matched")
     assert [float(row["difference"]) for row in compared] == [

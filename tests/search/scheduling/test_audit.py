@@ -99,7 +99,7 @@ def test_curves_that_do_not_cross_are_trusted() -> None:
     for own in audited(finished_trials(slow_start=0.0)):
         assert own.trusted
         assert own.agreement == pytest.approx(1)
-        assert own.depth_lean == 0
+        assert own.depth_bias == 0
         assert own.place_of_best == 1
         assert not own.failed
         assert "agreed with the end" in own.sentence
@@ -110,8 +110,8 @@ def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
     early, late = audited(with_one_stopped(late_bloomers(lean=0.15)))
     assert early.rung < late.rung
     assert early.failed
-    assert early.depth_lean is not None
-    assert early.depth_lean > 0.5
+    assert early.depth_bias is not None
+    assert early.depth_bias > 0.5
     assert early.place_of_best is not None
     assert early.place_of_best > 1
     assert "deep trials stood worse than they ended" in early.sentence
@@ -186,7 +186,7 @@ def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     records = with_one_stopped(at_the_rate)
     own = audited([*records[:number], records[-1]])[0]
     assert own.finished == number
-    assert own.trusted is own.agreement is own.depth_lean is None
+    assert own.trusted is own.agreement is own.depth_bias is None
     assert not own.failed
     assert f"{words}, too few to tell" in own.sentence
     assert "raise `stopping.always_finish`" in own.sentence

@@ -143,7 +143,7 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
 
 def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
     fair = RungAudit(
-        rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_lean=0.1, place_of_best=1,
+        rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_bias=0.1, place_of_best=1,
         pairs=20, exempt=2, spared=1, regret=0.0, noise=0.004, stopped=3, stopped_depths=(2,),
         cut_depths=(), later=5000,
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(pla
         assert budget.data.tags["stopping"] == word
         assert all(audit.sentence in budget.data.tags[pages.NOTE] for audit in audits)
     metrics = budget.data.metrics
-    assert (metrics["rung_5000_agreement"], metrics["rung_5000_depth_lean"]) == (0.1, 0.1)
+    assert (metrics["rung_5000_agreement"], metrics["rung_5000_depth_bias"]) == (0.1, 0.1)
     assert (metrics["rung_5000_regret"], metrics["rung_5000_spared"]) == (0.0, 1.0)
     assert "`stopping.enabled: false`" in budget.data.tags[pages.NOTE]
 

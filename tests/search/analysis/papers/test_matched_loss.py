@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, asymmetric, finished
-from fathom.search.analysis.papers.matched_loss import LOSS, Matched, find_matched
+from fathom.search.analysis.papers.matched_loss import LOSS, MatchedComparison, find_matched
 from fathom.search.records import Stage, TrialRecord
 
 WORLD = World(curve=asymmetric(8, scale=0.1), budget=1_000_000)
@@ -45,12 +45,12 @@ def study(*, beyond: float, depths: Sequence[int] = (2, 4), seed: int = 0) -> li
     return [record for depth in depths for record in trials_of(depth, beyond=beyond, seed=seed)]
 
 
-def by(found: Sequence[Matched], yardstick: str) -> Matched:
+def by(found: Sequence[MatchedComparison], yardstick: str) -> MatchedComparison:
     [own] = [own for own in found if own.yardstick == yardstick]
     return own
 
 
-def difference(own: Matched, level: int = 0) -> tuple[float, float, float]:
+def difference(own: MatchedComparison, level: int = 0) -> tuple[float, float, float]:
     """Mean, low and high."""
     found = own.levels[level].difference
     assert found.interval

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import stdtrit
 
-from fathom.search.analysis.papers.metric_trials import judged
+from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import TrialRecord
 
 NAMED = re.compile(r"(?P<metric>(?P<kind>\w+)/[a-z]+)(?P<difficulty>\d+)")
@@ -58,7 +58,7 @@ RULES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class DifficultyDepth:
     """The depth that one difficulty takes; None where no tested depth is enough."""
 
     difficulty: int
@@ -71,7 +71,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthNeeded:
+class RequiredDepth:
     """Depth against difficulty for one measurement."""
 
     budget: int
@@ -81,7 +81,7 @@ class DepthNeeded:
     """Tested, ascending."""
     trials: int
     """Of the depth with the fewest."""
-    needs: tuple[Need, ...]
+    needs: tuple[DifficultyDepth, ...]
     """By difficulty, ascending."""
     gained: float | None
     """What a layer more adds to log2(difficulty), or to the difficulty; None when no line can be
@@ -91,41 +91,43 @@ class DepthNeeded:
     """95 %; open above where depth may as well not matter."""
 
 
-def find_needs(records: Sequence[TrialRecord], *, seed: int) -> tuple[DepthNeeded, ...]:
+def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[RequiredDepth, ...]:
     """By budget and measurement; nothing for fewer than two depths or difficulties."""
     found = []
     for budget in sorted({record.spec.budget for record in records}):
-        trials = judged([record for record in records if record.spec.budget == budget])
+        trials = metric_trials([record for record in records if record.spec.budget == budget])
         for metric, measured in _by_metric(trials).items():
             rule = RULES[metric.split("/")[0]]
             if len(measured) > 1 and len(trials) > 1:
-                found.append(depth_needed(measured, rule, metric=metric, budget=budget, seed=seed))
+                found.append(
+                    fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
+                )
     return tuple(found)
 
 
-def needs_across(
+def required_depth_across(
     studies: Mapping[int, Sequence[TrialRecord]], metric: str, *, seed: int
-) -> DepthNeeded:
+) -> RequiredDepth:
     """The same of one budget of several studies, each with a difficulty of its own."""
     measured = {
         difficulty: {
             depth: [record.curve[-1].metrics[metric] for record in trials]
-            for depth, trials in judged(records).items()
+            for depth, trials in metric_trials(records).items()
         }
         for difficulty, records in sorted(studies.items())
     }
     budget = next(record.spec.budget for records in studies.values() for record in records)
     rule = RULES[metric.split("/")[0]]
-    return depth_needed(measured, rule, metric=metric, budget=budget, seed=seed)
+    return fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
 
 
-def depth_needed(
+def fit_required_depth(
     measured: Measured, rule: DepthRule, *, metric: str, budget: int, seed: int
-) -> DepthNeeded:
+) -> RequiredDepth:
     """The need of every difficulty, and the line through them; the same for the same seed."""
     needs = tuple(_need(difficulty, own, rule) for difficulty, own in measured.items())
     gained, interval = _slope(measured, rule, needs, np.random.default_rng([seed, budget]))
-    return DepthNeeded(
+    return RequiredDepth(
         budget=budget,
         metric=metric,
         rule=rule,
@@ -153,10 +155,10 @@ def _by_metric(
     return {metric: dict(sorted(own.items())) for metric, own in sorted(found.items())}
 
 
-def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) -> Need:
+def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) -> DifficultyDepth:
     passed = {depth: [rule.passes(value) for value in own[depth]] for depth in sorted(own)}
     means = (depth for depth in passed if rule.passes(float(np.mean(own[depth]))))
-    return Need(
+    return DifficultyDepth(
         difficulty=difficulty,
         depth=next(means, None),
         soonest=next((depth for depth, each in passed.items() if any(each)), None),
@@ -165,7 +167,7 @@ def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) 
 
 
 def _slope(
-    measured: Measured, rule: DepthRule, needs: Sequence[Need], generator: Generator
+    measured: Measured, rule: DepthRule, needs: Sequence[DifficultyDepth], generator: Generator
 ) -> tuple[float | None, tuple[float, float | None] | None]:
     """Difficulty gained a layer with its interval: the inverse of layers needed for each unit.
 

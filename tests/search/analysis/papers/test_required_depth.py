@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, finished, flat
-from fathom.search.analysis.papers.depth_needed import DepthNeeded, Need, find_needs, needs_across
+from fathom.search.analysis.papers.required_depth import (
+    DifficultyDepth,
+    RequiredDepth,
+    find_required_depths,
+    required_depth_across,
+)
 from fathom.search.records import Outcome, Stage, TrialRecord
 
 WORLD = World(curve=flat, budget=100_000)
@@ -51,13 +56,13 @@ def hops(
     ]
 
 
-def only(found: Sequence[DepthNeeded]) -> DepthNeeded:
+def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
     [own] = found
     return own
 
 
 def test_the_rule_of_hops_is_found() -> None:
-    own = only(find_needs(hops(), seed=0))
+    own = only(find_required_depths(hops(), seed=0))
 
     assert (own.metric, own.budget, own.trials) == ("error/k", 100_000, 3)
     assert {need.difficulty: need.depth for need in own.needs} == {
@@ -80,7 +85,7 @@ def test_the_rule_of_blocks_is_found_across_studies() -> None:
         for k in (3, 4, 5, 6, 7)
     }
 
-    own = needs_across(studies, "exact_match/61-80", seed=0)
+    own = required_depth_across(studies, "exact_match/61-80", seed=0)
 
     assert [need.depth for need in own.needs] == [1, 2, 3, 4, 5]
     assert own.gained == pytest.approx(1), "a layer is a block more"
@@ -91,9 +96,9 @@ def test_the_rule_of_blocks_is_found_across_studies() -> None:
 
 
 def test_a_difficulty_beyond_every_tested_depth_is_not_made_up() -> None:
-    own = only(find_needs(hops(depths=(1, 2, 3)), seed=0))
+    own = only(find_required_depths(hops(depths=(1, 2, 3)), seed=0))
 
-    assert own.needs[-1] == Need(difficulty=16, depth=None, soonest=None, surest=None)
+    assert own.needs[-1] == DifficultyDepth(difficulty=16, depth=None, soonest=None, surest=None)
     assert own.gained == pytest.approx(1.0, abs=0.5)
 
 
@@ -105,23 +110,23 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
         for seed, error in enumerate(own)
     ]
 
-    easy, hard = only(find_needs(records, seed=0)).needs
+    easy, hard = only(find_required_depths(records, seed=0)).needs
 
-    assert easy == Need(difficulty=2, depth=3, soonest=2, surest=4)
+    assert easy == DifficultyDepth(difficulty=2, depth=3, soonest=2, surest=4)
     assert hard.depth is None
 
 
 def test_what_the_shallowest_tested_depth_can_do_says_nothing_of_fewer_layers() -> None:
     """All but the hardest of these might take less than the three layers that were tried first."""
-    own = only(find_needs(hops(depths=(4, 5, 6)), seed=0))
+    own = only(find_required_depths(hops(depths=(4, 5, 6)), seed=0))
 
     assert [need.depth for need in own.needs][:6] == [4] * 6
     assert own.gained == pytest.approx(1, rel=0.4)
 
 
 def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
-    same = only(find_needs(hops(lambda k: math.log2(k) + 2), seed=0))
-    differing = only(find_needs(hops(lambda k: math.log2(k) + 2, noise=0.7), seed=0))
+    same = only(find_required_depths(hops(lambda k: math.log2(k) + 2), seed=0))
+    differing = only(find_required_depths(hops(lambda k: math.log2(k) + 2, noise=0.7), seed=0))
 
     widths = []
     for own in (same, differing):
@@ -139,7 +144,9 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
     for rule, least in ((sanford, 0.8), (lambda k: math.log2(k) + 2, 0.9)):
         covered = []
         for seed in range(20):
-            interval = only(find_needs(hops(rule, noise=0.5, seed=seed), seed=0)).gained_interval
+            interval = only(
+                find_required_depths(hops(rule, noise=0.5, seed=seed), seed=0)
+            ).gained_interval
             assert interval
             covered.append(interval[0] <= 1 <= (interval[1] or math.inf))
         assert np.mean(covered) >= least
@@ -149,7 +156,7 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
 def test_no_slope_where_depth_and_difficulty_do_not_go_together(
     needed: Callable[[int], int],
 ) -> None:
-    own = only(find_needs(hops(needed), seed=0))
+    own = only(find_required_depths(hops(needed), seed=0))
     assert (own.gained, own.gained_interval) == (None, None)
 
 
@@ -157,17 +164,17 @@ def test_trials_that_did_not_finish_and_missing_numbers_are_not_enough() -> None
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in hops(depths=(1,))]
     nan = [trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
 
-    own = only(find_needs([*lost, *nan, *hops(depths=(2, 3))], seed=0))
+    own = only(find_required_depths([*lost, *nan, *hops(depths=(2, 3))], seed=0))
 
     assert own.depths == (1, 2, 3)
     assert own.needs[0].depth == 2
 
 
 def test_nothing_is_said_without_two_depths_and_two_difficulties() -> None:
-    assert find_needs([], seed=0) == ()
-    assert find_needs(hops(depths=(3,)), seed=0) == ()
+    assert find_required_depths([], seed=0) == ()
+    assert find_required_depths(hops(depths=(3,)), seed=0) == ()
     single = [trial(depth, 0, {"error/k1": 0.0, "accuracy/dev2": 1.0}) for depth in (1, 2)]
-    assert find_needs(single, seed=0) == ()
+    assert find_required_depths(single, seed=0) == ()
 
 
 def test_each_budget_is_judged_by_itself() -> None:
@@ -177,7 +184,7 @@ def test_each_budget_is_judged_by_itself() -> None:
         for record in hops(lambda k: sanford(k) - 1)
     ]
 
-    one, other = find_needs([*large, *small], seed=0)
+    one, other = find_required_depths([*large, *small], seed=0)
 
     assert (one.budget, other.budget) == (100_000, 200_000)
     assert one.needs[-1].depth == 6
@@ -200,7 +207,7 @@ def test_published_errors_of_hops_give_about_one_doubling_a_layer() -> None:
         for depth, errors in PUBLISHED.items()
     ]
 
-    own = only(find_needs(records, seed=0))
+    own = only(find_required_depths(records, seed=0))
 
     assert [need.depth for need in own.needs] == [2, 3, 3, 4, 4, 5, 5, 6, 6, None]
     assert own.gained_interval
