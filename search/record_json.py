@@ -15,9 +15,9 @@ from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, Tria
 T = TypeVar("T")
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names that a trial may have. Its checkpoint has the same, so none leads out of the folder."""
+"""Pattern of a trial name. A checkpoint has the same name, so none leads out of the folder."""
 LATEST = 2**40
-"""Seconds of Unix time that no clock shows."""
+"""Upper limit of times, in seconds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -60,7 +60,7 @@ def from_values(kind: type[T], values: object) -> T:
 
 
 def to_json(record: TrialRecord) -> dict[str, Any]:
-    """One line of `records.jsonl`: the trial, its sizes and results, then its curve."""
+    """A line of `records.jsonl`: the trial, its sizes and results, then its curve."""
     shape, values = record.spec.shape, to_values(record)
     return {
         **values.pop("spec"),

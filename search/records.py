@@ -1,4 +1,5 @@
-"""The values that travel from a trial to everything that judges it."""
+"""The records of trials: values that travel from a trial to the scheduler, the analysis and the
+report."""
 
 import dataclasses
 import hashlib
@@ -9,14 +10,15 @@ from fathom.models.shape import Count, Shape
 
 
 class Stage(StrEnum):
-    """Exploring finds the candidates; confirming trains the leaders to the end with fresh seeds."""
+    """The exploration stage finds candidates; the confirmation stage trains the best ones to the
+    end with fresh seeds."""
 
     EXPLORE = "explore"
     CONFIRM = "confirm"
 
 
 class Outcome(StrEnum):
-    """How a trial ended. Only `finished` trials have a loss at the horizon."""
+    """The outcome of a trial; only `finished` trials have a loss at the horizon."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -27,14 +29,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """Everything that fixes a trial before it starts."""
+    """The complete description of a trial before it starts."""
 
     trial: str
-    """Unique in the study, for example `1M-explore-007`."""
+    """Name of the trial, unique in the study, for example `1M-explore-007`."""
     study: str
     stage: Stage
     budget: int
-    """Parameters asked for, under `count`."""
+    """Parameters asked for, counted under `count`."""
     count: Count
     horizon_tokens: int
     """Training tokens of a trial that runs to the end."""
@@ -44,37 +46,38 @@ class TrialSpec:
     learning_rate: float
     """Peak rate at the base shape of the parametrization."""
     rate_scale: float
-    """Multiple of the study's rate: 1 but in the confirming stage's bracket."""
+    """Factor on the study's learning rate: 1 except in the confirmation stage's bracket of rates.
+    """
     prunable: bool
-    """False for confirming trials, and for the random ones that finish to audit the stopping."""
+    """False for confirmation trials and for the audit trials, which are exempt from pruning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """One evaluation on the held-out split."""
+    """An evaluation on the held-out split."""
 
     step: int
     tokens: int
     loss: float
-    """Nats; per token, or per what else the objective judges."""
+    """Held-out loss in nats, per token or per another unit of the objective."""
     train_loss: float
-    """Mean over the steps since the last evaluation, in nats as well."""
+    """Mean training loss in nats over the steps since the last evaluation."""
     train_seconds: float
-    """Time spent in training steps so far, evaluations excluded."""
+    """Seconds spent in training steps so far, without evaluations."""
     time: float
     """Unix time of the evaluation."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """What else the objective measures, for example `bits_per_byte`."""
+    """Further metrics of the objective, for example `bits_per_byte`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a trial says of itself while it runs; the last one has an outcome."""
+    """A report of a running trial; the last one has an outcome."""
 
     points: tuple[CurvePoint, ...]
-    """All evaluations so far that the driver may not have seen; known ones are ignored."""
+    """Evaluations that the driver may not have yet; known ones are ignored."""
     rung: tuple[int, float] | None = None
-    """Tokens and value, when the trial stands at a rung."""
+    """Tokens and value of the rung at which the trial stands; None between rungs."""
     outcome: Outcome | None = None
     reason: str = ""
     setup_seconds: float = 0.0
@@ -84,24 +87,24 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """A trial and how it went; while it runs, `outcome` is None."""
+    """A trial with its results; `outcome` is None while it runs."""
 
     spec: TrialSpec
     outcome: Outcome | None
     reason: str
-    """Why it ended, in words; empty while it runs."""
+    """Reason for the outcome as text; empty while the trial runs."""
     curve: tuple[CurvePoint, ...]
     rungs: dict[int, float]
-    """Tokens of each rung reached -> the value by which it was judged there."""
+    """Tokens of each rung reached -> the value by which the trial was judged there."""
     started: float
-    """Unix time."""
+    """Unix time of the start."""
     ended: float | None
     setup_seconds: float
-    """Building and initialising the model."""
+    """Seconds of building and initialising the model."""
     peak_memory_bytes: int | None
-    """On the accelerator; None on CPU."""
+    """Peak memory on the accelerator; None on CPU."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """At the last look: what was measured inside the model -> one number a layer."""
+    """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
 
     @property
     def tokens(self) -> int:

@@ -1,4 +1,4 @@
-"""The files of a run: where each is, and how its lines are appended and read.
+"""The files of a run: their paths, and how lines are appended to them and read.
 
 Files of JSON lines are appended to and never rewritten. `records.jsonl` is the source of truth,
 with a line for each end of a trial: MLflow, the report and every statistic are derived from it.
@@ -18,7 +18,7 @@ from fathom.search.records import TrialRecord
 MARKER = "seen-by-every-node"
 ENDING = "search-is-ending"
 UNFINISHED = ".tmp"
-"""How the name of a file ends that is being written, or was when its writer was killed."""
+"""Suffix of a file that is being written, or was when its writer was killed."""
 
 
 class RunFolderError(ValueError):
@@ -27,18 +27,18 @@ class RunFolderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The folder of one study, `runs/NAME`."""
+    """The run folder of one study, `runs/NAME`."""
 
     path: Path
 
     @property
     def config(self) -> Path:
-        """The study, every default filled in."""
+        """The study file with every default filled in."""
         return self.path / "config.yaml"
 
     @property
     def records(self) -> Path:
-        """Every trial that has ended: the source of truth."""
+        """Records of every trial that has ended: the source of truth."""
         return self.path / "records.jsonl"
 
     @property
@@ -63,17 +63,17 @@ class RunFolder:
 
     @property
     def state(self) -> Path:
-        """What resuming needs; of no use afterwards."""
+        """Files that resuming needs; of no use afterwards."""
         return self.path / "state"
 
     @property
     def journal(self) -> Path:
-        """What trials under way have reported."""
+        """Reports of the trials that are running."""
         return self.state / "journal.jsonl"
 
     @property
     def answers(self) -> Path:
-        """The answer of each budget as it looked while the search went on."""
+        """Interim answers of each budget, in the order in which they were found."""
         return self.state / "answers.jsonl"
 
     @property
@@ -87,21 +87,21 @@ class RunFolder:
         return self.state / "ray"
 
     def checkpoint(self, trial: str) -> Path:
-        """Where a trial keeps its last checkpoint, of about 12 bytes a parameter.
+        """Path of a trial's last checkpoint, of about 12 bytes a parameter.
 
-        While it runs; that of a stopped one stays until the stopping of its budget is concluded
-        upon, since a rung that fails its audit is to be extended from there.
+        The checkpoint of a stopped trial stays until its budget's audit has passed, since
+        `--extend` resumes from there.
         """
         return self.state / "checkpoints" / f"{trial}.pt"
 
     @property
     def marker(self) -> Path:
-        """A file beside the checkpoints by which a node knows that it sees them all."""
+        """A file beside the checkpoints; a node that sees it sees the checkpoints too."""
         return self.checkpoint("").with_name(MARKER)
 
     @property
     def ending(self) -> Path:
-        """A file beside the checkpoints by which trials under way know that they are to save."""
+        """A file beside the checkpoints that tells running trials to save and end."""
         return self.checkpoint("").with_name(ENDING)
 
     def check_files(self) -> None:
@@ -123,7 +123,7 @@ class RunFolder:
                 )
 
     def create(self) -> None:
-        """Make the folders."""
+        """Makes the folders."""
         self.marker.parent.mkdir(parents=True, exist_ok=True)
         if not self.marker.exists():
             write_atomically(self.marker, uuid.uuid4().hex)
@@ -135,7 +135,7 @@ def default_tracking_uri(runs: Path) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file so that a reader, or a crash, sees the old or the new one, never a half."""
+    """Replaces a file so that a reader, or a crash, sees the old or the new one, never a half."""
     temporary = path.with_name(path.name + UNFINISHED)
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -149,7 +149,7 @@ T = TypeVar("T")
 
 
 def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
-    """Append one JSON line and see it to the disk before going on; a whole line or none.
+    """Appends one JSON line, whole or not at all, and waits until the disk has it.
 
     Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
     machine that loses power loses the last seconds, up to the next line that is waited for.
@@ -168,12 +168,12 @@ def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    """Yields the whole lines of a JSONL file; a last line cut short by a crash is left out."""
     return read_as(path, lambda values: values)
 
 
 def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """What each whole line of a JSONL file stands for.
+    """Yields the converted value of each whole line of a JSONL file.
 
     Raises:
         DamagedFileError: at a line that is no JSON object, or that `convert` can't read.
@@ -205,7 +205,7 @@ def _count(digits: str) -> int:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Cut off a last line that a crash left unfinished, so that the next one starts afresh.
+    """Removes a torn last line, which a crash left unfinished, so that the next one starts afresh.
 
     Raises:
         DamagedFileError: when the rest after the last line is not the beginning of one.
@@ -235,15 +235,15 @@ def _is_object(line: bytes) -> bool:
 
 
 def read_records(path: Path) -> list[TrialRecord]:
-    """All trials of a run that have ended, in the order in which they ended.
+    """The trials of a run that have ended, in the order in which they ended.
 
-    A trial that was stopped and taken up again has a line for each end; the last one holds.
+    A trial that was stopped and resumed has a line for each attempt; the last one holds.
     """
     return last_attempts(read_as(path, from_json))
 
 
 def last_attempts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """The last record of every trial, in the order of these."""
+    """The record of the last attempt of every trial, in the order of `records`."""
     last: dict[str, TrialRecord] = {}
     for record in records:
         last.pop(record.spec.trial, None)

@@ -1,1 +1,1 @@
-"""From records to answers; numpy and scipy only, so that any machine can conclude again."""
+"""The analysis of records; numpy and scipy only, so that any machine can conclude again."""

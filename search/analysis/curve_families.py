@@ -1,4 +1,4 @@
-"""The two families of curves of loss against depth, and the points that they are drawn through."""
+"""The two families of curves of loss against depth, and the points that they are fitted to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Parabola:
 
     @property
     def vertex_depth(self) -> float:
-        """Where the parabola turns; its lowest point when it opens upwards."""
+        """Depth where the parabola turns; its lowest point when it opens upwards."""
         return exp(-self.c1 / (2 * self.c2))
 
     def lowest(self, ends: tuple[float, float]) -> float:
-        """Depth where it is lowest between two ends, which are given as ln depth."""
+        """Depth of the parabola's lowest point between two ends, which are given as ln depth."""
         if self.c2 > 0:
             return exp(min(max(-self.c1 / (2 * self.c2), ends[0]), ends[1]))
         return min(exp(ends[0]), exp(ends[1]), key=self)
@@ -63,7 +63,7 @@ class DepthPoints:
 
     @cached_property
     def errors(self) -> Array:
-        """Standard errors."""
+        """Standard errors of the losses, (depths,), nats."""
         return np.asarray(np.sqrt(np.diag(self.covariance)), dtype=np.float64)
 
     @property
@@ -72,7 +72,8 @@ class DepthPoints:
         return int(self.losses.argmin())
 
     def height(self, errors: float) -> Array:
-        """Height above the best loss beyond so many standard errors of the difference, or 0."""
+        """Height of each loss above the lowest one beyond `errors` standard errors of the
+        difference, or 0; (depths,), nats."""
         shared = self.covariance[self.best]
         joint = np.sqrt(np.maximum(0.0, self.errors**2 + shared[self.best] - 2 * shared))
         height: Array = np.maximum(0.0, self.losses - self.losses[self.best] - errors * joint)
@@ -80,7 +81,7 @@ class DepthPoints:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """ln of the shallowest and of the deepest."""
+        """ln of the shallowest and of the deepest depth."""
         low, high = np.log(self.depths[[0, -1]]).tolist()
         return low, high
 
@@ -159,7 +160,7 @@ class PowerFit:
         return int(self.squares[:, 0].argmin())
 
     def curve(self) -> PowerCurve:
-        """The likeliest pair's."""
+        """The curve of the likeliest pair of exponents."""
         a, b, c = self.coefficients[self.likeliest, :, 0].tolist()
         p, q = (float(side[self.likeliest, 0]) for side in (self._p, self._q))
         return PowerCurve(a=a, b=b, c=c, p=p, q=q, scale=self._scale)

@@ -1,4 +1,4 @@
-"""Loss against depth: two families of curves, and how far noise moves their lowest points.
+"""Fits of loss against depth by two families of curves, and the spread of their lowest points.
 
 `a L^-p + b L^q + c` (Alabdulmohsin et al. 2023) has a side for too few layers and one for too many,
 each as steep as it is; for p and q near 0 it is a parabola in ln L. It decides. The parabola
@@ -33,23 +33,23 @@ CLEAR = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Both families through three points or more."""
+    """A fit of both families of curves to three points or more."""
 
     points: DepthPoints
     misfit: Array
-    """Per depth, standard deviation of what the curves leave unexplained beside the noise."""
+    """Standard deviation of the misfit of each depth, beside the noise; (depths,), nats."""
     plausible: Array
-    """Per pair of `EXPONENTS`, its share of the likelihood."""
+    """Share of the likelihood of each pair of `EXPONENTS`; (pairs,)."""
     optimum: float
     """Depth where the curves are lowest inside the tested range: mean of its ln over the pairs."""
     power: PowerCurve
-    """The likeliest pair."""
+    """The curve of the likeliest pair of exponents."""
     parabola: Parabola
     fits: PowerFit
-    """Every pair."""
+    """The fits of every pair of exponents."""
 
     def best_of(self, depths: Sequence[int]) -> int:
-        """Which of these depths is lowest on the curves, in the mean over the pairs.
+        """The one of these depths that is lowest on the curves, in the mean over the pairs.
 
         Not simply the nearest to the lowest point: one side may be steeper. One of them at least
         must lie in the tested range, beyond which no curve is asked.
@@ -61,24 +61,24 @@ class Fit:
 
     @property
     def parabola_optimum(self) -> float:
-        """Where the parabola is lowest inside the tested range."""
+        """Depth where the parabola is lowest inside the tested range."""
         return self.parabola.lowest(self.points.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What other seeds and other shapes would have given."""
+    """Bootstrap draws of the best depth: results of other seeds and other shapes."""
 
     optima: Array
-    """(draws,): the best depth, kept inside the tested range."""
+    """Best depth of each draw, kept inside the tested range; (draws,)."""
     heights: Array
-    """(draws, whole depths of the range): loss above the lowest of the draw's curve."""
+    """Loss above the lowest of the draw's curve; (draws, whole depths of the range), nats."""
     dropped: float
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
 
 def points_of(evidence: DepthEstimates) -> DepthPoints:
-    """The depths' losses as the curves take them."""
+    """The points of the depths' estimated losses."""
     return DepthPoints(
         depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
         losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
@@ -87,9 +87,9 @@ def points_of(evidence: DepthEstimates) -> DepthPoints:
 
 
 def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
-    """Both families; a depth counts the less the higher it lies above the best.
+    """Fits both families; the higher a depth lies above the best, the less it counts.
 
-    How far depths may be off the curve is learned from those that are `certain`, by default all.
+    The misfit of depths is estimated from those that are `certain`, by default all.
     """
     misfit = CURVE_ERROR * points.height(1)
     white = _whitening(points.covariance, misfit)
@@ -118,7 +118,8 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
 
 
 def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: int) -> Draws:
-    """Nested bootstrap, parametric: each draw has its own noise, losses, shapes and exponents.
+    """Draws from a nested parametric bootstrap: each draw has its own noise, losses, shapes and
+    exponents.
 
     Resampling two or three seeds would understate their spread. The noise is itself an estimate
     from few degrees of freedom, hence the chi square (the t distribution, by draws). `misfit` is
@@ -156,14 +157,14 @@ def whole_depth(depth: float) -> int:
 
 
 def _whitening(covariance: Array, misfit: Array) -> Array:
-    """Makes losses independent with variance 1: the inverse root of their whole covariance."""
+    """The inverse root of the whole covariance: it makes losses independent with variance 1."""
     root = np.linalg.cholesky(covariance + np.diag(misfit**2))
     white: Array = np.linalg.inv(root)
     return white
 
 
 def _surprise(points: DepthPoints, curve: PowerCurve, misfit: Array, telling: Flags) -> float:
-    """Standard deviation that near depths have about the best curve beyond what is expected.
+    """Standard deviation of depths near the best about the best curve, beyond what is expected.
 
     Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
     """

@@ -1,4 +1,4 @@
-"""What the finished trials of one budget say about each depth, before any curve is drawn.
+"""Estimates of the loss at each depth from the finished trials of one budget.
 
 Seeds make shapes, shapes make depths. A shape's loss is the mean of its seeds at its best rate;
 a depth's loss is what its shapes would have with the budget's exact parameters and one common
@@ -19,58 +19,62 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 Array = NDArray[np.float64]
 
 PARAMS_SLOPE = (-0.2, 0.1)
-"""Nats for each unit of ln(parameters), and how far a study may be from it. Prior: the Gemstones
-models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly matters."""
+"""Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(parameters).
+The Gemstones models give -0.36 at 0.1B to -0.14 at 2B. Within a tolerance of 0.5 % it hardly
+matters."""
 RATIO_SLOPE = (0.0, 0.03)
-"""Nats for each unit of ln(ff_ratio). Prior: either way, a few hundredths."""
+"""Prior mean and standard deviation of the slope of loss, in nats for each unit of ln(ff_ratio):
+either way, a few hundredths."""
 RATIO_CURVATURE = (0.01, 0.02)
-"""Nats for each squared unit of ln(ff_ratio). Prior: there is a best ratio, and it matters little
-(Kaplan et al. 2020: within a factor of 2 of the best the loss changes by well under 1 %)."""
+"""Prior mean and standard deviation of the curvature, in nats for each squared unit of
+ln(ff_ratio): there is a best ratio, and it matters little (Kaplan et al. 2020: within a factor of 2
+of the best the loss changes by well under 1 %)."""
 FAR = 0.5
-"""A shape may differ by this share of its height above the best from what size and ratio do near
-the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
+"""Share of its height above the best by which a shape may differ from the effects of size and ratio
+near the best. At depth 1 a wider model gained 0.16 nats where at depth 3 it gained 0.03."""
 NOISE_FLOOR = 0.01
-"""Nats between seeds, at least, while fewer than `KNOWN_NOISE` degrees of freedom measure them.
+"""Smallest noise between seeds, nats, while fewer than `KNOWN_NOISE` degrees of freedom measure it.
 Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
 KNOWN_NOISE = 3
 SMALLEST_NOISE = 1e-6
-"""Keeps weights finite when replicates agree to the last bit."""
+"""Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthEstimate:
-    """One depth at the horizon."""
+    """The estimated loss of one depth at the horizon."""
 
     depth: int
     loss: float
-    """Nats per token, with the budget's exact parameters and the common feed-forward ratio."""
+    """Nats per token, corrected to the exact parameters of the budget and the common feed-forward
+    ratio."""
     standard_error: float
     trials: int
     shape: Shape
-    """Its best shape."""
+    """The best shape of this depth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthEstimates:
-    """All depths with a finished trial, ascending, and the noise between seeds."""
+    """Estimates of all depths with a finished trial, ascending, and the noise between seeds."""
 
     depths: tuple[DepthEstimate, ...]
     covariance: Array
-    """(depths, depths): errors of the depths' losses, in squared nats."""
+    """Covariance of the errors of the losses; (depths, depths), squared nats."""
     noise: float
     """Standard deviation between seeds, nats."""
     degrees_of_freedom: int
-    """Behind the noise; 0 when no trial was repeated."""
+    """Degrees of freedom of the noise; 0 when no trial was repeated."""
     params_slope: float
-    """Nats for each unit of ln(parameters), as the losses were corrected by it."""
+    """Slope by which the losses were corrected for size, nats for each unit of ln(parameters)."""
     best_ratio: float
-    """Feed-forward ratio with the lowest loss that the trials vouch for, among those that finished;
-    the typical one where none is better by two standard errors."""
+    """Feed-forward ratio with the lowest upper bound of loss among the finished trials; the typical
+    one where none is better by two standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeLoss:
-    """The mean over a shape's seeds in one stage."""
+    """The mean loss over the seeds of a shape in one stage."""
 
     stage: Stage
     shape: Shape
@@ -78,15 +82,15 @@ class ShapeLoss:
     """ln(parameters / budget)."""
     loss: float
     variance: float
-    """From the noise between seeds."""
+    """Variance of the loss due to the noise between seeds, squared nats."""
     trials: int
 
 
 def estimate_depths(records: Sequence[TrialRecord]) -> DepthEstimates:
-    """The evidence of one budget's records.
+    """The depth estimates of one budget's records.
 
-    A depth with confirming trials is judged by those alone: its exploring trials were picked for
-    having come out low. They still help to tell what ratio and size do.
+    A depth with confirmation trials is estimated from those alone: its exploration trials were
+    selected for having come out low. They still help to estimate the effects of ratio and size.
     """
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     noise, degrees_of_freedom = seed_noise(finished)
@@ -97,7 +101,7 @@ def estimate_depths(records: Sequence[TrialRecord]) -> DepthEstimates:
 def combine_shapes(
     shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int
 ) -> DepthEstimates:
-    """The evidence of shapes whose losses are known, by depth."""
+    """The depth estimates of shapes whose losses are known."""
     if not shapes:
         return DepthEstimates(
             depths=(),
@@ -120,7 +124,8 @@ def combine_shapes(
 
 
 def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
-    """Pooled standard deviation between seeds of a shape at a rate; its degrees of freedom."""
+    """Returns the pooled standard deviation between seeds of a shape at a rate, in nats, and its
+    degrees of freedom."""
     repeats: dict[tuple[Stage, Shape, float], list[float]] = defaultdict(list)
     for record in finished:
         assert record.loss is not None, "only finished trials have a loss at the horizon"
@@ -134,7 +139,7 @@ def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
 
 
 def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
-    """One a shape and stage, by depth."""
+    """Yields the mean loss of each shape and stage, by depth."""
     trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
     for record in sorted(finished, key=lambda record: record.spec.shape.depth):
         trials[record.spec.stage, record.spec.shape].append(record)
@@ -148,7 +153,8 @@ def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[Sha
 
 
 def _mean_at_best_rate(trials: Sequence[TrialRecord]) -> tuple[float, float]:
-    """Mean over seeds, each at the shape's best rate; and the sum of the squared weights.
+    """Returns the mean over seeds, each at the best rate of the shape, and the sum of the squared
+    weights.
 
     A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
     that ran at rate 1 only are granted the same gain.
@@ -173,7 +179,8 @@ def _mean_at_best_rate(trials: Sequence[TrialRecord]) -> tuple[float, float]:
 
 
 def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
-    """Rate -> weight; the weighted losses add up to the loss at the best rate of the bracket.
+    """Returns rate -> weight; the weighted losses add up to the loss at the best rate of the
+    bracket.
 
     With three rates or more that is the lowest point of a parabola in ln rate, not beyond the
     bracket; with fewer, the lowest rate. At a lowest point the weights may be held fixed: moving
@@ -192,7 +199,7 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
 
 
 def rate_gains(finished: Sequence[TrialRecord]) -> list[float]:
-    """Nats by which the best rate is below the study's own, for each seed that ran at several."""
+    """Gain of the best rate over the study's own, nats, for each seed that ran at several."""
     by_seed: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
     for trial in finished:
         assert trial.loss is not None, "only finished trials have a loss at the horizon"
@@ -206,8 +213,8 @@ def rate_gains(finished: Sequence[TrialRecord]) -> list[float]:
 
 
 class _Regression:
-    """Losses of shapes = a level for each depth + what size and ratio do, by generalised least
-    squares. The three covariates have priors, without which a handful of shapes can't bear them.
+    """A generalised least-squares fit: loss of a shape = a level for each depth + effects of size
+    and ratio. The three covariates have priors, since a handful of shapes can not determine them.
     """
 
     def __init__(self, shapes: Sequence[ShapeLoss]) -> None:
@@ -229,7 +236,8 @@ class _Regression:
         self.levels, self.covariance = self._fit_levels(noise + self.between)
 
     def depth(self, group: int) -> DepthEstimate:
-        """What is known of one of the groups; its best shape is found without believing luck."""
+        """The estimate of one group of trials; its best shape is chosen by losses shrunk towards
+        the fit."""
         depth, stage = self.groups[group]
         own = [s for s in self.shapes if (s.shape.depth, s.stage) == (depth, stage)]
         return DepthEstimate(
@@ -241,7 +249,8 @@ class _Regression:
         )
 
     def best_ratio(self) -> float:
-        """Lowest upper bound of the parabola in ln ratio, inside the ratios that finished."""
+        """The ratio with the lowest upper bound of the parabola in ln ratio, inside the ratios that
+        finished."""
         ratios = self._design[:, -2]
         tried = np.linspace(ratios.min(), ratios.max(), 101)
         powers = np.stack([tried, tried**2])
@@ -250,7 +259,7 @@ class _Regression:
         return float(np.exp(self._centre + tried[bound.argmin()]))
 
     def _believed(self, shape: ShapeLoss) -> float:
-        """The shape's loss without the share of its surprise that is noise."""
+        """The loss of a shape, shrunk towards the fit by the noise's share of its residual."""
         expected = float(self._row(shape) @ np.concatenate([self.levels, self.slopes]))
         return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
 
@@ -260,7 +269,8 @@ class _Regression:
         return np.array([*level, shape.log_params, ratio, ratio**2])
 
     def _fit_slopes(self, variance: Array) -> tuple[Array, Array]:
-        """What size and ratio do, and the covariance of that; the levels are free."""
+        """Returns the effects of size and ratio, (3,), and their covariance, (3, 3); the levels are
+        free."""
         means, errors = np.array([PARAMS_SLOPE, RATIO_SLOPE, RATIO_CURVATURE]).T
         prior = np.hstack([np.zeros((3, len(self.groups))), np.eye(3)]) / errors[:, None]
         rows = np.vstack([self._design / np.sqrt(variance)[:, None], prior])
@@ -269,7 +279,8 @@ class _Regression:
         return (covariance @ rows.T @ values)[-3:], covariance[-3:, -3:]
 
     def _fit_levels(self, variance: Array) -> tuple[Array, Array]:
-        """Mean loss of each group, freed of size and ratio, and the covariance of these means."""
+        """Returns the mean loss of each group, corrected for size and ratio, and the covariance of
+        these means."""
         weights = self._design[:, :-3] / variance[:, None]
         weights /= weights.sum(axis=0)
         covariates = self._design[:, -3:]
@@ -280,7 +291,7 @@ class _Regression:
     def _between(self, noise: Array) -> float:
         """Variance between shapes of a depth beyond noise and covariates (Paule & Mandel).
 
-        Without the priors: what they hold back would pass for a difference between shapes.
+        It is fitted without the priors: their pull would pass for a difference between shapes.
         """
         spare = len(self.shapes) - int(np.linalg.matrix_rank(self._design))
         if not spare:

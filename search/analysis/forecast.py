@@ -23,14 +23,16 @@ SHORTEST_LOOK_BACK = 1.5
 RECENT = 0.75
 """Evaluations before this share of the tokens do not measure the loss there."""
 DEPTH_BIAS = (0.04, 0.06)
-"""What a unit of ln(depth) adds to what is still to come, as a share of it, and how far a study may
-be from that. Prior: 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in three classes more."""
+"""Prior mean and standard deviation of the depth bias: the change of the decrease still to come
+with each unit of ln(depth), as a share of it. 0.15 among Gemstones models of 0.1B, -0.03 to 0.05 in
+three classes more."""
 SCATTER = 0.05
-"""Standard deviation of what is still to come about the line, as a share of it: 0.03 to 0.07 in the
-same classes, from a sixteenth to half of the horizon."""
+"""Standard deviation of the decrease still to come about the line, as a share of it: 0.03 to 0.07
+in the same classes, from a sixteenth to half of the horizon."""
 SLOPE_SCATTER = (0.1, 3)
-"""The same of what the slopes of single curves foretell, before they show it themselves, and how
-many trials that is worth: 0.03 among the Gemstones models, 0.12 to 0.15 among those of 60k."""
+"""Prior standard deviation of the extrapolations by the slopes of single curves, as a share of the
+decrease, and the number of trials that this prior is worth: 0.03 among the Gemstones models, 0.12
+to 0.15 among those of 60k."""
 ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
 
 
@@ -115,7 +117,7 @@ def extrapolated_loss(
 
 
 class _Trial:
-    """A trial as far as it has come, or up to some tokens."""
+    """The curve of a trial so far, or up to some tokens."""
 
     def __init__(
         self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
@@ -128,12 +130,13 @@ class _Trial:
         self.tokens = self.times[-1]
 
     def loss_at(self, tokens: float) -> float:
-        """As a rung there recorded it, or the median of the last few evaluations up to there."""
+        """The loss recorded at a rung there, or the median of the last evaluations up to there."""
         rung = self.record.rungs.get(int(tokens))
         return _level(self.times, self.losses, tokens, self._median_of)[1] if rung is None else rung
 
     def gain_at(self, tokens: float) -> float | None:
-        """What its own slope there says is still to come."""
+        """The decrease still to come by the slope of its own curve at `tokens`; None when the curve
+        is too short."""
         horizon = self.record.spec.horizon_tokens
         end = extrapolated_loss(
             self.times, self.losses, tokens=tokens, horizon=horizon, median_of=self._median_of
@@ -141,27 +144,28 @@ class _Trial:
         return None if end is None else self.loss_at(tokens) - end
 
     def end(self, line: "_Line") -> tuple[float, float]:
-        """Its loss at the horizon, and the error of that beside the noise of its seed."""
+        """The trial's loss at the horizon and its standard error, beside the noise of its seed."""
         loss = self.record.loss
         return (loss, 0.0) if loss is not None else self.expected(line)
 
     def expected(self, line: "_Line") -> tuple[float, float]:
-        """The same before the end."""
+        """Forecast of the final loss and its standard error, beside the noise of its seed."""
         coming, error = line.still_to_come(self.x)
         return self.loss_at(self.tokens) - coming, error
 
     def shape_loss(self, loss: float, error: float) -> ShapeLoss:
-        """As evidence. One stage for all: where the best lies is asked, not how sure that is."""
+        """The loss as an estimate of the shape. All trials count as one stage here, since the
+        question is where the best lies, not how certain that is."""
         spec = self.record.spec
         size = log(spec.shape.size(spec.count) / spec.budget)
         return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
 
 
 class _Line:
-    """What is still to come after some tokens: a straight line in ln depth.
+    """The decrease still to come after some tokens: a straight line in ln depth.
 
-    Least squares with a prior on the slope. Two levels, since what the curves' own slopes foretell
-    is off by about as much for all of them: they only say how it leans on depth.
+    Least squares with a prior on the slope. There are two levels, since extrapolations by the
+    slopes of curves are off by about as much for all of them: they only show the depth bias.
     """
 
     def __init__(
@@ -186,14 +190,14 @@ class _Line:
         self._found = self._covariance @ design.T @ (table[:, 3] / table[:, 4])
 
     def still_to_come(self, x: float) -> tuple[float, float]:
-        """Nats, and their standard error, at ln depth `x`."""
+        """Returns the decrease still to come at ln depth `x` and its standard error, nats."""
         at = np.array([float(self._level == 0), float(self._level == 1), x])
         variance = float(at @ self._covariance @ at) + SCATTER**2
         return self.scale * float(at @ self._found), self.scale * sqrt(variance)
 
 
 def _scatter(points: Sequence[tuple[float, float]]) -> float:
-    """Standard deviation of values about a straight line, with what is believed beforehand."""
+    """Standard deviation of values about a straight line, with the prior `SLOPE_SCATTER`."""
     believed, worth = SLOPE_SCATTER
     squares, spare = worth * believed**2, worth + max(0, len(points) - 2)
     if len(points) > 2:

@@ -1,6 +1,4 @@
-"""The answer of a budget while its search is under way: the best depth as it looks, and how sure
-that is by now.
-"""
+"""The interim answer of a budget while its search runs: the incumbent depth and its interval."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,26 +14,26 @@ from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Outcome, TrialRecord
 
 DRAWS = 400
-"""Of the bootstrap: enough for whole depths, in some ten milliseconds."""
+"""Bootstrap draws: enough for whole depths, in some ten milliseconds."""
 ENOUGH_DEPTHS = 3
-"""Confirmed depths from which on these alone answer, as they do in the end."""
+"""Number of confirmed depths from which the answer is computed from these alone, as at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnswer:
-    """One budget after so much of its search."""
+    """The answer of one budget at some point of its search."""
 
     budget: int
     tokens: int
-    """What its trials were trained on, all together."""
+    """Tokens on which all trials of the budget were trained together."""
     time: float
     """Unix time of the last evaluation."""
     depth: int
-    """The best one as it looks."""
+    """The incumbent depth."""
     low: int | None
     """Shallow end of its 95 % interval, in whole depths; None with fewer than three depths."""
     high: int | None
-    """The deep end."""
+    """Deep end of the interval."""
     loss: float
     """The lowest held-out loss that any trial has had."""
     trials: dict[str, int]
@@ -43,9 +41,9 @@ class InterimAnswer:
 
 
 def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswer | None:
-    """What the trials of one budget say by now; None before any evaluation that tells something.
+    """The interim answer from the trials of one budget; None before any informative evaluation.
 
-    From what each trial would reach at the horizon, until depths enough are confirmed.
+    It uses the forecast final loss of each trial until enough depths are confirmed.
     """
     told = [record for record in records if record.curve]
     depth = incumbent_depth(records)
@@ -71,7 +69,7 @@ def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswe
 
 
 def _interval(records: Sequence[TrialRecord], depth: int, seed: int) -> tuple[int, int] | None:
-    """95 % of what other seeds, shapes and ends of the curves would have given."""
+    """The 95 % interval over other seeds, shapes and forecasts."""
     curves = fit_forecasts(forecasts(forecastable(records)))
     if curves is None:
         return None

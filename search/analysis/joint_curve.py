@@ -1,4 +1,5 @@
-"""The curve through all that was trained: confirmed depths, and explored ones as foretold.
+"""The joint curve through all trials of a budget: confirmed depths, and explored depths by their
+forecasts.
 
 Confirmed depths lie far apart, so how steep the curve is on either side of its lowest point shows
 but faintly in them. The explored ones lie between: they bend the curve, and cost nothing more.
@@ -22,26 +23,27 @@ from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.records import Outcome, Stage, TrialRecord
 
 LEVEL = 0.02
-"""Nats by which the explored depths may all lie too high or too low beside the confirmed ones:
-what is still to come is foretold for all alike."""
+"""Standard deviation, nats, of a common offset of the explored depths beside the confirmed ones:
+their forecasts share an error."""
 
 
 def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
-    """The best depth of one budget as it looks now; None before any evaluation."""
+    """The incumbent: the best depth of one budget so far; None before any evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return whole_depth(curve.optimum) if curve else _leading(records)
 
 
 def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
-    """The same among the depths that there are, which hold those that were tried."""
+    """The best of the given depths, which must include those that were tried; None before any
+    evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return curve.best_of(depths) if curve else _leading(records)
 
 
 def fit_joint_curve(records: Sequence[TrialRecord], evidence: DepthEstimates) -> Fit | None:
-    """The curve through all trials of one budget, of which `evidence` is of those that finished.
+    """The curve through all trials of one budget; `estimates` are of those that finished.
 
-    None with fewer than three depths. What is foretold learns from the confirmed trials as well.
+    None with fewer than three depths. The forecasts use the confirmation trials as well.
     """
     confirmed = confirmed_depths(records)
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
@@ -56,13 +58,13 @@ def fit_joint_curve(records: Sequence[TrialRecord], evidence: DepthEstimates) ->
 
 
 def _leading(records: Sequence[TrialRecord]) -> int | None:
-    """The depth of the lowest loss that is expected, where there are too few for a curve."""
+    """The depth with the lowest forecast loss, for budgets with too few depths for a curve."""
     shapes = forecasts(forecastable(records))
     return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
 
 
 def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:
-    """Depths of which a confirming trial has finished."""
+    """The depths with a finished confirmation trial."""
     done = [r for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None]
     return {record.spec.shape.depth for record in done}
 
@@ -73,18 +75,15 @@ def _only(points: DepthPoints, depths: set[int]) -> DepthPoints:
 
 
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
-    """Squared nats by which each explored depth may be off, since one rate was tried for it: what
-    other rates gained where they were tried.
-    """
+    """Variance of the loss of an explored depth, squared nats, as a single rate was tried for it:
+    from the gains of other rates where they were tried."""
     gains = rate_gains([record for record in records if record.outcome is Outcome.FINISHED])
     return float(np.mean(np.square(gains))) if gains else 0.0
 
 
 def _join(confirmed: DepthPoints, foretold: DepthPoints, own: float) -> tuple[DepthPoints, Flags]:
-    """By depth, of which one may come twice, and which were confirmed, or all where none was.
-
-    `own` is added to the variance of each foretold one.
-    """
+    """Returns the points by depth, which may come twice, and flags of the confirmed ones, or of all
+    where none was confirmed. `rate_variance` is added to the variance of each forecast."""
     doubt = foretold.covariance + LEVEL**2 + own * np.eye(len(foretold.depths))
     both = DepthPoints(
         depths=np.concatenate([confirmed.depths, foretold.depths]),

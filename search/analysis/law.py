@@ -1,4 +1,4 @@
-"""How the best depth follows the size of a model, across budgets.
+"""Scaling laws of the best depth with the size of a model, fitted across budgets.
 
 Two laws. Logarithmic (Levine et al. 2020): `ln d_model = a + b * depth` for models of 12 * depth *
 d_model**2 parameters, so depth grows about as the logarithm of size. Power: `ln depth = a + b * ln
@@ -32,12 +32,13 @@ FEWEST_BUDGETS = 3
 NORMAL_95 = 1.96
 """Standard errors on each side of a 95 % interval."""
 SMALLEST_ERROR = 0.01
-"""Of ln depth; no optimum is known better than to a percent, whatever its interval."""
+"""Smallest standard error of ln depth: no optimum is known better than to a percent, whatever its
+interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a law says about one size."""
+    """The prediction of a law for one size."""
 
     params: float
     law: str
@@ -45,9 +46,10 @@ class Prediction:
     d_model: float | None
     """Width at which layers with `d_ff = 4 * d_model` hold all of `params`."""
     interval: tuple[float, float] | None
-    """95 % for the best depth of a budget of this size; None when the law comes without errors."""
+    """95 % interval for the best depth of a budget of this size; None when the law comes without
+    errors."""
     extrapolated: bool
-    """Outside the sizes that the law was fitted on."""
+    """True outside the sizes that the law was fitted on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +61,13 @@ class Law:
     a: float
     b: float
     covariance: tuple[tuple[float, float], tuple[float, float]]
-    """Of (a, b)."""
+    """Covariance of (a, b)."""
     degrees_of_freedom: int
     """Budgets fitted, less two: how much is known of the scatter."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
-    """By how much of ln depth, in the mean, budgets are missed when predicted from the others.
+    """Mean error of ln depth when a budget is predicted from the others.
 
     None when the law can't be fitted without one of them.
     """
@@ -73,7 +75,7 @@ class Law:
     """Standard deviation of ln depth about the line, beyond the errors of the optima."""
 
     def predict(self, params: float) -> Prediction:
-        """Depth and width for a number of parameters.
+        """Returns the predicted depth and width for a number of parameters.
 
         The interval is for the true best depth of a new budget of this size: the error of the line
         and the scatter about it. The quantile is the normal one, since the error comes from the
@@ -103,7 +105,7 @@ class Law:
 
 
 def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
-    """The optima to fit a law on; an edge says only on which side the best depth lies."""
+    """The optima that a law is fitted to; an edge only says on which side the best depth lies."""
     return tuple(
         own
         for own in optima
@@ -146,7 +148,7 @@ def _error(optimum: Optimum) -> float:
 
 
 def _fit(name: str, points: SizedDepths) -> Law | None:
-    """Weighted least squares in ln depth; None when the law can't be."""
+    """The law by weighted least squares in ln depth; None when the fit does not converge."""
     variance = scatter_variance(name, points)
     weighed = points.scattered(variance)
     line = least_squares(name, weighed)
@@ -180,7 +182,7 @@ def _leave_one_out(name: str, points: SizedDepths) -> float | None:
 
 
 def _badness(law: Law) -> tuple[bool, float]:
-    """Sorts laws: those with a leave-one-out error first, by it."""
+    """Sort key of laws: those with a leave-one-out error first, the smallest error first."""
     return law.leave_one_out_error is None, law.leave_one_out_error or 0.0
 
 
@@ -191,7 +193,7 @@ def check_params(params: float) -> None:
 
 
 def checked_depth(depth: float, params: float, law: str) -> float:
-    """The depth, when a model can have it; else raises ValueError."""
+    """Returns the depth; raises ValueError unless a model can have it."""
     if not depth >= 1:
         raise ValueError(
             f"a model has at least one layer, but {law} gives depth {depth:.2f} at {params:.3g} "

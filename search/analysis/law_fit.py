@@ -16,32 +16,33 @@ LOGARITHMIC = "logarithmic"
 POWER = "power"
 
 SETTLED = 1e-9
-"""Change of ln depth below which a fit has arrived."""
+"""Change of ln depth below which a fit has converged."""
 CLOSE = 1e-6
-"""Of squared misses, of which there is one for each size or so."""
+"""Excess of the sum of squared residuals below which the scatter has converged."""
 SMALLEST_GROWTH = 1e-3
-"""Growth of ln depth over the sizes below which a logarithmic law would need an endless `b`."""
+"""Smallest growth of ln depth over the sizes: below it a logarithmic law would need an endless `b`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedDepths:
-    """Sizes, the ln of their best depths and its standard error."""
+    """Sizes, the ln of their best depths and the standard errors of these; each (sizes,)."""
 
     params: Array
     log_depth: Array
     error: Array
 
     def without(self, index: int) -> "SizedDepths":
-        """The others."""
+        """All points but the one at `index`."""
         kept = np.arange(len(self.params)) != index
         return SizedDepths(self.params[kept], self.log_depth[kept], self.error[kept])
 
     def scattered(self, variance: float) -> "SizedDepths":
-        """The same with a variance between sizes in their errors."""
+        """The points with a variance between sizes added to their squared errors."""
         return replace(self, error=np.sqrt(self.error**2 + variance))
 
     def misses(self, name: str, line: Array) -> Array:
-        """How far each lies above the law, in standard errors."""
+        """Residuals of ln depth from the law, in standard errors; (sizes,)."""
         depth, _ = depth_and_slopes(name, line, self.params)
         return np.asarray((self.log_depth - np.log(depth)) / self.error, dtype=np.float64)
 
@@ -64,7 +65,8 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
 
 
 def least_squares(name: str, points: SizedDepths) -> Array | None:
-    """(a, b) by Gauss-Newton, from the straight line; None when it does not settle at b > 0."""
+    """Returns (a, b) by Gauss-Newton, from the straight line; None when it does not converge at b >
+    0."""
     line = _straight_line(name, points)
     if name == POWER:
         return line
@@ -92,14 +94,15 @@ def _straight_line(name: str, points: SizedDepths) -> Array:
 
 
 def _solve(design: Array, values: Array) -> Array:
-    """Least squares; the shortest solution where there are several."""
+    """The least-squares solution; the shortest one where there are several."""
     return np.asarray(np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64)
 
 
 def scatter_variance(name: str, points: SizedDepths) -> float:
-    """Variance between sizes with which the squared misses are as many as expected; 0 at least.
+    """Variance between sizes at which the sum of squared residuals is as expected; at least 0
+    (Paule & Mandel).
 
-    By Newton's method: squared misses fall, ever more slowly, as the variance grows, so that no
+    Newton's method: squared residuals fall, ever more slowly, as the variance grows, so that no
     step from 0 goes too far; and at a least-squares line they do not change with the line.
     """
     spare = len(points.params) - 2

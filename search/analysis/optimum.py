@@ -1,7 +1,7 @@
-"""The best depth of one budget, with what is and is not known about it.
+"""The best depth of one budget, with its interval, plateau and verdict.
 
-From records alone: `evidence.py` says how good each depth is, `curve.py` draws the curves through
-the depths, `verdict.py` puts into words what follows.
+From records alone: `depth_estimates.py` estimates the loss of each depth, `curve_fit.py` fits
+curves over depth, `verdict.py` turns the result into a verdict.
 """
 
 from collections.abc import Sequence
@@ -25,42 +25,45 @@ from fathom.search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Ver
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_PROBABILITY = 0.1
-"""A depth belongs to the plateau from this probability on of lying within `PLATEAU_WIDTH`."""
+"""Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
+plateau."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthLoss:
-    """One depth's evidence at the horizon."""
+    """The estimated loss of one depth at the horizon."""
 
     depth: int
     loss: float
-    """Nats per token, with the budget's exact parameters and one feed-forward ratio for all."""
+    """Nats per token, corrected to the exact parameters of the budget and one feed-forward ratio.
+    """
     standard_error: float
     trials: int
-    """Finished trials behind it."""
+    """Number of finished trials behind the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimum:
-    """How deep a model of one budget should be, after `tokens` of training."""
+    """The best depth of one budget after `tokens` of training."""
 
     budget: int
     count: Count
     tokens: int
-    """The horizon."""
+    """Training tokens of a trial that runs to the end."""
     optimal_depth: int | None
-    """None only when nothing finished."""
+    """The best depth; None only when no trial finished."""
     interval: tuple[int, int] | None
-    """95 %, whole depths; None with fewer than three depths."""
+    """95 % interval in whole depths; None with fewer than three depths."""
     curve_minimum: float | None
     """Depth where the curve is lowest, before rounding; None without an interval."""
     curve_minimum_interval: tuple[float, float] | None
     """95 % interval of it, before rounding."""
     plateau: tuple[int, ...]
-    """Every whole depth of the tested range that can't be told from the best."""
+    """Every whole depth of the tested range that can not be distinguished from the best."""
     verdict: Verdict
     reason: str
-    """One sentence; for `edge` and `insufficient` it names the setting to change."""
+    """Reason for the verdict in one sentence; for `edge` and `insufficient` it names the setting to
+    change."""
     loss: float | None
     """Fitted (or mean) loss at `optimal_depth`, nats per token."""
     shape: Shape | None
@@ -68,7 +71,7 @@ class Optimum:
     power: PowerCurve | None
     """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
     parabola: Parabola | None
-    """The second family; None with fewer than three depths."""
+    """The parabola; None with fewer than three depths."""
     family_disagreement: float | None
     """Factor, at least 1, between the depths that the two families call best."""
     share_without_minimum: float | None
@@ -79,7 +82,7 @@ class Optimum:
     noise: float
     """Standard deviation of the loss between seeds, nats per token."""
     params_slope: float
-    """Nats for each unit of ln(parameters) by which losses were corrected to the budget."""
+    """Slope by which losses were corrected for size, nats for each unit of ln(parameters)."""
     best_ff_ratio: float | None
     """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
@@ -92,7 +95,7 @@ class Optimum:
 
 
 def find_optima(records: Sequence[TrialRecord], *, seed: int) -> tuple[Optimum, ...]:
-    """One optimum a budget, by budget."""
+    """The optimum of each budget, by budget."""
     ordered = sorted(records, key=_budget)
     return tuple(find_optimum(list(own), seed=seed) for _, own in groupby(ordered, key=_budget))
 
@@ -177,7 +180,8 @@ def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | N
 
 
 def _within(drawn: Draws, vertex: float) -> float:
-    """The lowest point, kept where the confirmed depths allow it: they have the last word."""
+    """The lowest point of the curve, clipped to the interval of the confirmed depths, which have
+    the last word."""
     low, high = _quantiles(drawn)
     return min(max(vertex, low), high)
 
@@ -250,7 +254,7 @@ def _plateau(points: DepthPoints, drawn: Draws | None, depth: int) -> tuple[int,
 
 
 def _lowered(points: DepthPoints) -> DepthPoints:
-    """The same with every depth but the best brought closer to it by the width of a plateau."""
+    """The points with every depth but the best lowered by the width of a plateau."""
     near = points.losses - PLATEAU_WIDTH
     near[points.best] += PLATEAU_WIDTH
     return DepthPoints(depths=points.depths, losses=near, covariance=points.covariance)
@@ -263,7 +267,8 @@ def _factor(one: float, other: float) -> float:
 def _tested(
     evidence: DepthEstimates, depth: int, joined: Fit | None, location: Location | None
 ) -> DepthEstimate:
-    """The answer's depth where it was tested, else the best of the tested ones in the interval."""
+    """The estimate at the answered depth if it was tested, else of the best tested depth in the
+    interval."""
     tested = {own.depth: own for own in evidence.depths}
     if depth in tested or joined is None or location is None:
         return tested[depth]

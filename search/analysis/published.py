@@ -1,4 +1,4 @@
-"""Depths by others, to compare with: one law, one rule and one range."""
+"""Published recommendations of depth: one law, one rule and one range."""
 
 from dataclasses import dataclass
 from math import exp
@@ -27,10 +27,11 @@ class Trained:
 
     name: str
     depth: int | None
-    """None where nothing of that size was trained."""
+    """Depth as trained; None where no model of that size was trained."""
     d_model: int | None
     params: float
-    """Without embeddings: `12 * depth * d_model**2` to three digits, as sizes are quoted."""
+    """Parameters without embeddings: `12 * depth * d_model**2` to three digits, as sizes are
+    quoted."""
 
 
 def _gpt3(name: str, depth: int, d_model: int) -> Trained:

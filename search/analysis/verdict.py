@@ -1,4 +1,4 @@
-"""What a study can say about a budget, in one of four words and one sentence."""
+"""The verdict on a budget: one of four words with a reason in one sentence."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,24 +14,26 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
-"""Nats; losses closer than this are the same for practical ends."""
+"""Width of a plateau, nats: losses closer than this are the same for practical purposes."""
 MOST_SEEDS = 12
-"""More confirming seeds than this are no advice: a longer horizon separates depths for less."""
+"""Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
+"""
 CHANCE_OF_FLAT = 0.01
-"""Below this chance of such differences without any effect of depth, depth has an effect."""
+"""Significance level: below this chance of such differences without any effect of depth, depth has
+an effect."""
 CERTAIN = 0.998
-"""Probability of being worse from which on the interval leaves a depth out. More than for the
+"""Probability of being worse from which on the interval excludes a depth. Higher than for the
 optimum itself, since a wrong exclusion costs coverage."""
 HIDDEN = 6 * PLATEAU_WIDTH
-"""A difference as large as this must be ruled out before a range is called flat."""
+"""Difference, nats, that must be ruled out before a range is called flat."""
 MOSTLY_LEVEL = 0.8
-"""A range of which the plateau is so large a part, in ln depth, is flat."""
+"""Share of the range, in ln depth, that the plateau of a flat range covers."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
 
 class Verdict(StrEnum):
-    """What a study can say about a budget; the last two say what to run next."""
+    """The verdict on a budget; the last two say what to run next."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
@@ -41,15 +43,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where the lowest point was found."""
+    """The lowest point of the curve, with its interval."""
 
     depth: int
     interval: tuple[int, int]
-    """95 %, whole depths."""
+    """95 % interval in whole depths."""
     vertex: float
-    """Where the curve is lowest, before rounding."""
+    """Depth where the curve is lowest, before rounding."""
     vertex_interval: tuple[float, float]
-    """95 %, before rounding."""
+    """95 % interval of it, before rounding."""
     shallow_share: float
     """Share of the draws that are lowest at the shallow end of the tested range."""
     deep_share: float
@@ -63,7 +65,7 @@ def judge(
     location: Location | None,
     plateau: Sequence[int],
 ) -> tuple[Verdict, str]:
-    """The verdict on one budget and its reason; no location means fewer than three depths.
+    """Returns the verdict on one budget and its reason; no location means fewer than three depths.
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
@@ -93,10 +95,10 @@ def _octaves(depths: Sequence[int]) -> float:
 
 
 def _flat(evidence: DepthEstimates) -> bool:
-    """Whether one loss for all depths explains what was measured (generalised F test).
+    """True if one loss for all depths explains the measurements (generalised F test), and no depth
+    is certainly worse than the best.
 
-    And whether no depth is certainly worse than the best: with few degrees of freedom the test of
-    all at once overlooks a single one.
+    With few degrees of freedom the test of all depths at once overlooks a single one.
     """
     losses = np.array([own.loss for own in evidence.depths])
     certain = float(stdtrit(evidence.degrees_of_freedom, CERTAIN))
@@ -113,7 +115,7 @@ def _flat(evidence: DepthEstimates) -> bool:
 def _flat_or_noisy(
     evidence: DepthEstimates, location: Location, plateau: Sequence[int]
 ) -> tuple[Verdict, str]:
-    """When a large difference may hide in the noise, flat is not what was seen."""
+    """The verdict on a flat range: insufficient where the noise may hide a large difference."""
     if location.difference > HIDDEN:
         return Verdict.INSUFFICIENT, _more_seeds(evidence)
     return Verdict.PLATEAU, (
@@ -124,7 +126,7 @@ def _flat_or_noisy(
 
 
 def seeds_to_resolve(noise: float) -> int:
-    """Seeds after which two standard errors of a depth are as wide as a plateau."""
+    """Number of seeds after which two standard errors of a depth are as wide as a plateau."""
     return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
 
 
@@ -175,7 +177,7 @@ def _go_deeper(records: Sequence[TrialRecord], end: int) -> str:
 
 
 def _unfinished(beyond: Sequence[TrialRecord], end: int) -> str:
-    """Why the depths beyond an end say nothing, when they were tried; else empty."""
+    """Reason why the depths beyond an end give no loss, if they were tried; else empty."""
     outcomes = Counter(record.outcome for record in beyond if record.outcome)
     if not outcomes:
         return ""

@@ -1,1 +1,1 @@
-"""What papers report of depth beside the optimum: crossings, required depth, matched loss."""
+"""Analyses that papers on depth report beside the optimum."""

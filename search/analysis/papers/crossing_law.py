@@ -14,26 +14,28 @@ from scipy.special import chdtrc
 from fathom.search.analysis.depth_estimates import Array
 
 FEWEST_CROSSINGS = 3
-"""Two parameters pass through any two; the third is the first that can disagree."""
+"""Fewest crossings: two parameters pass through any two; the third is the first that can disagree.
+"""
 DOUBT = 0.01
-"""A law is not supported when its misses would be so large with less than this probability."""
+"""Significance level: a law is not supported when its residuals would be so large with less than
+this probability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossingLaw:
-    """The law, or why there is none."""
+    """The law through crossings, or the reason why there is none."""
 
     crossings: int
-    """Of neighbouring depths, through which it goes."""
+    """Number of crossings of neighbouring depths that the law is fitted to."""
     supported: bool
     reason: str
-    """One sentence: what the data say of it."""
+    """Judgement on the law in one sentence."""
     a: float | None = None
     b: float | None = None
-    """Of ln d_model, for each layer. Both are None with fewer than three crossings."""
+    """Slope of ln d_model, for each layer. Both are None with fewer than three crossings."""
     a_interval: tuple[float, float] | None = None
     b_interval: tuple[float, float] | None = None
-    """95 %."""
+    """95 % interval."""
 
 
 def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> CrossingLaw:
@@ -69,7 +71,7 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
 
 
 def _judge(b_low: float, b_high: float, *, chance: float) -> tuple[str, bool]:
-    """What is to be said of a fitted law, and whether the data support it."""
+    """Returns the judgement on a fitted law and True if the data support it."""
     if chance < DOUBT:
         return (
             "no line goes through the crossings: they miss it by far more than they err",

@@ -1,4 +1,4 @@
-"""From which size on a deeper model wins: crossings of depths (Levine et al. 2020).
+"""Crossings: sizes from which on a deeper model wins (Levine et al. 2020).
 
 Each depth's loss at the budgets that both have is drawn as a curve over ln(parameters): a line
 through two budgets, a parabola through three or more. Curves of one order are subtracted by
@@ -25,22 +25,22 @@ from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing
 from fathom.search.records import TrialRecord
 
 CLEAR = 2.0
-"""Standard errors from which on one depth is ahead of another at a size."""
+"""Standard errors of the difference from which on one depth is clearly ahead of another."""
 GRID = 201
-"""Sizes, evenly spaced in ln, at which curves are looked at for their zeros."""
+"""Number of sizes, evenly spaced in ln, at which curves are searched for zeros."""
 
 
 class CrossingKind(StrEnum):
-    """What two depths do over the sizes that both were trained at."""
+    """The order of two depths over the sizes that both were trained at."""
 
     CROSSED = "crossed"
     """The shallower one is clearly ahead at first, the deeper one later."""
     REVERSED = "reversed"
     """The deeper one is clearly ahead at a smaller size than one where the shallower one is."""
     SHALLOWER = "shallower ahead"
-    """Not crossed within the sizes tried."""
+    """The shallower one is ahead at every size tried."""
     DEEPER = "deeper ahead"
-    """Not crossed within the sizes tried."""
+    """The deeper one is ahead at every size tried."""
     UNCLEAR = "not told apart"
 
 
@@ -52,18 +52,19 @@ class Crossing:
     deep: int
     kind: CrossingKind
     budgets: tuple[int, ...]
-    """That both have, ascending."""
+    """Budgets that both depths have, ascending."""
     neighbours: bool
-    """No depth between them was trained at two budgets or more."""
+    """True if no depth between them was trained at two budgets or more."""
     params: float | None
-    """Where the deeper one begins to win, counted as the study counts; None unless crossed."""
+    """Size at which the deeper one begins to win, counted as the study counts; None unless crossed.
+    """
     interval: tuple[float, float] | None
-    """95 %, kept inside the budgets; None unless crossed."""
+    """95 % interval of the size, clipped to the budgets; None unless crossed."""
 
     @property
     def depth(self) -> float:
-        """The best depth at the crossing: two depths tie when it lies midway between them, by
-        ratio if losses are a parabola in ln depth near their lowest."""
+        """The best depth at the crossing, sqrt(shallow * deep): two depths tie when it lies midway
+        between them, by ratio if losses are a parabola in ln depth near their lowest."""
         return sqrt(self.shallow * self.deep)
 
     @property
@@ -82,11 +83,11 @@ class Crossings:
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """One budget: losses of its depths, and what other seeds would have given."""
+    """The losses of the depths of one budget, with draws of their noise."""
 
     budget: int
     row: dict[int, int]
-    """Depth to its place in the arrays."""
+    """Depth -> its index in the arrays."""
     losses: Array
     """(depths,)."""
     drawn: Array
@@ -150,13 +151,14 @@ def _by_budget(records: Sequence[TrialRecord]) -> Iterator[tuple[int, list[Trial
 
 
 def _repeated(sized: Sequence[_Sized]) -> list[int]:
-    """Depths of two budgets or more, ascending."""
+    """The depths that two budgets or more have, ascending."""
     depths = sorted({depth for own in sized for depth in own.row})
     return [depth for depth in depths if sum(depth in own.row for own in sized) > 1]
 
 
 def _sized(evidence: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
-    """Parametric, as in `curve.draw`: resampling two or three seeds would understate the spread."""
+    """Draws losses parametrically, as `curve_fit.draw` does: resampling two or three seeds would
+    understate the spread."""
     losses = np.array([own.loss for own in evidence.depths], dtype=np.float64)
     freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
     known = np.sqrt(generator.chisquare(freedom, draws) / freedom)
@@ -169,7 +171,7 @@ def _sized(evidence: DepthEstimates, budget: int, generator: Generator, draws: i
 def _cross(
     shared: Sequence[_Sized], shallow: int, deep: int, *, neighbours: bool
 ) -> tuple[Crossing, Array]:
-    """The pair, and where each draw crosses, in ln(parameters)."""
+    """Returns the crossing of the pair and its size in each draw, in ln(parameters); (draws,)."""
     gap = _gap(shared, shallow, deep)
     at_sizes = _hat(gap, gap.log_params)
     fitted = at_sizes @ gap.measured
@@ -211,7 +213,8 @@ def _gap(shared: Sequence[_Sized], shallow: int, deep: int) -> _Gap:
 
 
 def _hat(gap: _Gap, at: Array) -> Array:
-    """(at, sizes): takes measured differences to their curve, by weighted least squares."""
+    """The matrix that maps measured differences to their fitted curve by weighted least squares;
+    (at, sizes)."""
     order = min(2, len(gap.log_params) - 1)
     centre = gap.log_params.mean()
     design = np.vander(gap.log_params - centre, order + 1) / gap.error[:, None]
@@ -220,7 +223,7 @@ def _hat(gap: _Gap, at: Array) -> Array:
 
 
 def _surprise(gap: _Gap, fitted: Array) -> float:
-    """Factor on the errors, at least 1: how far differences lie from their curve beyond them."""
+    """Factor on the errors, at least 1: the excess of the residuals from the curve."""
     spare = len(fitted) - 3
     if spare < 1:
         return 1.0
@@ -228,7 +231,7 @@ def _surprise(gap: _Gap, fitted: Array) -> float:
 
 
 def _kind(ahead: Array) -> CrossingKind:
-    """From how clearly the shallower one is ahead at each size, in standard errors."""
+    """The order of two depths, from the lead of the shallower one at each size in standard errors."""
     shallower, deeper = np.flatnonzero(ahead > CLEAR), np.flatnonzero(ahead < -CLEAR)
     if len(shallower) and len(deeper):
         return CrossingKind.CROSSED if shallower.max() < deeper.min() else CrossingKind.REVERSED
@@ -238,7 +241,8 @@ def _kind(ahead: Array) -> CrossingKind:
 
 
 def _zeros(grid: Array, curves: Array) -> Array:
-    """(draws,): where curves (grid, draws) first fall through 0, or the end they speak for."""
+    """The first zero of each falling curve (grid, draws), or the end of the range that its sign
+    indicates; (draws,)."""
     falls = (curves[:-1] > 0) & (curves[1:] <= 0)
     at, draws = falls.argmax(axis=0), np.arange(curves.shape[1])
     before, after = curves[at, draws], curves[at + 1, draws]

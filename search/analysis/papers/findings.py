@@ -1,4 +1,4 @@
-"""What a study's records say beyond the best depth of each budget."""
+"""The paper analyses of a study: crossings, required depth, comparisons at matched loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fathom.search.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class PaperFindings:
-    """Each is empty where the records hold nothing of the kind."""
+    """The paper analyses of a study; each is empty where the records allow none."""
 
     crossings: Crossings | None = None
     required_depths: tuple[RequiredDepth, ...] = ()
@@ -19,7 +19,7 @@ class PaperFindings:
 
 
 def find_paper_findings(records: Sequence[TrialRecord], *, seed: int) -> PaperFindings:
-    """From the records alone; the same for the same seed."""
+    """Computes every paper analysis from the records; the same seed gives the same result."""
     return PaperFindings(
         find_crossings(records, seed=seed),
         find_required_depths(records, seed=seed),

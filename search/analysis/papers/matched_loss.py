@@ -1,4 +1,4 @@
-"""Does depth help beyond a lower loss? Generalisation of two depths where they are equally far.
+"""Comparisons of the generalisation of two depths at matched loss or matched training results.
 
 Petty et al. 2024 ask it twice: at equal validation loss, and at equal results on the training
 distribution. Along each trial's evaluations what it generalises is read off, by straight lines,
@@ -20,11 +20,13 @@ from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import CurvePoint, TrialRecord
 
 LOSS = "loss"
-"""The yardstick that every trial has."""
+"""Yardstick that every trial has."""
 GENERALISING = re.compile(r"(exact_match|accuracy)[/_].+")
-"""Metrics, all the better the higher, that may be compared; with a part `dev`, a yardstick."""
+"""Pattern of the metrics that may be compared, all the better the higher; those with a part `dev`
+are yardsticks."""
 LEVELS = 5
-"""Of a yardstick at which two depths are compared, from the furthest that both reached."""
+"""Number of levels of a yardstick at which two depths are compared, from the furthest that both
+reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +39,18 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossLevel:
-    """Two depths where the yardstick of every trial stands at a level."""
+    """Two depths at one level of the yardstick of every trial."""
 
     level: float
     shallow: Estimate
     deep: Estimate
     difference: Estimate
-    """Of the deeper one less the shallower one."""
+    """Mean of the deeper depth less that of the shallower one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedComparison:
-    """A metric of two neighbouring depths at equal yardstick."""
+    """A metric of two neighbouring depths at equal values of a yardstick."""
 
     budget: int
     metric: str
@@ -57,19 +59,20 @@ class MatchedComparison:
     deep: int
     trials: tuple[int, int]
     levels: tuple[LossLevel, ...]
-    """The furthest that every trial reached first; none where their curves do not overlap."""
+    """Levels compared, the furthest first; empty where the curves do not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A trial from one best of its yardstick to the next; `far` ascends strictly."""
+    """The values of a metric where a trial improves its yardstick; `far` ascends strictly."""
 
     far: Array
     value: Array
 
 
 def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...]:
-    """By budget, metric, yardstick and depth; nothing where evaluations measured no such metric."""
+    """Comparisons by budget, metric, yardstick and depth; empty where evaluations measured no such
+    metric."""
     found: list[MatchedComparison] = []
     for budget in sorted({record.spec.budget for record in records}):
         trials = metric_trials([record for record in records if record.spec.budget == budget])
@@ -94,7 +97,7 @@ def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...
 
 
 def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
-    """(metric, yardstick) that all trials measured at two evaluations or more."""
+    """Yields (metric, yardstick) pairs that all trials measured at two evaluations or more."""
     if not trials:
         return
     measured = set.intersection(*(_repeated(record) for record in trials))
@@ -108,7 +111,8 @@ def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
 
 
 def _repeated(record: TrialRecord) -> set[str]:
-    """Metrics of the second evaluation and the last: what every evaluation measures."""
+    """The metrics of the second to last evaluation and the last: those that every evaluation
+    measures."""
     return set(record.curve[-2:][0].metrics) & set(record.curve[-1].metrics)
 
 
@@ -128,14 +132,14 @@ def _path(record: TrialRecord, metric: str, yardstick: str) -> _Path:
 
 
 def _far(point: CurvePoint, yardstick: str) -> float:
-    """The more the further: a loss counts with a minus."""
+    """Progress of the yardstick, the larger the further: a loss counts with a minus."""
     return -point.loss if yardstick == LOSS else point.metrics[yardstick]
 
 
 def _levels(
     shallow: Sequence[_Path], deep: Sequence[_Path], *, falls: bool
 ) -> tuple[LossLevel, ...]:
-    """Comparisons from the furthest level of all trials back towards their beginnings."""
+    """The comparisons from the furthest level of all trials back towards their beginnings."""
     both = [*shallow, *deep]
     last = min(float(path.far[-1]) for path in both)
     first = max(float(path.far[0]) for path in both)
@@ -152,7 +156,7 @@ def _read(paths: Sequence[_Path], far: float) -> Array:
 
 
 def _level(far: float, shallow: Array, deep: Array, *, falls: bool) -> LossLevel:
-    """Trials of both depths are taken to scatter alike, so that few seeds say more of it."""
+    """The comparison at one level; trials of both depths share one variance, as seeds are few."""
     freedom = len(shallow) + len(deep) - 2
     squares = float(np.var(shallow)) * len(shallow) + float(np.var(deep)) * len(deep)
     half = float(stdtrit(freedom, 0.975)) * sqrt(squares / freedom) if freedom else None
@@ -167,7 +171,7 @@ def _level(far: float, shallow: Array, deep: Array, *, falls: bool) -> LossLevel
 
 
 def _estimate(mean: float, half: float | None, variance: float) -> Estimate:
-    """`half` is that of one trial."""
+    """The mean with its interval; `half` is the half-width of the interval of one trial."""
     if half is None:
         return Estimate(mean=mean, interval=None)
     wide = half * sqrt(variance)

@@ -1,4 +1,4 @@
-"""The trials by which a depth is judged on something else than its loss."""
+"""The trials whose metrics represent a depth."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -8,10 +8,11 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 
 
 def metric_trials(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]]:
-    """Depth, ascending, to its finished trials: one a shape and seed, at the rate of lowest loss.
+    """Returns depth, ascending -> its finished trials: one for each shape and seed, at the rate of
+    lowest loss.
 
-    Those that confirm, where there are any, as in `evidence.py`: what explored was picked for
-    having come out low.
+    Only confirmation trials count where there are any, as in `depth_estimates.py`: exploration
+    trials were selected for having come out low.
     """
     finished = [record for record in records if record.outcome is Outcome.FINISHED]
     ordered = sorted(finished, key=_depth)

@@ -1,4 +1,4 @@
-"""How deep a model must be for a task of some difficulty, and what a layer more is worth.
+"""The depth that a task of some difficulty requires, and the difficulty gained with each layer.
 
 A depth is enough when the mean over its trials passes a limit. The difficulty is the number at the
 end of what was measured, such as `error/k8`; or each study has its own, as the number of blocks.
@@ -20,11 +20,11 @@ from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import TrialRecord
 
 NAMED = re.compile(r"(?P<metric>(?P<kind>\w+)/[a-z]+)(?P<difficulty>\d+)")
-"""`error/k8`: a kind of measurement, and the difficulty."""
+"""Pattern of a metric with a difficulty, such as `error/k8`."""
 ROUNDING = 1 / sqrt(12)
-"""Layers: standard deviation of what is lost when a depth is rounded to whole layers."""
+"""Standard deviation, in layers, of the rounding of a depth to whole layers."""
 FEWEST = 3
-"""Difficulties; two parameters pass through any two."""
+"""Fewest difficulties for a line: two parameters pass through any two."""
 DRAWS = 500
 
 Measured = Mapping[int, Mapping[int, Sequence[float]]]
@@ -33,20 +33,20 @@ Measured = Mapping[int, Mapping[int, Sequence[float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthRule:
-    """When a depth is enough."""
+    """The rule by which a depth is enough."""
 
     limit: float
     at_most: bool
-    """The limit is the highest value that passes; else the lowest."""
+    """True if `limit` is the highest value that passes, False if the lowest."""
     doubling: bool
-    """Depth is to follow log2(difficulty); else the difficulty itself."""
+    """True if depth is fitted against log2(difficulty), False if against the difficulty."""
 
     def passes(self, value: float) -> bool:
-        """Whether a value is good enough; no number never is."""
+        """True if a value is good enough; NaN never is."""
         return value <= self.limit if self.at_most else value >= self.limit
 
     def scaled(self, difficulty: int) -> float:
-        """Where the difficulty lies on the line."""
+        """The difficulty on the scale of the line."""
         return log2(difficulty) if self.doubling else float(difficulty)
 
 
@@ -54,45 +54,46 @@ RULES = {
     "error": DepthRule(limit=0.05, at_most=True, doubling=True),
     "exact_match": DepthRule(limit=0.95, at_most=False, doubling=False),
 }
-"""By kind of measurement; 5 % as in Sanford et al. 2024."""
+"""Rule of each kind of metric; 5 % as in Sanford et al. 2024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifficultyDepth:
-    """The depth that one difficulty takes; None where no tested depth is enough."""
+    """The depth that one difficulty requires; None where no tested depth is enough."""
 
     difficulty: int
     depth: int | None
-    """The smallest whose mean over trials passes."""
+    """Smallest depth whose mean over trials passes."""
     soonest: int | None
-    """The smallest at which a trial passes."""
+    """Smallest depth at which a trial passes."""
     surest: int | None
-    """The smallest at which every trial passes."""
+    """Smallest depth at which every trial passes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredDepth:
-    """Depth against difficulty for one measurement."""
+    """The required depth of every difficulty for one metric."""
 
     budget: int
     metric: str
     rule: DepthRule
     depths: tuple[int, ...]
-    """Tested, ascending."""
+    """Tested depths, ascending."""
     trials: int
-    """Of the depth with the fewest."""
+    """Number of trials of the depth with the fewest."""
     needs: tuple[DifficultyDepth, ...]
-    """By difficulty, ascending."""
+    """Required depth of each difficulty, ascending."""
     gained: float | None
-    """What a layer more adds to log2(difficulty), or to the difficulty; None when no line can be
-    drawn: that takes three difficulties, of which only the hardest is used at the shallowest depth,
-    since fewer layers than were tried may be enough for the others."""
+    """Gain of log2(difficulty), or of the difficulty, with each layer; None when no line can be
+    fitted: that takes three difficulties, of which only the hardest is used at the shallowest
+    depth, since fewer layers than were tried may be enough for the others."""
     gained_interval: tuple[float, float | None] | None
-    """95 %; open above where depth may as well not matter."""
+    """95 % interval of the gain; open above where depth may not matter."""
 
 
 def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[RequiredDepth, ...]:
-    """By budget and measurement; nothing for fewer than two depths or difficulties."""
+    """The required depths of each budget and metric; empty for fewer than two depths or
+    difficulties."""
     found = []
     for budget in sorted({record.spec.budget for record in records}):
         trials = metric_trials([record for record in records if record.spec.budget == budget])
@@ -108,7 +109,7 @@ def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[
 def required_depth_across(
     studies: Mapping[int, Sequence[TrialRecord]], metric: str, *, seed: int
 ) -> RequiredDepth:
-    """The same of one budget of several studies, each with a difficulty of its own."""
+    """The required depths of one budget of several studies, each with a difficulty of its own."""
     measured = {
         difficulty: {
             depth: [record.curve[-1].metrics[metric] for record in trials]
@@ -124,7 +125,8 @@ def required_depth_across(
 def fit_required_depth(
     measured: Measured, rule: DepthRule, *, metric: str, budget: int, seed: int
 ) -> RequiredDepth:
-    """The need of every difficulty, and the line through them; the same for the same seed."""
+    """The required depth of every difficulty and the line through them; the same seed gives the
+    same result."""
     needs = tuple(_need(difficulty, own, rule) for difficulty, own in measured.items())
     gained, interval = _slope(measured, rule, needs, np.random.default_rng([seed, budget]))
     return RequiredDepth(
@@ -142,7 +144,8 @@ def fit_required_depth(
 def _by_metric(
     trials: Mapping[int, Sequence[TrialRecord]],
 ) -> dict[str, dict[int, dict[int, list[float]]]]:
-    """`error/k` -> difficulty, ascending -> depth -> values at the end; 0 is no difficulty."""
+    """Returns metric, such as `error/k` -> difficulty, ascending -> depth -> last values;
+    difficulty 0 is left out."""
     found: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
@@ -169,7 +172,8 @@ def _need(difficulty: int, own: Mapping[int, Sequence[float]], rule: DepthRule) 
 def _slope(
     measured: Measured, rule: DepthRule, needs: Sequence[DifficultyDepth], generator: Generator
 ) -> tuple[float | None, tuple[float, float | None] | None]:
-    """Difficulty gained a layer with its interval: the inverse of layers needed for each unit.
+    """Returns the difficulty gained with each layer and its interval: the inverse of layers for
+    each unit.
 
     Depths are what has errors: rounding at least, the misses of the line, and other seeds, by
     drawing trials again.
@@ -188,7 +192,7 @@ def _slope(
 
 
 def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
-    """(difficulty, depth) of those that were met; of the shallowest depth only the hardest."""
+    """Returns (difficulty, depth) of those that were met; of the shallowest depth only the hardest."""
     met = [(difficulty, depth) for difficulty, depth in needs if depth is not None]
     shallowest = min((depth for _, depth in met), default=0)
     hardest = max((difficulty for difficulty, depth in met if depth == shallowest), default=0)
@@ -196,7 +200,8 @@ def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
 
 
 def _line(points: Sequence[tuple[int, int]], rule: DepthRule) -> tuple[float, float, float] | None:
-    """Least squares: layers for each unit, the sum of squared misses, the root of that of x."""
+    """Returns layers for each unit by least squares, the sum of squared residuals, and the root of
+    that of x."""
     if len(points) < FEWEST:
         return None
     x = np.array([rule.scaled(difficulty) for difficulty, _ in points])
@@ -209,7 +214,7 @@ def _line(points: Sequence[tuple[int, int]], rule: DepthRule) -> tuple[float, fl
 def _redrawn(
     measured: Measured, rule: DepthRule, generator: Generator
 ) -> list[list[tuple[int, int]]]:
-    """What could be used of each draw of the trials, with replacement."""
+    """Returns the usable points of each draw of the trials, with replacement."""
     met: list[list[tuple[int, int | None]]] = [[] for _ in range(DRAWS)]
     for difficulty, own in measured.items():
         depths = sorted(own)
