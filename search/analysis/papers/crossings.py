@@ -231,7 +231,7 @@ def _surprise(gap: _Gap, fitted: Array) -> float:
 
 
 def _kind(ahead: Array) -> CrossingKind:
-    """The order of two depths, from the lead of the shallower one at each size in standard errors."""
+    """The order of two depths, from the lead of the shallower one in standard errors; (sizes,)."""
     shallower, deeper = np.flatnonzero(ahead > CLEAR), np.flatnonzero(ahead < -CLEAR)
     if len(shallower) and len(deeper):
         return CrossingKind.CROSSED if shallower.max() < deeper.min() else CrossingKind.REVERSED

@@ -192,7 +192,7 @@ def _slope(
 
 
 def _usable(needs: Sequence[tuple[int, int | None]]) -> list[tuple[int, int]]:
-    """Returns (difficulty, depth) of those that were met; of the shallowest depth only the hardest."""
+    """The (difficulty, depth) that were met; of the shallowest depth only the hardest."""
     met = [(difficulty, depth) for difficulty, depth in needs if depth is not None]
     shallowest = min((depth for _, depth in met), default=0)
     hardest = max((difficulty for difficulty, depth in met if depth == shallowest), default=0)
