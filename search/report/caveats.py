@@ -109,7 +109,7 @@ def _noise(records: Sequence[TrialRecord]) -> str:
 
 def _unaudited(records: Sequence[TrialRecord], audits: Sequence[RungAudit]) -> str:
     stopped = any(record.outcome is Outcome.STOPPED for record in records)
-    if not stopped or any(audit.agreement is not None for audit in audits):
+    if not stopped or any(audit.rank_correlation is not None for audit in audits):
         return ""
     return (
         "that stopping early was fair; too few trials end far enough apart to compare a rung with."

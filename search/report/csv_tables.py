@@ -25,8 +25,8 @@ IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
 TRIAL = "trial study stage budget count horizon_tokens seed learning_rate rate_scale prunable"
 TIMES = "step_seconds tokens_per_second setup_seconds peak_memory_bytes"
 RUNG = (
-    "rung finished pairs agreement depth_bias place_of_best stopped exempt spared regret noise"
-    " trusted stopped_depths cut_depths sentence"
+    "rung finished pairs rank_correlation depth_bias place_of_best stopped audit_trials"
+    " audit_trials_pruned regret noise trusted stopped_depths cut_depths sentence"
 )
 POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"

@@ -1,8 +1,8 @@
-"""Can early stopping be trusted? Each rung is held against the end of the trials that reached it.
+"""The audit of early stopping: each rung is compared with the final losses of its trials.
 
 Deep models start slowly, so a rung may rank them lower than they deserve. Only trials that finished
-can show it. The exempt ones, drawn at random and never stopped (`prunable` false), show it best:
-the rule is asked about them again, and those that it would have stopped tell what it cost.
+can show it. The audit trials, drawn at random and never paused (`prunable` false), show it best:
+those that the rule would have paused measure what pruning costs.
 """
 
 from collections.abc import Sequence
@@ -10,114 +10,122 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.search.analysis.depth_estimates import seed_noise
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
-from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
 
 FEWEST_TRIALS = 6
-"""Below this many finished trials a rank correlation of 0.5 comes about by chance too often."""
+"""Fewest finished trials for a rank correlation: with fewer, 0.5 is too often due to chance."""
 FEWEST_PAIRS = 15
-"""As many as six trials make."""
-WEAK_AGREEMENT = 0.4
-"""Agreement below which at least 3 pairs in 10 are in the wrong order at the rung."""
+"""Fewest pairs for a rank correlation: the pairs of six trials."""
+WEAK_CORRELATION = 0.4
+"""Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 CHANCE = 1.96
-"""Standard errors up to which a lean, or a regret, is put down to chance."""
+"""Standard errors up to which a depth bias, or a regret, is attributed to chance."""
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RungAudit:
-    """What one rung did, and how well its order foretold the end."""
+    """The audit of one rung of one budget."""
 
     rung: int
-    """Tokens."""
+    """Tokens of the rung."""
     horizon: int
-    """Tokens of a trial that runs to the end."""
+    """Tokens of a trial that trains to the end."""
     finished: int
     """Finished trials, at the study's rate, with a value at this rung."""
-    agreement: float | None
-    """Kendall's tau between the order at the rung and the final one; None with too few pairs.
+    rank_correlation: float | None
+    """Kendall's tau between the forecasts at the rung and the final losses; None with few pairs.
 
-    Over the pairs that end further apart than seeds explain (Bohdal et al. 2023 call such ranks
-    soft). The order is that by which the rule judges: what the rung foretells of each.
+    It counts the pairs whose final losses differ by more than seeds explain (soft ranks: Bohdal et
+    al. 2023).
     """
     pairs: int
-    """How many pairs these are."""
+    """Number of those pairs."""
     depth_bias: float | None
     """Rank correlation of depth with the places gained from here to the end.
 
-    Above 0, deep trials catch up later: the rung judges them too harshly.
+    Above 0, deep trials catch up later: the rung ranks them too low.
     """
     place_of_best: int | None
     """Place at this rung, from 1, of the trial that ends best."""
-    exempt: int
-    """Finished trials that are never stopped."""
-    spared: int
-    """Those of them that the rule would have stopped here."""
+    audit_trials: int
+    """Finished exploring trials that are never paused."""
+    audit_trials_pruned: int
+    """Number of the audit trials that the rule would have paused here."""
     regret: float | None
-    """Nats by which the best spared trial ended ahead of the best explored one that went on.
+    """Nats by which the best pruned audit trial ended ahead of the best promoted exploring trial.
 
-    0 when it ended behind; None when there is nothing to compare.
+    0 if it ended behind; None if there is nothing to compare.
     """
     noise: float
     """Standard deviation between seeds of a shape, nats."""
     stopped: int
-    """Trials stopped here."""
+    """Number of trials that paused here and were not resumed."""
     stopped_depths: tuple[int, ...]
+    """Depths of the stopped trials."""
     cut_depths: tuple[int, ...]
-    """Depths that came here and of which no trial went on."""
+    """Depths of which trials stopped here and none trained further."""
     later: int | None = None
-    """The first rung after all that can't be trusted, tokens; None when no rung is left."""
+    """Tokens of the first rung after all that can't be trusted; None if no rung is left."""
 
     @property
-    def leans(self) -> bool:
-        """The lean on depth is more than chance."""
-        lean = self.depth_bias
-        return lean is not None and abs(lean) * sqrt(self.finished - 1) > CHANCE
+    def is_biased(self) -> bool:
+        """True if the depth bias is more than chance."""
+        bias = self.depth_bias
+        return bias is not None and abs(bias) * sqrt(self.finished - 1) > CHANCE
 
     @property
-    def regrets(self) -> bool:
-        """A stopped trial would have won, by more than seeds and a plateau explain."""
-        return self.regret is not None and self.regret > max(PLATEAU_WIDTH, _apart(self.noise))
+    def is_costly(self) -> bool:
+        """True if the regret is more than seeds and a plateau's width explain."""
+        return self.regret is not None and self.regret > max(
+            PLATEAU_WIDTH, _chance_difference(self.noise)
+        )
 
     @property
     def trusted(self) -> bool | None:
-        """None when that can't be told."""
-        if self.regrets or self.leans:
+        """True if the rung's ranking can be trusted; None if the data can't tell."""
+        if self.is_costly or self.is_biased:
             return False
-        return None if self.agreement is None else self.agreement >= WEAK_AGREEMENT
+        return None if self.rank_correlation is None else not self._is_weak
 
     @property
     def failed(self) -> bool:
-        """It stopped trials and should not have."""
+        """True if trials stopped at a rung that can't be trusted."""
         return self.trusted is False and self.stopped > 0
 
     @property
     def sentence(self) -> str:
-        """The rung in plain words, with the setting to change where it failed."""
+        """The audit in one sentence, with the setting to change if the rung failed."""
         depths = ", ".join(map(str, self.cut_depths))
-        cut = f"no trial of depth {depths} went on" if depths else ""
-        words = (_order_words(self), _regret_words(self), cut, _so(self))
-        return f"At {self.rung:,} tokens {'; '.join(filter(None, words))}."
+        cut = f"no trial of depth {depths} was promoted" if depths else ""
+        parts = (_ranking_text(self), _regret_text(self), cut, _advice(self))
+        return f"At {self.rung:,} tokens: {'; '.join(filter(None, parts))}."
 
     @property
     def why(self) -> str:
-        """What speaks against the rung, in plain words."""
-        weak = self.agreement is not None and self.agreement < WEAK_AGREEMENT
-        return _order_words(self) if self.leans or weak else _regret_words(self)
+        """The reason why the rung can't be trusted."""
+        return _ranking_text(self) if self.is_biased or self._is_weak else _regret_text(self)
 
     @property
     def remedy(self) -> str:
-        """The setting under which a new study would not stop trials at a rung like this."""
+        """The setting with which a new study would not stop trials at this rung."""
         if self.later is None:
             return "`stopping.enabled: false`"
         return f"`stopping.first_rung: {self.later / self.horizon:.3g}`"
 
+    @property
+    def _is_weak(self) -> bool:
+        return self.rank_correlation is not None and self.rank_correlation < WEAK_CORRELATION
+
 
 def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[RungAudit, ...]:
-    """One audit a rung before the horizon, by tokens, for the records of one budget."""
+    """The audits of the rungs before the horizon, by tokens, from the records of one budget."""
     rungs = sorted({t for r in records for t in r.rungs if t < r.spec.horizon_tokens})
     audits = [_audit(rung, records, rule) for rung in rungs]
     doubtful = max((audit.rung for audit in audits if audit.trusted is False), default=0)
@@ -126,9 +134,9 @@ def audit_stopping(records: Sequence[TrialRecord], rule: HalvingRule) -> tuple[R
 
 
 def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
-    """Tokens at which the first rung should be: the horizon when no rung may stop anything.
+    """Tokens of the first rung that an extension should keep; None if no rung failed.
 
-    None when no rung failed.
+    It is the horizon if no rung may stop trials any more.
     """
     failed = [audit for audit in audits if audit.failed]
     return (failed[-1].later or failed[-1].horizon) if failed else None
@@ -137,31 +145,30 @@ def later_first_rung(audits: Sequence[RungAudit]) -> int | None:
 def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> RungAudit:
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
-    foretold = rule.ranking(done, rung)
-    here = np.array([foretold[record.spec.trial] for record in done], dtype=np.float64)
+    forecast = rule.ranking(done, rung)
+    here = np.array([forecast[record.spec.trial] for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
     noise = seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0]
-    agreement, pairs = order_kept(here, end, apart=_apart(noise))
+    tau, pairs = _kendall_tau(here, end, apart=_chance_difference(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
-    exempt = [record for record in explored if not record.spec.prunable]
-    came = [r for r in records if r.spec.stage is Stage.EXPLORE]
-    chosen = rule.promoted(came, rung, complete=True)
-    spared = [record for record in exempt if record.spec.trial not in chosen]
+    never_paused = [record for record in explored if not record.spec.prunable]
+    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
+    promoted = rule.promoted(exploring, rung, complete=True)
+    pruned = [record for record in never_paused if record.spec.trial not in promoted]
     stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
     return RungAudit(
         rung=rung,
         horizon=records[0].spec.horizon_tokens,
         finished=len(done),
-        agreement=agreement if enough and pairs >= FEWEST_PAIRS else None,
+        rank_correlation=tau if enough and pairs >= FEWEST_PAIRS else None,
         pairs=pairs,
-        # No correlation, where no trial gained a place, is no lean.
-        depth_bias=(spearman_rho(depths, places(here) - places(end)) or 0.0) if enough else None,
-        place_of_best=int(places(here)[end.argmin()]) if done else None,
-        exempt=len(exempt),
-        spared=len(spared),
-        regret=_regret(spared, [record for record in explored if record not in spared]),
+        depth_bias=_spearman_rho(depths, _places(here) - _places(end)) if enough else None,
+        place_of_best=int(_places(here)[end.argmin()]) if done else None,
+        audit_trials=len(never_paused),
+        audit_trials_pruned=len(pruned),
+        regret=_regret(pruned, [record for record in explored if record not in pruned]),
         noise=noise,
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
@@ -169,13 +176,39 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     )
 
 
-def _apart(noise: float) -> float:
-    """Nats by which two single losses may differ by chance."""
+def _kendall_tau(x: Array, y: Array, *, apart: float) -> tuple[float | None, int]:
+    """Kendall's tau over the pairs whose `y` differ by more than `apart`, and how many they are."""
+    upper = np.triu_indices(len(x), 1)
+    in_x, in_y = (x[:, None] - x)[upper], (y[:, None] - y)[upper]
+    counted = np.abs(in_y) > apart
+    agreed = np.sign(in_x[counted]) * np.sign(in_y[counted])
+    return (float(agreed.mean()) if len(agreed) else None), len(agreed)
+
+
+def _spearman_rho(x: Array, y: Array) -> float:
+    """Spearman's rank correlation; 0 if all values of one side are equal, for example no gains."""
+    ranks = np.stack([_places(x), _places(y)])
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    norm = sqrt(float((centred[0] @ centred[0]) * (centred[1] @ centred[1])))
+    rho = float(centred[0] @ centred[1]) / norm if norm else 0.0
+    return rho + 0.0  # so that there is no -0.0
+
+
+def _places(values: Array) -> Array:
+    """The place of each value, from 1 for the lowest; equal values share their mean place."""
+    below = (values < values[:, None]).sum(axis=1)
+    equal = (values == values[:, None]).sum(axis=1)
+    place: Array = below + (equal + 1) / 2
+    return place
+
+
+def _chance_difference(noise: float) -> float:
+    """The difference of two single losses that chance explains, nats."""
     return CHANCE * sqrt(2) * noise
 
 
-def _regret(spared: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
-    ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (spared, kept))
+def _regret(pruned: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
+    ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (pruned, kept))
     return max(0.0, min(kept_ends) - min(ends)) if ends and kept_ends else None
 
 
@@ -184,54 +217,48 @@ def _stopped_at(rung: int, record: TrialRecord) -> bool:
 
 
 def _cut_depths(rung: int, records: Sequence[TrialRecord]) -> tuple[int, ...]:
-    """Depths with a trial stopped at the rung and none that trained beyond it."""
+    """The depths of which trials stopped at the rung and none trained beyond it."""
     stopped = {record.spec.shape.depth for record in records if _stopped_at(rung, record)}
     beyond = {record.spec.shape.depth for record in records if record.tokens > rung}
     return tuple(sorted(stopped - beyond))
 
 
-def _order_words(audit: RungAudit) -> str:
-    if audit.leans and audit.depth_bias is not None:
+def _ranking_text(audit: RungAudit) -> str:
+    if audit.is_biased and audit.depth_bias is not None:
         slow = "deep" if audit.depth_bias > 0 else "shallow"
-        return (
-            f"{slow} trials stood worse than they ended (rank correlation {audit.depth_bias:+.2f})"
-        )
+        return f"{slow} trials were ranked too low (depth bias {audit.depth_bias:+.2f})"
     if audit.finished < FEWEST_TRIALS:
-        few = {0: "no trial that finished", 1: "1 trial that finished"}
-        number = few.get(audit.finished, f"{audit.finished} trials that finished")
-        return f"{number} can be compared with the end, too few to tell whether stopping is fair"
-    if audit.agreement is None:
+        number = f"{audit.finished or 'no'} trial{'s' * (audit.finished > 1)}"
+        return f"{number} finished, too few to compare the ranking with the final loss"
+    if audit.rank_correlation is None:
         return (
-            f"only {audit.pairs} pairs of trials end further apart than seeds explain, too few to "
-            "tell whether stopping is fair"
+            f"only {audit.pairs} pairs of trials differ by more than seed noise in the end, too few"
+            " to compare the ranking with the final loss"
         )
-    rounded = round(audit.agreement, 2) + 0.0  # so that there is no -0.00
-    tau = f"(tau {rounded:.2f} over {audit.pairs} pairs of trials)"
-    if audit.agreement < WEAK_AGREEMENT:
-        return f"the order agreed little with the end {tau}"
-    return f"the order agreed with the end {tau} and did not lean on depth"
+    rounded = round(audit.rank_correlation, 2) + 0.0  # so that there is no -0.00
+    weak = ", which is low" if audit.rank_correlation < WEAK_CORRELATION else ", no depth bias"
+    over = f"({audit.pairs} pairs of trials)"
+    return f"rank correlation with the final loss {rounded:.2f} {over}{weak}"
 
 
-def _regret_words(audit: RungAudit) -> str:
-    if not audit.exempt:
-        return "no trial that is never stopped came here to show what stopping costs"
-    trials = "trial that is" if audit.exempt == 1 else "trials that are"
-    number = audit.spared or "none"
-    would = f"of {audit.exempt} {trials} never stopped, the rule would have stopped {number}"
-    if not audit.spared:
-        return would
+def _regret_text(audit: RungAudit) -> str:
+    if not audit.audit_trials:
+        return "no audit trial reached the rung, so the regret of pruning is unknown"
+    of = f"{audit.audit_trials} audit trial{'s' * (audit.audit_trials > 1)}"
+    pruned = f"the rule would have pruned {audit.audit_trials_pruned or 'none'} of {of}"
+    if not audit.audit_trials_pruned:
+        return pruned
     if audit.regret is None:
-        return f"{would}, and no other trial finished to compare with"
+        return f"{pruned}, and no other trial finished to compare with"
     if not audit.regret:
-        return f"{would}, and none of these ended ahead of the best that went on"
+        return f"{pruned}, at no regret: none ended ahead of the best promoted trial"
     return (
-        f"{would}, of which the best ended {audit.regret:.4f} nats ahead of the best that went on "
+        f"{pruned}, at a regret of {audit.regret:.4f} nats against the best promoted trial "
         f"(noise between seeds {audit.noise:.4f})"
     )
 
 
-def _so(audit: RungAudit) -> str:
-    """What follows for the reader."""
+def _advice(audit: RungAudit) -> str:
     if audit.trusted is not False:
         few = audit.finished < FEWEST_TRIALS and audit.stopped
         return "raise `stopping.always_finish`" if few else ""

@@ -145,7 +145,7 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
     metrics = {
         f"rung_{audit.rung}_{name}": getattr(audit, name)
         for audit in audits
-        for name in ("agreement", "depth_bias", "regret", "stopped", "spared")
+        for name in ("rank_correlation", "depth_bias", "regret", "stopped", "audit_trials_pruned")
     }
     return {key: float(value) for key, value in metrics.items() if value is not None}
 

@@ -8,9 +8,15 @@ from scipy import stats
 
 from benchmarks.worlds.planted import World, shallower_is_better, symmetric
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.scheduling.audit import RungAudit, audit_stopping, later_first_rung
+from fathom.search.scheduling.audit import (
+    RungAudit,
+    _kendall_tau,
+    _places,
+    _spearman_rho,
+    audit_stopping,
+    later_first_rung,
+)
 from fathom.search.scheduling.halving import HalvingRule
-from fathom.search.scheduling.rank_correlation import order_kept, places, spearman_rho
 from tests.support.simulated import confirm, cut, explore
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
@@ -27,15 +33,15 @@ def finished_trials(slow_start: float, noise: float = 0.001) -> list[TrialRecord
     return confirm(world, DEPTHS, np.random.default_rng(0))
 
 
-def late_bloomers(lean: float) -> list[TrialRecord]:
+def late_bloomers(bias: float) -> list[TrialRecord]:
     """After the first rung a trial gains so much at once for each unit of ln depth.
 
     That turns the order round, and nothing before it can foretell it.
     """
-    world = World(curve=shallower_is_better(lean / 2), noise=0.001, slow_start=0.0)
+    world = World(curve=shallower_is_better(bias / 2), noise=0.001, slow_start=0.0)
     records = []
     for record in confirm(world, DEPTHS, np.random.default_rng(0)):
-        first, gain = min(record.rungs), lean * np.log(record.spec.shape.depth)
+        first, gain = min(record.rungs), bias * np.log(record.spec.shape.depth)
         curve = tuple(
             replace(p, loss=p.loss - gain) if p.tokens > first else p for p in record.curve
         )
@@ -76,60 +82,60 @@ def test_rank_correlations_agree_with_scipy_ties_included() -> None:
     generator = np.random.default_rng(0)
     for _ in range(20):
         x, y = generator.integers(0, 6, (2, 12)).astype(float)
-        assert places(x) == pytest.approx(stats.rankdata(x))
-        assert spearman_rho(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
+        assert _places(x) == pytest.approx(stats.rankdata(x))
+        assert _spearman_rho(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
 
 
 def test_an_order_is_kept_as_kendalls_tau_says_over_the_pairs_that_are_apart() -> None:
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(2, 12))
-    tau, pairs = order_kept(x, y, apart=0.0)
+    tau, pairs = _kendall_tau(x, y, apart=0.0)
     assert tau == pytest.approx(stats.kendalltau(x, y).statistic)
     assert pairs == 66
     near = np.array([0.0, 0.1, 5.0])
-    assert order_kept(np.array([2.0, 1.0, 3.0]), near, apart=1.0) == (1.0, 2)
-    assert order_kept(near, np.ones(3), apart=0.0) == (None, 0)
+    assert _kendall_tau(np.array([2.0, 1.0, 3.0]), near, apart=1.0) == (1.0, 2)
+    assert _kendall_tau(near, np.ones(3), apart=0.0) == (None, 0)
 
 
-def test_a_correlation_with_all_ties_is_none() -> None:
-    assert spearman_rho(np.arange(4.0), np.ones(4)) is None
+def test_a_correlation_with_all_ties_is_0() -> None:
+    assert _spearman_rho(np.arange(4.0), np.ones(4)) == 0
 
 
 def test_curves_that_do_not_cross_are_trusted() -> None:
     for own in audited(finished_trials(slow_start=0.0)):
         assert own.trusted
-        assert own.agreement == pytest.approx(1)
+        assert own.rank_correlation == pytest.approx(1)
         assert own.depth_bias == 0
         assert own.place_of_best == 1
         assert not own.failed
-        assert "agreed with the end" in own.sentence
+        assert "no depth bias" in own.sentence
         assert "first_rung" not in own.sentence
 
 
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
-    early, late = audited(with_one_stopped(late_bloomers(lean=0.15)))
+    early, late = audited(with_one_stopped(late_bloomers(bias=0.15)))
     assert early.rung < late.rung
     assert early.failed
     assert early.depth_bias is not None
     assert early.depth_bias > 0.5
     assert early.place_of_best is not None
     assert early.place_of_best > 1
-    assert "deep trials stood worse than they ended" in early.sentence
+    assert "deep trials were ranked too low" in early.sentence
     assert "set `stopping.first_rung: 0.5`" in early.sentence
     assert "`fathom run --extend`" in early.sentence
-    assert early.agreement is not None
-    assert late.agreement is not None
-    assert late.agreement > early.agreement
+    assert early.rank_correlation is not None
+    assert late.rank_correlation is not None
+    assert late.rank_correlation > early.rank_correlation
 
 
-def test_a_rung_that_foresees_how_slow_models_end_does_not_lean() -> None:
+def test_a_rung_that_foresees_how_slow_models_end_has_no_depth_bias() -> None:
     early = audited(with_one_stopped(finished_trials(slow_start=0.1)))[0]
     assert early.trusted
-    assert not early.leans
+    assert not early.is_biased
 
 
-def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
-    early, late = audited(late_bloomers(lean=0.15))
+def test_a_biased_rung_that_stopped_no_trial_did_no_harm() -> None:
+    early, late = audited(late_bloomers(bias=0.15))
     assert early.trusted is False
     assert not early.failed
     assert not late.failed
@@ -137,10 +143,10 @@ def test_a_rung_that_leans_and_stopped_nobody_did_no_harm() -> None:
     assert later_first_rung((early, late)) is None
 
 
-def test_deep_models_that_lose_later_lean_the_other_way() -> None:
-    early, _ = audited(late_bloomers(lean=-0.15))
+def test_deep_models_that_lose_later_bias_the_other_way() -> None:
+    early, _ = audited(late_bloomers(bias=-0.15))
     assert early.trusted is False
-    assert "shallow trials stood worse than they ended" in early.sentence
+    assert "shallow trials were ranked too low" in early.sentence
 
 
 def shuffled(noise: float) -> RungAudit:
@@ -155,11 +161,11 @@ def shuffled(noise: float) -> RungAudit:
     return own
 
 
-def test_little_agreement_without_a_lean_is_not_trusted() -> None:
+def test_a_low_rank_correlation_without_a_depth_bias_is_not_trusted() -> None:
     own = shuffled(noise=0.001)
-    assert not own.leans
+    assert not own.is_biased
     assert own.trusted is False
-    assert "agreed little with the end" in own.sentence
+    assert "which is low" in own.sentence
     assert own.why in own.sentence
 
 
@@ -167,18 +173,18 @@ def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
     """Where trials end as close together as seeds do, any rung disagrees with the end."""
     own = shuffled(noise=0.2)
     assert own.pairs < 15
-    assert own.agreement is None
+    assert own.rank_correlation is None
     assert own.trusted is None
-    assert "pairs of trials end further apart than seeds explain" in own.sentence
+    assert "pairs of trials differ by more than seed noise in the end" in own.sentence
     assert "always_finish" not in own.sentence
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (0, "no trial that finished can be compared with the end"),
-        (1, "1 trial that finished can be compared with the end"),
-        (5, "5 trials that finished can be compared with the end"),
+        (0, "no trial finished"),
+        (1, "1 trial finished"),
+        (5, "5 trials finished"),
     ],
 )
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
@@ -186,9 +192,9 @@ def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     records = with_one_stopped(at_the_rate)
     own = audited([*records[:number], records[-1]])[0]
     assert own.finished == number
-    assert own.trusted is own.agreement is own.depth_bias is None
+    assert own.trusted is own.rank_correlation is own.depth_bias is None
     assert not own.failed
-    assert f"{words}, too few to tell" in own.sentence
+    assert f"{words}, too few to compare" in own.sentence
     assert "raise `stopping.always_finish`" in own.sentence
 
 
@@ -207,7 +213,7 @@ def test_what_was_stopped_and_which_depths_ended_is_told() -> None:
     early, late = audited(records)
     assert (early.stopped, early.stopped_depths, early.cut_depths) == (5, (8,), (8,))
     assert (late.stopped, late.stopped_depths, late.cut_depths) == (5, (2,), ())
-    assert "no trial of depth 8 went on" in early.sentence
+    assert "no trial of depth 8 was promoted" in early.sentence
 
 
 def test_every_stopped_trial_is_counted_once() -> None:
@@ -226,24 +232,21 @@ def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit
     return own
 
 
-def test_regret_is_how_far_a_spared_trial_ends_ahead_of_the_best_that_went_on() -> None:
+def test_regret_is_how_far_a_pruned_audit_trial_ends_ahead_of_the_best_that_went_on() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
-    assert (own.exempt, own.spared) == (2, 2)
+    assert (own.audit_trials, own.audit_trials_pruned) == (2, 2)
     assert own.regret == pytest.approx(0.1)
-    assert own.regrets
+    assert own.is_costly
     assert own.trusted is False
-    assert (
-        "of 2 trials that are never stopped, the rule would have stopped 2, of which"
-        in own.sentence
-    )
-    assert "0.1000 nats ahead of the best that went on" in own.sentence
+    assert "the rule would have pruned 2 of 2 audit trials" in own.sentence
+    assert "a regret of 0.1000 nats against the best promoted trial" in own.sentence
 
 
-def test_spared_trials_that_end_behind_leave_nothing_to_regret() -> None:
+def test_pruned_audit_trials_that_end_behind_leave_nothing_to_regret() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
-    assert (own.exempt, own.spared, own.regret) == (3, 2, 0.0)
-    assert not own.regrets
-    assert "none of these ended ahead of the best that went on" in own.sentence
+    assert (own.audit_trials, own.audit_trials_pruned, own.regret) == (3, 2, 0.0)
+    assert not own.is_costly
+    assert "none ended ahead of the best promoted trial" in own.sentence
 
 
 def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
@@ -256,7 +259,7 @@ def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
         pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
         (own,) = audited([*records, *pair], HALF)
         assert own.regret == pytest.approx(regret)
-        return own.regrets
+        return own.is_costly
 
     chance = 1.96 * 2**0.5
     for noise in (0.01, 0.05):
@@ -268,34 +271,34 @@ def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
 
 def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
     (own, *_) = audited(finished_trials(slow_start=0.0))
-    assert not replace(own, regret=0.0049, noise=1e-4).regrets
-    assert replace(own, regret=0.0051, noise=1e-4).regrets
+    assert not replace(own, regret=0.0049, noise=1e-4).is_costly
+    assert replace(own, regret=0.0051, noise=1e-4).is_costly
 
 
 def test_the_rule_is_asked_whatever_the_order_in_which_trials_came() -> None:
     """The last of three would have been stopped, also where it was the first to come."""
     for values in ([(2.9, 1.9), (2.1, 1.6), (2.2, 1.5)], [(2.1, 1.6), (2.2, 1.5), (2.9, 1.9)]):
         worst = values.index((2.9, 1.9))
-        assert rung_where(values, exempt={worst}).spared == 1
-        assert rung_where(values, exempt={values.index((2.1, 1.6))}).spared == 0
+        assert rung_where(values, exempt={worst}).audit_trials_pruned == 1
+        assert rung_where(values, exempt={values.index((2.1, 1.6))}).audit_trials_pruned == 0
 
 
 def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
-    assert (own.exempt, own.regret) == (0, None)
-    assert "no trial that is never stopped came here" in own.sentence
+    assert (own.audit_trials, own.regret) == (0, None)
+    assert "no audit trial reached the rung" in own.sentence
 
 
 def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
     records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
     confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
     (own,) = audited([*records[:2], replace(records[2], spec=confirming)], HALF)
-    assert (own.exempt, own.spared) == (0, 0)
+    assert (own.audit_trials, own.audit_trials_pruned) == (0, 0)
 
 
 def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
     def rungs(*failed: bool) -> list[RungAudit]:
-        (own, *_) = audited(with_one_stopped(late_bloomers(lean=0.15)))
+        (own, *_) = audited(with_one_stopped(late_bloomers(bias=0.15)))
         tokens = range(100, 100 * len(failed) + 100, 100)
         last = max(t for t, f in zip(tokens, failed, strict=True) if f)
         later = min((t for t in tokens if t > last), default=None)

@@ -39,7 +39,7 @@ def move_first_rung(search: Scheduler, position: int) -> int:
     """Extend as if the audit had asked for the rung of that position; its tokens."""
     tokens = rungs_of(search)[position]
     (own, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
-    failed = replace(own, depth_bias=1.0, agreement=0.0, stopped=1, later=tokens)
+    failed = replace(own, depth_bias=1.0, rank_correlation=0.0, stopped=1, later=tokens)
     (extension,) = extend(search.folder, search.records, {PARAMS: [failed]}, budgets(search))
     assert extension.first_rung == tokens
     return tokens

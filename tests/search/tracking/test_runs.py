@@ -143,20 +143,20 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
 
 def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
     fair = RungAudit(
-        rung=5000, horizon=20_000, finished=9, agreement=0.8, depth_bias=0.1, place_of_best=1,
-        pairs=20, exempt=2, spared=1, regret=0.0, noise=0.004, stopped=3, stopped_depths=(2,),
-        cut_depths=(), later=5000,
+        rung=5000, horizon=20_000, finished=9, rank_correlation=0.8, depth_bias=0.1,
+        place_of_best=1, pairs=20, audit_trials=2, audit_trials_pruned=1, regret=0.0, noise=0.004,
+        stopped=3, stopped_depths=(2,), cut_depths=(), later=5000,
     )  # fmt: skip
-    failed = replace(fair, agreement=0.1, regret=None, later=None)
-    unknown = replace(fair, agreement=None)
+    failed = replace(fair, rank_correlation=0.1, regret=None, later=None)
+    unknown = replace(fair, rank_correlation=None)
     for audits, word in (((fair,), "trusted"), ((fair, unknown), "unknown"), ((failed,), "failed")):
         place.writer().write_conclusion(answers(audits={1_000_000: audits}))
         budget = place.find("1M → depth 6")
         assert budget.data.tags["stopping"] == word
         assert all(audit.sentence in budget.data.tags[pages.NOTE] for audit in audits)
     metrics = budget.data.metrics
-    assert (metrics["rung_5000_agreement"], metrics["rung_5000_depth_bias"]) == (0.1, 0.1)
-    assert (metrics["rung_5000_regret"], metrics["rung_5000_spared"]) == (0.0, 1.0)
+    assert (metrics["rung_5000_rank_correlation"], metrics["rung_5000_depth_bias"]) == (0.1, 0.1)
+    assert (metrics["rung_5000_regret"], metrics["rung_5000_audit_trials_pruned"]) == (0.0, 1.0)
     assert "`stopping.enabled: false`" in budget.data.tags[pages.NOTE]
 
 
