@@ -1,6 +1,7 @@
 """A study in Python: `from fathom import Study, load, run`. The only home of pandas."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,29 +10,37 @@ import pandas as pd
 from rich.console import Console
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.law import Prediction
-from fathom.search.commands.predict import law_of
-from fathom.search.conclusion import Conclusion, conclude
+from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.commands.export_folder import export_folder
+from fathom.search.commands.plan_tables import plan_json
+from fathom.search.commands.train_best import train_best
+from fathom.search.conclusion import Conclusion, best_law, conclude
+from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.csv_tables import tables
 from fathom.search.report.writer import make_charts
-from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.run_folder import RunFolder, read_records, write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
 from fathom.search.study.preflight import check_ready, open_run
 from fathom.search.study.types import parse_count
 from fathom.search.tracking.pages import headline
+from fathom.search.training.weights_folder import WEIGHTS
 
 
 class Study:
-    """What a study asked and what it has found, as its run folder stood when this was made.
+    """A study and what it had found when this object was made.
 
-    Frames have the columns of the run's `tables/*.csv`: losses in nats, sizes in parameters, times
-    in seconds.
+    Data frames have the columns of the CSV files in the run's `tables/` folder, with times as
+    timestamps in UTC and lists as lists. Losses are in nats, sizes in parameters, durations in
+    seconds.
     """
 
     def __init__(self, folder: RunFolder, config: StudyConfig, records: list[TrialRecord]) -> None:
@@ -39,13 +48,26 @@ class Study:
 
     @cached_property
     def conclusion(self) -> Conclusion:
-        """Every statistic as values: optima, laws, audits by budget, and further findings."""
+        """All statistics as values: optima, laws, audits of early stopping, paper analyses."""
         return conclude(self.records, self.config)
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """A frame for each kind of row that there is: `trials`, `optima`, `depths`, `laws`, ..."""
-        return {name: pd.DataFrame(rows) for name, rows in tables(self.conclusion).items()}
+        """Kind of row -> data frame: `trials`, `curves`, `optima`, `depths`, `laws`, ..."""
+        frames = {
+            name: pd.DataFrame(
+                [{key: _listed(value) for key, value in row.items()} for row in rows]
+            )
+            for name, rows in tables(self.conclusion).items()
+        }
+        if "trials" in frames:
+            for name in ("started", "ended"):
+                seconds = frames["trials"].pop(f"{name}_unix_seconds")
+                frames["trials"][name] = pd.to_datetime(seconds, unit="s", utc=True)
+        if "curves" in frames:
+            times = [point.time for record in self.records for point in record.curve]
+            frames["curves"]["time"] = pd.to_datetime(times, unit="s", utc=True)
+        return frames
 
     @property
     def trials(self) -> pd.DataFrame:
@@ -59,34 +81,95 @@ class Study:
 
     @property
     def optima(self) -> pd.DataFrame:
-        """A row for each budget: the best depth, its interval and its verdict."""
+        """A row for each budget: the best depth, its interval, its plateau and its verdict."""
         return self._frame("optima")
 
     @cached_property
     def figures(self) -> dict[str, ShownFigure]:
-        """The report's figures by name, to show, change or save."""
+        """Name -> figure of the report, to show, change or save."""
         return {chart.key: static(chart) for chart in make_charts(self.conclusion)}
+
+    @property
+    def law(self) -> Law:
+        """The law that predicts the budgets of the study best.
+
+        Raises:
+            ConfigError: if no law can be fitted.
+        """
+        return best_law(self.conclusion.optima, self.folder.path)
+
+    def predict(self, params: str | float) -> Prediction:
+        """The best depth at a size, such as `"1B"`, by the law of the study.
+
+        Raises:
+            ValueError: if there is no law, or it has no depth of at least 1 at this size.
+        """
+        return self.law.predict(parse_count(params))
 
     def shape(self, budget: str | int) -> Shape:
         """The best shape of a budget, such as `"1M"`.
 
         Raises:
-            ConfigError: when the study has none there.
+            ConfigError: if the study has none at this budget.
         """
-        shapes = {own.budget: own.shape for own in self.conclusion.optima if own.shape}
-        try:
-            return shapes[parse_count(budget)]
-        except (ValueError, KeyError) as error:
-            known = ", ".join(map(format_count, shapes)) or "none"
-            raise ConfigError(f"no best shape for budget {budget}; there are {known}") from error
+        return self._best(budget).shape
 
-    def predict(self, params: str | float) -> Prediction:
-        """What the study's law says of a size, such as `"1B"`.
+    def plan(self) -> pd.DataFrame:
+        """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine.
 
         Raises:
-            ValueError: when there is no law, or it has no depth of at least 1 there.
+            ConfigError: if a budget has too few shapes.
         """
-        return law_of(self.folder.path, self.conclusion.optima).predict(parse_count(params))
+        machine = this_machine(self.config)
+        plans = plan_study(self.config, vocab_size_of(self.config), machine)
+        values = plan_json(plans, machine, price=None, with_shapes=False)
+        return pd.DataFrame(values["budgets"])
+
+    def train(
+        self,
+        budget: str | int,
+        *,
+        tokens: str | int | None = None,
+        corpus: str | None = None,
+        out: str | Path = "trained",
+        say: Callable[[str], None] = print,
+    ) -> Path:
+        """Trains the best shape of a budget as `fathom train` does; again, it resumes.
+
+        Returns the file of its weights, `out/weights.pt`; each evaluation is a line to `say`.
+
+        Raises:
+            ConfigError: if the study has no shape at this budget, or it can't be trained so.
+        """
+        horizon = None if tokens is None else str(tokens)
+        train_best(self._best(budget), tokens=horizon, corpus=corpus, out=Path(out), say=say)
+        return Path(out) / WEIGHTS
+
+    def export(
+        self,
+        budget: str | int,
+        *,
+        format: str = "yaml",
+        out: str | Path,
+        weights: str | Path | None = None,
+        nearest: bool = False,
+    ) -> Path:
+        """Writes the best shape of a budget as `fathom export` does, and returns where.
+
+        `format` is `yaml` for a file, or `hf`, `litgpt`, `nanogpt`, `torchtitan` for a folder.
+        `weights` is a folder of `train`; `nearest` allows RMSNorm for another norm.
+
+        Raises:
+            ConfigError: if the study has no shape at this budget, or the format can't hold it.
+        """
+        best, folder = self._best(budget), Path(out)
+        if format == "yaml" and weights is None and not nearest:
+            alone = replace(self.conclusion, optima=(self._optimum(best.budget),))
+            write_atomically(folder, best_yaml(alone))
+        else:
+            taken = None if weights is None else Path(weights)
+            export_folder(best, format, folder, taken, nearest=nearest)
+        return folder
 
     def __repr__(self) -> str:
         answers = "\n".join(f"  {headline(optimum)}" for optimum in self.conclusion.optima)
@@ -94,32 +177,50 @@ class Study:
             f"Study {self.config.study} in {self.folder.path}\n{answers or '  no trial has ended'}"
         )
 
+    def _best(self, budget: str | int) -> BestShape:
+        optimum = self._optimum(budget)
+        assert optimum.shape is not None
+        # As in best.yaml: where the search was tracked does not matter to a training.
+        config = self.config.model_copy(update={"tracking": TrackingConfig()})
+        return BestShape(config, optimum.budget, optimum.shape)
+
+    def _optimum(self, budget: str | int) -> Optimum:
+        found = {own.budget: own for own in self.conclusion.optima if own.shape}
+        try:
+            return found[parse_count(budget)]
+        except (ValueError, KeyError) as error:
+            known = ", ".join(map(format_count, found)) or "none"
+            raise ConfigError(f"no best shape for budget {budget}; there are {known}") from error
+
     def _frame(self, name: str) -> pd.DataFrame:
         return self.tables.get(name, pd.DataFrame())
 
 
 def load(run_folder: str | Path) -> Study:
-    """The study of a run folder, `runs/NAME`; it may still be running.
+    """The study of a run folder, `runs/NAME`; its search may still be running.
 
     Raises:
-        ConfigError: when it is no run folder.
+        RunFolderError: if it is not a run folder.
     """
     folder, config = open_run(Path(run_folder))
     return Study(folder, config, read_records(folder.records))
 
 
 def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path = "runs") -> Study:
-    """Search a study as `fathom run` does, from its file or its keys; again, it resumes.
+    """Searches a study as `fathom run` does, from its file or its keys; again, it resumes.
 
-    A script calls this under `if __name__ == "__main__":`, since figures are drawn by processes.
+    A script calls this under `if __name__ == "__main__":`, since processes draw the figures.
 
     Raises:
-        ValueError: before any trial starts, when the study can't be run.
+        ValueError: before any trial starts, if the study can't be run.
     """
-    config = _config(study)
-    ready = check_ready(config, Path(runs))
+    ready = check_ready(_config(study), Path(runs))
     run_study(ready, Console())
     return load(ready.folder.path)
+
+
+def _listed(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _config(study: str | Path | Mapping[str, Any] | StudyConfig) -> StudyConfig:

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
 
 SIZES = (
     *("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim"),
@@ -68,6 +71,30 @@ def audit_budgets(
         if own:
             audits[budget.params] = audit_stopping(own, halving_rule(config.stopping))
     return audits
+
+
+def best_law(optima: Sequence[Optimum], run: Path) -> Law:
+    """The law that predicts the budgets of a run best.
+
+    Raises:
+        ConfigError: if no law can be fitted; the message says what is missing.
+    """
+    laws = fit_laws(optima)
+    if not laws:
+        raise ConfigError(f"{run} has no law: {why_no_law(optima)}")
+    return laws[0]
+
+
+def why_no_law(optima: Sequence[Optimum]) -> str:
+    """The reason why no law was fitted, as the second half of a sentence."""
+    for own in optima:
+        if not own.count.of_parameters:
+            return f"a law is over parameters, and the budgets are {own.count.unit}"
+    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
+    return (
+        "it takes three budgets whose optimum is identified or a plateau, "
+        f"got {verdicts or 'none that has ended'}"
+    )
 
 
 def shape_row(shape: Shape | None) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fathom.search.commands.arguments import BudgetOption, Json, Runs
 from fathom.search.commands.output import command_again, print_json
-
-if TYPE_CHECKING:
-    from fathom.search.export.best import BestShape
 
 
 def export(
@@ -35,7 +32,9 @@ def export(
 
     best = best_file(source)
     if to != "yaml" or weights or nearest:
-        _export_folder(read_best(best, budget), to, out, weights, nearest=nearest)
+        from fathom.search.commands.export_folder import export_folder
+
+        print(*export_folder(read_best(best, budget), to, out, weights, nearest=nearest), sep="\n")
         return
     text = select(best, budget)
     if out is None:
@@ -115,23 +114,6 @@ def predict(
         print_json(prediction_json(prediction))
     else:
         print_prediction(prediction)
-
-
-def _export_folder(
-    best: "BestShape", to: str, out: Path | None, weights: Path | None, *, nearest: bool
-) -> None:
-    """For another framework; apart, since weights need torch."""
-    from functools import partial
-
-    from fathom.search.export.formats import model_of, write_folder
-
-    model = model_of(best, to, nearest=nearest, weights=weights)
-    carry = None
-    if weights is not None:
-        from fathom.search.export.weights import write_weights
-
-        carry = partial(write_weights, model, to, weights)
-    print(*write_folder(model, to, out, carry), sep="\n")
 
 
 def _check_registration(name: str, runs: Path) -> None:

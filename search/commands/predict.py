@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
+from fathom.search.analysis.law import Law, Prediction, usable
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, Trained, levine2020
-from fathom.search.formatting import format_count
+from fathom.search.conclusion import best_law
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import load
@@ -42,7 +42,7 @@ def predict_size(params: str, law: str) -> Prediction:
     size = count_of("--params", params)
     if law == LEVINE:
         return levine2020(size)
-    return law_of(Path(law), _optima(law)).predict(size)
+    return best_law(_optima(law), Path(law)).predict(size)
 
 
 def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
@@ -54,7 +54,7 @@ def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
     if law == LEVINE:
         return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
     optima = _optima(law)
-    fitted, used = law_of(Path(law), optima), usable(optima)
+    fitted, used = best_law(optima, Path(law)), usable(optima)
     return [
         Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
         for own in optima
@@ -74,23 +74,3 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
     return find_optima(read_records(folder.records), seed=load(folder.config).seed)
-
-
-def law_of(run: Path, optima: Sequence[Optimum]) -> Law:
-    """The law of a run's optima; raises `ConfigError` when there is none."""
-    laws = fit_laws(optima)
-    if not laws:
-        raise ConfigError(f"{run} has no law: {lack(optima)}")
-    return laws[0]
-
-
-def lack(optima: Sequence[Optimum]) -> str:
-    """Why no law was fitted, to follow what lacks one."""
-    for own in optima:
-        if not own.count.of_parameters:
-            return f"a law is of parameters, and its budgets are {own.count.unit}"
-    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
-    return (
-        "it takes three budgets whose optimum is identified or a plateau, "
-        f"got {verdicts or 'none that has ended'}"
-    )

@@ -11,6 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 from fathom import Study, load, run
+from fathom.search.export.best import read_best
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolderError
 from fathom.search.study.config import dump
@@ -50,6 +51,40 @@ def test_the_optima_are_those_of_the_conclusion(found: Study) -> None:
     assert found.tables["depths"].groupby("budget").size().min() >= 3
 
 
+def test_times_are_timestamps_and_plateaus_lists(found: Study) -> None:
+    first = found.records[0]
+
+    started = found.trials["started"][0]
+    assert (started.timestamp(), str(started.tz)) == (pytest.approx(first.started), "UTC")
+    assert found.curves["time"][0].timestamp() == pytest.approx(first.curve[0].time)
+    assert list(found.optima["plateau"]) == [list(own.plateau) for own in found.conclusion.optima]
+    assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
+
+
+def test_the_plan_has_a_row_for_each_budget(found: Study) -> None:
+    plan = found.plan()
+
+    assert list(plan["budget"]) == [20_000, 40_000, 80_000]
+    assert {"shapes", "depths", "trials", "tokens", "flops", "hours"} <= {*plan.columns}
+
+
+def test_the_best_shape_is_trained_and_exported_as_by_the_commands(
+    found: Study, tmp_path: Path
+) -> None:
+    lines: list[str] = []
+
+    weights = found.train("20k", tokens="4k", out=tmp_path / "trained", say=lines.append)
+    file = found.export("20k", out=tmp_path / "best.yaml")
+    folder = found.export("20k", format="hf", out=tmp_path / "hf", nearest=True)
+
+    assert weights.exists()
+    assert lines[-1] == f"weights in {weights}"
+    assert read_best(file, None).shape == found.shape("20k")
+    assert (folder / "README.md").exists()
+    with pytest.raises(ConfigError, match="`--format` must be one of"):
+        found.export("20k", format="onnx", out=tmp_path / "none")
+
+
 def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:
     figure = found.figures["depth-against-budget"]
 
@@ -77,7 +112,8 @@ def test_the_law_answers_for_another_size(found: Study) -> None:
     prediction = found.predict("1M")
 
     assert prediction.extrapolated
-    assert prediction == found.conclusion.laws[0].predict(1_000_000)
+    assert found.law == found.conclusion.laws[0]
+    assert prediction == found.law.predict(1_000_000)
 
 
 def test_a_study_says_what_it_found(found: Study) -> None:
@@ -100,6 +136,8 @@ def test_a_run_without_any_trial_yet_has_empty_frames(tmp_path: Path) -> None:
     assert empty.trials.empty
     assert empty.figures == {}
     assert repr(empty).endswith("no trial has ended")
+    with pytest.raises(ConfigError, match="has no law: it takes three budgets"):
+        empty.law  # noqa: B018
 
 
 def test_a_study_that_can_not_be_run_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fathom.search.commands.ask.ladder import choose_budgets, smallest_budget
 from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
-from fathom.search.commands.predict import lack
+from fathom.search.conclusion import why_no_law
 from fathom.search.formatting import format_count, format_seconds
 from fathom.search.pipeline import RunResult, prepare, run_study
 from fathom.search.report.terminal.answer_tables import print_answers
@@ -150,8 +150,9 @@ def print_answer(
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     if found is None:
         console.print(
-            f"No answer, for there is no law: {lack(optima)}. What each of the others needs stands "
-            f"above; edit {prepared.file}, with another `study` name, and ask again.",
+            f"No answer, for there is no law: {why_no_law(optima)}. The lines above "
+            f"say what each budget needs; edit {prepared.file}, with another `study` name, and "
+            "ask again.",
             highlight=False,
         )
         return

@@ -144,7 +144,7 @@ def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
 ) -> None:
     heads = [replace(own, spec=replace(own.spec, count=Count.HEADS)) for own in study]
 
-    with pytest.raises(ConfigError, match="a law is of parameters, and its budgets are heads"):
+    with pytest.raises(ConfigError, match="a law is over parameters, and the budgets are heads"):
         predict_size("1M", run_of(tmp_path, heads))
 
 
