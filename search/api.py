@@ -55,9 +55,7 @@ class Study:
     def tables(self) -> dict[str, pd.DataFrame]:
         """Kind of row -> data frame: `trials`, `curves`, `optima`, `depths`, `laws`, ..."""
         frames = {
-            name: pd.DataFrame(
-                [{key: _listed(value) for key, value in row.items()} for row in rows]
-            )
+            name: pd.DataFrame(map(_with_lists, rows))
             for name, rows in tables(self.conclusion).items()
         }
         if "trials" in frames:
@@ -219,8 +217,8 @@ def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path
     return load(ready.folder.path)
 
 
-def _listed(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+def _with_lists(row: Mapping[str, object]) -> dict[str, object]:
+    return {key: list(own) if isinstance(own, tuple) else own for key, own in row.items()}
 
 
 def _config(study: str | Path | Mapping[str, Any] | StudyConfig) -> StudyConfig:

@@ -1,4 +1,4 @@
-"""The command line: the program, its verbs, and how it ends when something is wrong.
+"""The command line: the program, its commands, and its exit status.
 
 The verbs are in `search/verbs/`. Imports stand inside functions there and here, and nowhere else.
 """
@@ -13,7 +13,7 @@ from fathom.search.commands.searching import ask, report, run, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
 
 VERBS = (init, plan, check, doctor, run, report, export, train, ask, predict, schema, ui)
-"""In the order of `fathom --help`."""
+"""Commands in the order of `fathom --help`."""
 
 app = typer.Typer(
     name="fathom",
@@ -28,9 +28,8 @@ for verb in VERBS:
 
 
 def main() -> None:
-    """Entry point: a user's mistake is a line and status 2, what the machine refuses (a full
-    disk, say) one line and status 1, Ctrl-C is status 130.
-    """
+    """Entry point. Exit status: 2 and a line for each mistake of the user, 1 and a line for an
+    error of the machine such as a full disk, 130 for Ctrl-C."""
     try:
         app()
     except ValueError as error:
@@ -53,7 +52,7 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    """One line: no password, and nothing that a file put into it commands the terminal."""
+    """Prints one line without passwords and control characters."""
     from fathom.search.study.store_uri import without_credentials
 
     line = without_credentials(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""`fathom run`: the whole story of a study, from its file to its answer."""
+"""The steps of `fathom run`, from a checked study to its answer."""
 
 import fcntl
 import os
@@ -44,12 +44,13 @@ CLOUD_SECRETS = (
     "AWS_SECURITY_TOKEN",
     "AWS_SESSION_TOKEN",
 )
-"""Tune copies these to every worker, which needs none of them, and Ray's agent logs the copies."""
+"""Environment variables with credentials of clouds. Tune would copy them to every worker, which
+needs none, and Ray's agent would log the copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run found, and where it is kept."""
+    """The conclusion of a run and its folder."""
 
     folder: RunFolder
     conclusion: Conclusion
@@ -151,7 +152,7 @@ def _extend(
 
 @contextmanager
 def _locked(folder: RunFolder) -> Iterator[None]:
-    """Hold the folder for this process; a second one is refused with the reason."""
+    """Context in which no other process can use the run folder."""
     folder.create()
     with (folder.state / "lock").open("w") as lock:
         try:
@@ -165,7 +166,7 @@ def _locked(folder: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Take variables out of this process's environment for a while."""
+    """Context in which these variables are not in this process's environment."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

@@ -1,4 +1,4 @@
-"""The verbs that use an answer: take a shape along, train it, or ask a law for another size."""
+"""Commands that use an answer: `export`, `train` and `predict`."""
 
 import sys
 from pathlib import Path
@@ -117,7 +117,7 @@ def predict(
 
 
 def _check_registration(name: str, runs: Path) -> None:
-    """Before training, which takes longer."""
+    """Checks the name and the store before the training, which takes longer."""
     from fathom.search.run_folder import default_tracking_uri
     from fathom.search.study.store_uri import check_form, check_model_name
 

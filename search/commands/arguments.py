@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs take."""
+"""Arguments and options that several commands take."""
 
 from pathlib import Path
 from typing import Annotated

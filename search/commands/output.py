@@ -1,4 +1,4 @@
-"""What several verbs print: JSON, and how to go on with what was interrupted."""
+"""Output that several commands share: JSON, and how to resume after an interruption."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from typing import NoReturn
 
 
 def print_json(value: object) -> None:
-    """For programs."""
+    """Prints a value as JSON."""
     print(json.dumps(value, indent=2))
 
 
 def command_again() -> str:
-    """What goes on with this run; without a password that an address may hold."""
+    """The command that resumes this run, without passwords."""
     from fathom.search.study.store_uri import without_credentials
 
     words = [argument for argument in sys.argv[1:] if argument != "--extend"]  # it is noted down
@@ -21,7 +21,8 @@ def command_again() -> str:
 
 
 def say_how_to_go_on(interrupt: KeyboardInterrupt) -> NoReturn:
-    """Status 130; at once where the user has insisted: Ray ends with this process."""
+    """Prints how to resume and exits with status 130; after a second Ctrl-C without waiting for
+    Ray."""
     print(f"fathom: interrupted; nothing is lost. To go on:\n  {command_again()}", file=sys.stderr)
     from fathom.search.cluster.interrupt import InterruptNow
 

@@ -1,4 +1,4 @@
-"""A plan as tables for people and as JSON for programs."""
+"""Tables and JSON of a plan."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from fathom.search.study.plan import BudgetPlan, Machine
 def plan_json(
     plans: tuple[BudgetPlan, ...], machine: Machine, *, price: float | None, with_shapes: bool
 ) -> dict[str, Any]:
-    """The plan for programs; `device` is what `device_hours` and the price are of."""
+    """The plan as JSON; `device_hours` and `cost` are for devices of the kind `device`."""
     hours = machine.device_hours(plans)
     return {
         "budgets": [_plan_entry(plan, with_shapes) for plan in plans],
@@ -34,7 +34,7 @@ def print_plan(
     price: float | None = None,
     with_shapes: bool = False,
 ) -> None:
-    """The plan for people."""
+    """Prints the plan as tables."""
     table = empty_table(
         f"{config.study}: {config.count.unit_in_full}",
         ("budget", "shapes", "depths", "worst error", "trials", "tokens each", "FLOPs", "time"),

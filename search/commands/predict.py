@@ -1,4 +1,4 @@
-"""Depth by a published law, or by the one that a run fitted: for one size, or as a table."""
+"""Predictions of a published law or of a run's law: for one size, or for each size of a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from fathom.search.study.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshaped:
-    """A model that was trained, and its shape by the law."""
+    """A published model with the prediction of its best shape."""
 
     trained: Trained
     prediction: Prediction
@@ -24,13 +24,13 @@ class Reshaped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foretold:
-    """A budget of a run, and what the run's law says of it."""
+    """A budget of a run with the prediction of the run's law."""
 
     optimum: Optimum
     fitted: bool
-    """Whether the law was fitted on this budget, among others."""
+    """True if this budget was one of those that the law was fitted on."""
     prediction: Prediction | None
-    """None where the law has no depth of at least 1."""
+    """None if the law has no depth of at least 1 at this size."""
 
 
 def predict_size(params: str, law: str) -> Prediction:
@@ -46,7 +46,7 @@ def predict_size(params: str, law: str) -> Prediction:
 
 
 def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
-    """GPT-3's sizes by `levine2020`; a run's budgets by the run's own law.
+    """Predictions for the sizes of GPT-3 by `levine2020`, or for a run's budgets by its own law.
 
     Raises:
         ConfigError: when the run has no law.

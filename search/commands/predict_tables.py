@@ -1,4 +1,4 @@
-"""Predictions as a line or a table for people and as JSON for programs."""
+"""Text, tables and JSON of predictions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from fathom.search.report.terminal.tables import empty_table
 
 
 def prediction_json(prediction: Prediction) -> dict[str, Any]:
-    """The prediction with the keys of DESIGN section 1."""
+    """The prediction as JSON."""
     return {
         "params": prediction.params,
         "law": prediction.law,
@@ -26,7 +26,7 @@ def prediction_json(prediction: Prediction) -> dict[str, Any]:
 
 
 def print_prediction(prediction: Prediction) -> None:
-    """The prediction in a line, and a warning where the law is stretched."""
+    """Prints the prediction, and a warning if it is extrapolated."""
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
     interval = ""
     if prediction.interval:
@@ -40,7 +40,7 @@ def print_prediction(prediction: Prediction) -> None:
 
 
 def table_json(rows: Sequence[Reshaped] | Sequence[Foretold]) -> dict[str, Any]:
-    """A row each, with the keys of a prediction; the published law's note."""
+    """The table as JSON: a prediction for each row, and the note of the published law."""
     found: dict[str, Any] = {"rows": [_row_json(row) for row in rows]}
     if any(isinstance(row, Reshaped) for row in rows):
         found["note"] = TRILLION_NOTE
@@ -48,7 +48,7 @@ def table_json(rows: Sequence[Reshaped] | Sequence[Foretold]) -> dict[str, Any]:
 
 
 def print_table(rows: Sequence[Reshaped] | Sequence[Foretold]) -> None:
-    """The table for people, with what its marks mean."""
+    """Prints the table and explains its marks."""
     console = Console()
     reshaped = [row for row in rows if isinstance(row, Reshaped)]
     console.print(_reshaped_table(reshaped) if reshaped else _foretold_table(rows))

@@ -1,4 +1,4 @@
-"""The verbs that search: a study, a question, and what either has found."""
+"""Commands that search or read a run: `run`, `report`, `ask` and `ui`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verbs of a study file: write one, plan it, and see what would come of it."""
+"""Commands on a study file: `init`, `plan`, `check`, `doctor` and `schema`."""
 
 import sys
 from pathlib import Path

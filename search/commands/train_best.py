@@ -27,7 +27,7 @@ def train_best(
     out: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Train, saying each evaluation, and leave the weights in `out/weights.pt`.
+    """Trains the shape, passes a line for each evaluation to `say`, and writes `out/weights.pt`.
 
     Stopped at any moment, the same call goes on from the last evaluation that was said.
 
@@ -62,7 +62,7 @@ def _start(
     out: Path,
     say: Callable[[str], None],
 ) -> RunningTrial:
-    """The training, from its checkpoint where there is one, and a line of what it is."""
+    """The training, resumed from its checkpoint if there is one; says what it trains."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     # As in the search: on a busy machine a small model is many times slower with more threads.
     threads = config.resources.threads
@@ -83,7 +83,8 @@ def _start(
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
-    """The study's settings without what serves a search, and with what the user asks for."""
+    """The study without early stopping and diagnostics, and with the tokens and corpus that the
+    user names."""
     changes: dict[str, object] = {
         "stopping": config.stopping.model_copy(update={"enabled": False}),
         "train": config.train.model_copy(update={"diagnostics": False}),
@@ -101,7 +102,8 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
 
 
 def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestShape) -> None:
-    """Data may have changed since the search, and another corpus may have other characters."""
+    """Checks that the data have as many token ids as the shape; both may have changed since the
+    search."""
     if objective.vocab_size == chosen.shape.vocab_size:
         return
     where = "the data"
@@ -129,7 +131,7 @@ def _line(point: CurvePoint, budget: Budget) -> str:
 
 
 def _end(point: CurvePoint, reason: str) -> str:
-    """The result in words."""
+    """The line that ends a training: its loss and its duration."""
     bits = point.metrics.get("bits_per_byte")
     in_bits = f", {bits:.4f} bits per byte" if bits is not None else ""
     took = format_seconds(point.train_seconds)

@@ -1,1 +1,1 @@
-"""From a study file to values, shapes and a plan."""
+"""A study file becomes values, shapes and a plan."""

@@ -1,4 +1,4 @@
-"""A budget of the study as a value: parameters, how they are counted, training tokens."""
+"""Budgets as values: size, unit and training tokens; and the steps of rungs and evaluations."""
 
 import math
 from dataclasses import dataclass
@@ -11,42 +11,43 @@ from fathom.search.study.errors import ConfigError, PlanError
 from fathom.search.study.types import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
-"""Hoffmann et al. 2022."""
+"""Default training tokens per parameter (Hoffmann et al. 2022)."""
 AUTO_STEPS = 2000
-"""Steps that `batch_size: auto` aims at; fewer and larger steps starve small models."""
+"""Number of steps that `batch_size: auto` aims at; with fewer, larger steps small models learn too
+little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """One question of the study."""
+    """A size at which the study compares shapes."""
 
     params: int
     count: Count
     tolerance: float
-    """Largest relative error of a shape's count."""
+    """Largest relative difference between a shape's size and the budget."""
     batch_size: int
-    """Sequences a step."""
+    """Sequences per step."""
     steps: int
-    """Optimizer steps of a trial that runs to the end."""
+    """Optimizer steps of a trial that trains to the end."""
     tokens_per_step: int
 
     @property
     def tokens(self) -> int:
-        """The horizon: training tokens of a trial that runs to the end."""
+        """Training tokens of a trial that trains to the end."""
         return self.steps * self.tokens_per_step
 
     def count_error(self, shape: Shape) -> float:
-        """Relative difference between a shape's count and the budget."""
+        """Relative difference between a shape's size and the budget, with its sign."""
         return shape.size(self.count) / self.params - 1
 
     @property
     def label(self) -> str:
-        """Name, for example `300k`."""
+        """Short name, for example `300k`."""
         return exact_count(self.params)
 
 
 def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
-    """The study's budgets, ascending; horizons are rounded up to whole steps."""
+    """The budgets of a study, ascending; training tokens are rounded up to whole steps."""
     return tuple(_budget(config, params) for params in config.budgets)
 
 
@@ -85,7 +86,7 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 
 
 def count_of(option: str, text: str) -> int:
-    """The number that an option of the command line holds; raises `ConfigError` for none."""
+    """The number in an option of the command line; raises `ConfigError` if it is not a number."""
     try:
         return parse_count(text)
     except ValueError as error:
@@ -93,7 +94,7 @@ def count_of(option: str, text: str) -> int:
 
 
 def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
-    """Steps of the rungs, ascending, all before the cool-down; empty when nothing is stopped.
+    """Steps of the rungs, ascending, all before the cool-down; empty if nothing is pruned.
 
     Each is `eta` times the one before. At a rung every trial of a budget has seen the same tokens
     at the same constant rate, so losses compare.
@@ -111,7 +112,8 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
 
 
 def evaluation_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
-    """Steps after which a trial is evaluated: an even grid, the end, and some before each rung.
+    """Steps after which a trial is evaluated, ascending: an even grid, the end, and some before
+    each rung.
 
     Those just before a rung lie one percent of the horizon apart: it judges by their median. One
     lies at a quarter of its tokens, from where the rung sees the slope of the loss.

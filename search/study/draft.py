@@ -1,4 +1,4 @@
-"""A first study for a text: budgets and a horizon that the text and this machine can bear."""
+"""The study that `fathom init` drafts: as large as the text and this machine allow."""
 
 import re
 from collections.abc import Iterator
@@ -28,55 +28,56 @@ FEWER_TOKENS = (5, 10)
 these a model has hardly begun to learn."""
 VALIDATION_FRACTION = 0.1
 EVALUATION_SHARE = 64
-"""One in so many of the training tokens is read at an evaluation: all of them
-together then cost about a tenth of the training."""
+"""Training tokens per token of an evaluation: all evaluations together then cost about a tenth of
+the training."""
 EVAL_TOKENS = (4096, 131_072)
-"""Fewest, for a loss that tells shapes apart, and most, which is the default."""
+"""Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
+default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a text holds."""
+    """Size and vocabulary of a text."""
 
     corpus: str
     tokenizer: str
     size_bytes: int
     characters: int
-    """How many differ."""
+    """Number of different characters."""
     train_tokens: int
     vocab_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A study for a text, and what it asks of text and machine."""
+    """A drafted study with its hours and epochs."""
 
     config: StudyConfig
     labels: tuple[str, ...]
-    """Of its budgets."""
+    """Names of the budgets."""
     tokens_per_parameter: int
-    """Of the largest budget. The others get as many tokens: with few, seeds of a small model differ
-    by more than its depths."""
+    """Training tokens per parameter of the largest budget. The other budgets train on as many
+    tokens: with few, seeds of a small model differ by more than depths do."""
     machine: Machine
     hours: float
     epochs: float
-    """Of the training text."""
+    """Epochs of the training text."""
     reason: str = ""
-    """Why it is not larger."""
+    """The reason why the study is not larger."""
 
     @property
     def horizon(self) -> str:
-        """Training tokens of every budget."""
+        """Training tokens of every budget, in short."""
         return exact_count(self.config.tokens or 0)
 
     @property
     def words(self) -> str:
-        """Its budgets and their horizon."""
+        """The budgets and their training tokens in words."""
         return f"{', '.join(self.labels)} for {self.horizon} tokens"
 
 
 def look(corpus: str, tokenizer: str) -> Seen:
-    """Read and encode a text once; raises `ValueError` when it can't be had, in one line."""
+    """Size and vocabulary of a text; raises `ValueError` if it can't be read."""
     text = read_corpus(corpus, validation_fraction=VALIDATION_FRACTION)
     ids = encode(text, tokenizer=tokenizer)
     return Seen(
@@ -90,7 +91,8 @@ def look(corpus: str, tokenizer: str) -> Seen:
 
 
 def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draft:
-    """The largest study within the hours and `MOST_EPOCHS`; of budgets that are named, the longest.
+    """The largest study within the hours and `MOST_EPOCHS`; for budgets that are named, the
+    longest.
 
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
@@ -116,7 +118,7 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
 
 
 def study_name(path: Path) -> str:
-    """The name of a file, for its study: what such a name can't hold is replaced."""
+    """The name of a study, from its file's name; characters that it can't have are replaced."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip("._-")[:64] or "study"
 
 
@@ -172,14 +174,14 @@ def _draft(config: StudyConfig, tokens_per_parameter: int, machine: Machine, see
 
 
 def eval_tokens(horizon: int) -> int:
-    """Of an evaluation, where the shortest training has so many tokens."""
+    """Tokens per evaluation for a training of this many tokens: a power of 2."""
     fewest, most = EVAL_TOKENS
     wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
     return 1 << wanted.bit_length() - 1
 
 
 def _excess(draft: Draft, hours: float) -> str:
-    """What is too much of it."""
+    """The reason why a draft is too large: its epochs, or its hours."""
     if draft.epochs > MOST_EPOCHS:
         return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
     time = format_seconds(3600 * draft.hours)

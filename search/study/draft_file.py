@@ -1,4 +1,4 @@
-"""A drafted study as a file that explains itself, and what is said of it."""
+"""The text of a drafted study file, with comments, and the summary that is printed."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
 
 COMMENT_COLUMN = 32
-"""Where comments begin, when the key and its value leave room."""
+"""Column at which comments begin, if the line is not longer."""
 
 
 def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
-    """See that nothing would be replaced unasked, and that the text would stay as it is.
+    """Checks that no file is replaced without `--force` and that the corpus is not changed.
 
     Raises:
         ConfigError: when the study file or another schema beside it is there, or no folder is.
@@ -33,13 +33,13 @@ def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
 
 
 def write_study(path: Path, text: str) -> None:
-    """The study file, and beside it the schema by which editors complete it."""
+    """Writes the study file, and beside it the schema with which editors complete it."""
     write_atomically(path.with_name(FILE), schema_text())
     write_atomically(path, text)
 
 
 def study_text(seen: Seen, draft: Draft) -> str:
-    """The study file: each key with its reason, all others left to their defaults."""
+    """The text of the study file: each key with a comment; all other keys have their defaults."""
     config, settings = draft.config, draft.config.objective.settings()
     lines = [
         modeline(),
@@ -63,7 +63,7 @@ def study_text(seen: Seen, draft: Draft) -> str:
 
 
 def told(seen: Seen, draft: Draft, path: Path) -> str:
-    """What was seen, what was chosen and why, and what to do next."""
+    """The summary that `fathom init` prints: text, choice, time, and the next commands."""
     return (
         f"Seen      {seen.corpus}: {_seen_words(seen)}\n"
         f"Chosen    budgets {draft.words} each: {_epochs(draft)}\n"

@@ -1,4 +1,4 @@
-"""What is wrong with a study file, a line for each mistake: the key, the rule, the value.
+"""Errors of a study file: a line for each mistake, with key, rule and value.
 
 Pydantic knows which rule broke; its words are for programmers. The words here follow the types.
 """
@@ -37,9 +37,9 @@ PLURALS: dict[Any, str] = {
     tuple: "pairs [low, high]",
 }
 LONGEST_VALUE = 80
-"""Characters of a value that are repeated to its author."""
+"""Largest number of characters of a value in a message."""
 FIRST_KEY = re.compile(r"`([a-z_.]+)")
-"""What the sentences of groups begin with: the key, as seen from the group."""
+"""Pattern of the key at the start of a message; the key is relative to its group."""
 
 
 class ConfigError(ValueError):
@@ -50,7 +50,8 @@ class ConfigError(ValueError):
 
 
 class PlanError(ConfigError):
-    """A study that can't be planned: that shows once data are read and budgets become shapes."""
+    """A study that can't be planned, which is known only once data are read and shapes are
+    solved."""
 
     def __init__(self, problem: str, key: str = "budgets") -> None:
         super().__init__(problem)
@@ -59,14 +60,14 @@ class PlanError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake: where it is in the file, and what is wrong."""
+    """A mistake in a study file: its place and its message."""
 
     path: tuple[str | int, ...]
     sentence: str
 
 
 def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
-    """One problem a key; a key that is missing for being misspelt is not told twice."""
+    """The mistakes in a study, one for each key; a misspelt key is not reported as missing too."""
     errors = error.errors()
     unknown = [_last_key(one) for one in errors if one["type"] in UNKNOWN]
     problems: dict[tuple[str, ...], Problem] = {}
@@ -115,7 +116,7 @@ def _sentence(error: ErrorDetails, root: type[BaseModel]) -> str:
 
 
 def _own_words(where: str, message: str) -> str:
-    """A message of our own validators: of a value, or of a group, which names the key itself."""
+    """The message of one of Fathom's validators, with the full name of its key."""
     if not where:
         return message
     if message.startswith("`"):
@@ -132,7 +133,7 @@ def _rule(error: ErrorDetails, field: FieldInfo) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    """What a value of a type is, in words."""
+    """A phrase for the values of a type, such as `a whole number`."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _kind(parts[0])
@@ -153,13 +154,13 @@ def _kind(annotation: Any) -> str:
 
 
 def _plain(annotation: Any) -> Any:
-    """The type without its rules; of a pair or a list, only that it is one."""
+    """The type without its constraints; for a tuple, `tuple`."""
     plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     return get_origin(plain) or plain
 
 
 def _example(field: FieldInfo, words: str) -> str:
-    """The field's example, or else its default, as YAML; nothing for a choice or a group."""
+    """The field's example or default as YAML, after `words`; empty for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
         value = [list(one) if isinstance(one, tuple) else one for one in value]
@@ -170,13 +171,13 @@ def _example(field: FieldInfo, words: str) -> str:
 
 
 def short(value: object) -> str:
-    """A value as its author is told of it: not more than a line of it."""
+    """A value for a message, cut to one line."""
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 
 def _undecided(where: str, value: object, field: FieldInfo) -> str:
-    """What is wrong with a group whose kind its `name` should say."""
+    """The message for a group whose `name` is missing or unknown."""
     if not isinstance(value, Mapping):
         return (
             f"`{where}` must be a group of keys{_example(field, ' such as ')}, got {short(value)}"
@@ -195,8 +196,8 @@ def _undecided(where: str, value: object, field: FieldInfo) -> str:
 def _locate(
     location: tuple[int | str, ...], root: type[BaseModel]
 ) -> tuple[list[str], FieldInfo | None, Any]:
-    """The keys of a location, the last one's field and what lies below it; places in lists and
-    the tags of unions are left out."""
+    """The keys of a location, the field of the last key, and the type at that place; list positions
+    and tags of unions are left out."""
     keys: list[str] = []
     group: Any = root
     field = None
@@ -213,7 +214,7 @@ def _locate(
 
 
 def _choices(annotation: Any) -> dict[str, type[BaseModel]]:
-    """The groups of a union by their tags; none for anything else."""
+    """Tag -> group of a union; empty for any other type."""
     if get_origin(annotation) not in (Union, UnionType):
         return {}
     tagged = [get_args(part) for part in get_args(annotation) if get_origin(part) is Annotated]
@@ -221,7 +222,7 @@ def _choices(annotation: Any) -> dict[str, type[BaseModel]]:
 
 
 def groups_of(annotation: Any) -> list[type[BaseModel]]:
-    """The groups of keys that a value of a type may be."""
+    """The groups of keys that a value of a type may be; empty for plain values."""
     return [annotation] if _is_group(annotation) else list(_choices(annotation).values())
 
 

@@ -1,4 +1,4 @@
-"""The study file as JSON Schema, by which editors complete, explain and check it."""
+"""The JSON Schema of study files, with which editors complete, explain and check them."""
 
 import json
 from typing import Any
@@ -6,38 +6,39 @@ from typing import Any
 from fathom.search.study.config import StudyConfig
 
 FILE = "study.schema.json"
-"""As it is called beside a study file."""
+"""Name of the schema beside a study file."""
 DRAFT = "http://json-schema.org/draft-07/schema#"
-"""The newest that the editors in use all know."""
+"""The newest draft of JSON Schema that all common editors support."""
 BOUNDS = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
     "lt": "exclusiveMaximum",
 }
-"""Pydantic's words, which it leaves where a validator of ours comes first, in the schema's."""
+"""Constraint of pydantic -> keyword of JSON Schema, for constraints that pydantic does not
+translate because a validator comes first."""
 NUMBER_TEXT = r"^[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$"
-"""YAML 1.1 takes 4e-3 for text."""
+"""Pattern of numbers that YAML 1.1 reads as text, such as 4e-3."""
 NAMED = ("$defs", "properties", "patternProperties")
-"""What lies below has names of the study's own for keys."""
+"""Keywords whose value maps names of the study to schemas."""
 GIVEN = ("const", "default", "enum", "examples")
-"""What lies below are values of a study."""
+"""Keywords whose value is a value of the study, not a schema."""
 
 
 def modeline(schema: str = FILE) -> str:
-    """The first line of a study file, by which editors find its schema."""
+    """The first line of a study file, which tells editors where its schema is."""
     return f"# yaml-language-server: $schema={schema}"
 
 
 def schema_text() -> str:
-    """The schema as JSON."""
+    """The schema as JSON text."""
     schema = _plain(StudyConfig.model_json_schema())
     whole = {"$schema": DRAFT, "title": "A study of Fathom", **schema}
     return json.dumps(whole, indent=1) + "\n"
 
 
 def _plain(schema: Any) -> Any:
-    """In the draft's words, without the titles that only repeat the keys."""
+    """The schema in keywords of the draft, without titles that repeat the keys."""
     if isinstance(schema, list):
         return list(map(_plain, schema))
     return _plain_group(schema) if isinstance(schema, dict) else schema

@@ -1,4 +1,4 @@
-"""What a study will cost, before any of it is spent. Imports no framework: it answers at once."""
+"""The plan of a study: shapes, trials, tokens and time. Imports no framework, to be quick."""
 
 import os
 import shutil
@@ -26,13 +26,13 @@ GPU_FLOPS_PER_SECOND = 1e14
 
 
 FOR_A_WHILE = 1.125
-"""Trials that go on from a rung for each that belongs to its best in the end: some only led until
-better ones came. 1.07 to 1.17 for 7 to 30 trials that come in random order."""
+"""Trials promoted at a rung for each that is among its best in the end, since some lead only until
+better ones arrive: 1.07 to 1.17 for 7 to 30 trials in random order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A rung, and how many exploring trials are expected to come there and to go on from there."""
+    """A rung with its expected numbers of arriving and promoted exploring trials."""
 
     tokens: int
     arriving: float
@@ -41,17 +41,17 @@ class Rung:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPlan:
-    """One budget's part of the plan."""
+    """The plan of one budget."""
 
     budget: Budget
     shapes: tuple[Shape, ...]
     exploring: int
-    """Trials of the exploring stage."""
+    """Number of exploring trials."""
     confirming: int
-    """Trials of the confirming stage, at most: it ends when the verdict is settled."""
+    """Largest number of confirming trials; the stage ends when the verdict is settled."""
     rungs: tuple[Rung, ...]
     expected_tokens: float
-    """Training tokens of both stages together."""
+    """Expected training tokens of both stages together."""
     flops: float
     hours: float
 
@@ -62,31 +62,31 @@ class BudgetPlan:
 
     @property
     def worst_count_error(self) -> float:
-        """Largest relative error of a shape's count."""
+        """Largest relative difference between a shape's size and the budget."""
         return max(abs(self.budget.count_error(shape)) for shape in self.shapes)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the estimate of time assumes."""
+    """The machine that the estimate of time assumes."""
 
     slots: int
-    """Trials at a time."""
+    """Number of trials that run at the same time."""
     flops_per_second: float
-    """Training throughput of one trial."""
+    """Training throughput of one trial, in FLOPs per second."""
     words: str
     device: str = "core"
-    """What is paid for: `core` or `GPU`."""
+    """Kind of device that is paid for: `core` or `GPU`."""
     devices: float = 1.0
-    """Of a trial."""
+    """Number of devices per trial."""
 
     def device_hours(self, plans: Sequence[BudgetPlan]) -> float:
-        """Hours of all devices together, idle ones of this machine left out."""
+        """Hours of all devices used, together."""
         return self.slots * self.devices * sum(plan.hours for plan in plans)
 
 
 def vocab_size_of(config: StudyConfig) -> int:
-    """Token ids of the study's objective; reads its data only where they are not known without.
+    """Number of token ids of the study's objective; reads data only if it depends on them.
 
     Raises:
         PlanError: when the data are missing or don't suit the settings.
@@ -98,7 +98,7 @@ def vocab_size_of(config: StudyConfig) -> int:
 
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
-    """The plan of every budget; raises `ConfigError` when a budget has too few shapes."""
+    """The plan of each budget, ascending; raises `ConfigError` if a budget has too few shapes."""
     return tuple(
         plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
         for budget in expand_budgets(config)
@@ -108,7 +108,7 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
 def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
-    """Expected trials, tokens and time; mean FLOPs are over depths first, as the sampler draws."""
+    """The plan of one budget; mean FLOPs are over depths first, as the sampler draws."""
     exploring, confirming = stage_trials(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
     tokens = _exploring_tokens(budget, exploring, rungs) + confirming * budget.tokens
@@ -130,7 +130,8 @@ def plan_budget(
 
 
 def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int]:
-    """Exploring trials of a budget that has these shapes; confirming ones at most."""
+    """Number of exploring trials of a budget with these shapes, and largest number of confirming
+    ones."""
     confirm, depths = config.confirm, len({shape.depth for shape in shapes})
     if config.sampler is Sampler.LADDER:
         exploring = depths
@@ -142,7 +143,7 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
 
 
 def this_machine(config: StudyConfig) -> Machine:
-    """What this machine would do; a cluster is faster by its number of trials at a time."""
+    """This machine; a cluster is faster by its number of concurrent trials."""
     resources = config.resources
     gpus = _gpus()
     share = resources.gpus_of_trial(gpus)
@@ -162,7 +163,7 @@ def this_machine(config: StudyConfig) -> Machine:
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
-    """Survivors when trials arrive in random order."""
+    """The rungs with the expected number of promoted trials, if trials arrive in random order."""
     exempt = exploring * config.stopping.always_finish
     arriving, rungs = float(exploring), []
     for step in rung_steps(config, budget):
@@ -173,7 +174,7 @@ def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tupl
 
 
 def expected_survivors(arriving: float, eta: float) -> float:
-    """Of trials that come to a rung one by one, those that ever are among its leaders."""
+    """Expected number of trials that are ever among the best 1 in `eta` of a rung."""
     return min(arriving, FOR_A_WHILE * ceil(arriving / eta))
 
 
@@ -184,7 +185,7 @@ def _exploring_tokens(budget: Budget, exploring: int, rungs: tuple[Rung, ...]) -
 
 
 def _gpus() -> int:
-    """GPUs of this machine as its driver lists them; asking torch would take seconds."""
+    """Number of GPUs of this machine, from its driver; importing torch would take seconds."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return 0

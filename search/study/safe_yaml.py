@@ -1,4 +1,4 @@
-"""Reading YAML that others wrote: values only, nothing that runs, nothing that grows or hides.
+"""Safe reading of YAML files: plain values only.
 
 Tags that run code, aliases and keys given twice are errors.
 """
@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 
 LARGEST_BYTES = 100_000
-"""A study file is some hundred bytes; whatever is larger than this is another file."""
+"""Largest size of a file that is read; study files have some hundred bytes."""
 
 
 class YamlError(ValueError):
-    """A file that is not plain YAML, in a few words to follow its name."""
+    """A file that is not plain YAML; the message follows the file's name."""
 
     def __init__(self, words: str, line: int | None = None) -> None:
         super().__init__(words if line is None else f"{words} (line {line})")
@@ -25,13 +25,13 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML text as a value, and where its parts stand."""
+    """The value of a YAML text, with the line of each part."""
 
     value: Any
     root: yaml.Node | None
 
     def line(self, path: Sequence[str | int]) -> int:
-        """Line, from 1, of the key or item at a path, or of the group in which it is missing."""
+        """Line, from 1, of the key or item at a path, or of its group if it is missing."""
         node = self.root
         line = node.start_mark.line if node else 0
         for part in path:
@@ -43,7 +43,7 @@ class Document:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
+    """The text of a UTF-8 file.
 
     Raises:
         YamlError: when it can't be read, is too large or is not UTF-8.
@@ -70,7 +70,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def parse_document(text: str) -> Document:
-    """A YAML text, whose parts know their lines.
+    """The value of a YAML text, with the line of each part.
 
     Raises:
         YamlError: when it is not plain YAML.
@@ -111,7 +111,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def _parts(node: yaml.Node | None) -> Iterator[tuple[str, int, yaml.Node]]:
-    """Key or place, line from 0, and node of what a node holds."""
+    """Key or list position, line from 0, and node of each child of a node."""
     if isinstance(node, yaml.MappingNode):
         yield from ((key.value, key.start_mark.line, value) for key, value in node.value)
     elif isinstance(node, yaml.SequenceNode):
@@ -119,7 +119,7 @@ def _parts(node: yaml.Node | None) -> Iterator[tuple[str, int, yaml.Node]]:
 
 
 def _problem(error: Exception) -> tuple[str, int | None]:
-    """The words, and the line where there is one."""
+    """The message of a parser's error, and its line if it has one."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"not a plain YAML file: {str(error).splitlines()[0]}", None
     return f"not a plain YAML file: {error.problem}", error.problem_mark.line + 1

@@ -1,4 +1,4 @@
-"""A budget becomes the finite tuple of shapes that meet it exactly; nothing is ever rejected later.
+"""The shapes of a budget: every shape whose size is within its tolerance.
 
 For every depth and width the feed-forward width follows from the budget. Solving for d_ff hits a
 budget far closer than solving for d_model: one step of d_ff is one part in thousands. Without
@@ -17,16 +17,17 @@ from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
 
 FEWEST_DEPTHS = 3
-"""An optimum needs a depth on either side."""
+"""Fewest depths of a budget: an optimum needs a depth on either side."""
 LARGEST_D_MODEL = 2**17
 MOST_SHAPES = 200_000
-"""A budget of 1T with depths 1 to 1000 has fewer; beyond, planning would take minutes."""
+"""Largest number of shapes of a budget; a budget of 1T with depths 1 to 1000 has fewer, and with
+more, planning would take minutes."""
 ROUNDING = 1e-9
-"""So that a ratio such as 1.1 allows 11 for 10, which floating point puts just outside."""
+"""Tolerance of ratios: 1.1 allows 11 for 10, which floating point puts just outside."""
 
 
 def feasible_shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
-    """Every shape within the budget's tolerance, by depth and width.
+    """All shapes within the budget's tolerance, sorted by depth and width.
 
     >>> from fathom.search.study.budget import expand_budgets
     >>> from fathom.search.study.config import parse
@@ -54,7 +55,8 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
 
 
 def default_head_dim(config: StudyConfig) -> int:
-    """Wide enough to be useful, narrow enough that small budgets keep a choice of widths."""
+    """Default width of a head: small for small budgets, which then have more widths to choose
+    from."""
     smallest = min(config.budgets)
     if smallest < 1_000_000:
         return 16
@@ -63,22 +65,23 @@ def default_head_dim(config: StudyConfig) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Width:
-    """One d_model: its shapes' parameters are `outside + blocks * (block + per_d_ff * d_ff)`."""
+    """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
+    parameters."""
 
     outside: int
     block: int
     per_d_ff: int
     d_ffs: range
-    """The feed-forward widths that the ratios allow, ascending; may be empty."""
+    """Feed-forward widths that the ratios allow, ascending; may be empty."""
     looped: bool
-    """Whether there is one block at every depth, instead of one for each layer."""
+    """True if all layers share one block."""
 
     def params(self, depth: int, d_ff: int) -> int:
         """Parameters of a shape of this width."""
         return self.outside + self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
 
     def nearest_d_ff(self, depth: int, params: int) -> int:
-        """The allowed feed-forward width whose shape comes nearest to a number of parameters."""
+        """The allowed feed-forward width whose shape is nearest to a number of parameters."""
         if not self.per_d_ff:
             return self.d_ffs[0]
         wanted = ((params - self.outside) / self._blocks(depth) - self.block) / self.per_d_ff
@@ -86,7 +89,7 @@ class _Width:
         return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
 
     def depths(self, least: float, most: float) -> tuple[float, float]:
-        """Depths between which a shape of this width can have that many parameters.
+        """Smallest and largest depth at which a shape of this width can have that many parameters.
 
         From the thickest layers to the thinnest; empty when the first is above the second.
         """
@@ -101,7 +104,7 @@ class _Width:
 
 
 def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
-    """By the size that is solved for: feed-forward width, heads of a layer, or depth itself."""
+    """All shapes of a budget, by the way that its unit is solved."""
     if budget.count is Count.HEADS:
         shapes = _sharing_heads(config, budget, vocab_size)
     elif budget.count is Count.WIDTH:
@@ -112,7 +115,7 @@ def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape
 
 
 def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
-    """One width at every depth."""
+    """Shapes of one width, one for each depth."""
     if d_model % (step := _width_step(config)):
         raise PlanError(
             f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
@@ -123,7 +126,7 @@ def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
 
 
 def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
-    """As many heads in all at every depth, in a stream of one width."""
+    """Shapes with the same total number of heads, one for each depth."""
     assert config.space.d_model is not None, "checked with the study"
     return [
         replace(shape, n_heads=max(1, round(budget.params / shape.depth)))
@@ -153,7 +156,7 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
 
 
 def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
-    """The depths at which a width may meet the budget."""
+    """Depths at which a width may meet the budget."""
     if not width.d_ffs:
         return ()
     low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
@@ -203,7 +206,7 @@ def _width_step(config: StudyConfig) -> int:
 
 
 def _default_multiple(config: StudyConfig) -> int:
-    """Sizes that hardware likes, but for budgets so small that each step is a large share."""
+    """Default multiple of widths: 8 suits hardware, but is too coarse below 1M parameters."""
     return 1 if min(config.budgets) < 1_000_000 else 8
 
 
@@ -222,7 +225,7 @@ def _shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff:
 
 
 def _heads(config: StudyConfig, d_model: int) -> tuple[int, int]:
-    """Heads and their width; one of them follows d_model unless the study fixes both."""
+    """Number of heads and their width; one of them follows d_model unless the study fixes both."""
     space = config.space
     if space.n_heads:
         return space.n_heads, space.head_dim or d_model // space.n_heads
@@ -264,7 +267,8 @@ def _remedy(config: StudyConfig, working: int | None) -> str:
 
 
 def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> int | None:
-    """The closest of the budgets 1.1^k away, two significant digits, that has enough depths."""
+    """The closest budget that has enough depths, among multiples 1.1^k rounded to two digits; None
+    if none has."""
     if budget.count is Count.WIDTH:
         return None  # every width has the depths of the space
     others = set(config.budgets) - {budget.params}

@@ -1,4 +1,4 @@
-"""Where the values of a study come from: lines of its file, and `--set` beside it."""
+"""Values of a study and their sources: lines of its file, and `--set`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from fathom.search.study.errors import ConfigError, Problem, short
 from fathom.search.study.safe_yaml import Document, YamlError, parse_document, parse_yaml, read_text
 
 MOST_PROBLEMS = 8
-"""Lines for one file; who made more mistakes than these has another file in mind."""
+"""Largest number of mistakes that are reported for one file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What `--set a.b=c` says."""
+    """One `--set a.b=c`."""
 
     text: str
     keys: tuple[str, ...]
     value: Any
 
     def answers_for(self, path: Sequence[str | int]) -> bool:
-        """Whether it is why there is something at a path."""
+        """True if this override sets the value at a path or a part of it."""
         shared = min(len(path), len(self.keys))
         return shared > 0 and tuple(path[:shared]) == self.keys[:shared]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The values of a study and, for those of a file, where each stands."""
+    """The values of a study, with their places in its file."""
 
     values: Any
     file: Path | None = None
@@ -37,11 +37,11 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What a sentence about the whole begins with."""
+        """Start of a message about the whole file."""
         return f"{self.file}: " if self.file else ""
 
     def told(self, problems: Sequence[Problem]) -> Iterator[str]:
-        """A line for each problem, with its place, in the order of the file."""
+        """A line for each mistake with its place, in the order of the file."""
         placed = [(*self._place(problem.path), problem.sentence) for problem in problems]
         placed.sort(key=lambda one: one[0])
         for _, place, sentence in placed[:MOST_PROBLEMS]:
@@ -50,7 +50,7 @@ class Source:
             yield f"{self.name}{len(placed) - MOST_PROBLEMS} more mistakes"
 
     def _place(self, path: tuple[str | int, ...]) -> tuple[int, str]:
-        """The line, 0 for what no file says, and words for it."""
+        """The line of a path, 0 if it is in no file, and its place in words."""
         for override in reversed(self.overrides):
             if override.answers_for(path):
                 return 0, f"--set {override.text}: "
@@ -59,7 +59,7 @@ class Source:
 
 
 def read_source(path: Path, overrides: Sequence[str]) -> Source:
-    """The values of a study file, and of what is set beside it.
+    """The values of a study file with those of `--set` in their place.
 
     Raises:
         ConfigError: when either is no plain YAML.
@@ -93,7 +93,7 @@ def _override(text: str) -> Override:
 
 
 def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any, Any]:
-    """A group of keys with one value changed; groups on the way that are not there are made."""
+    """A group of keys with one value replaced; missing groups on the way are created."""
     if isinstance(group, str) and override.keys[0] == "objective":
         group = {"name": group}
     if group is None:

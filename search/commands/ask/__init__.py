@@ -1,1 +1,1 @@
-"""One question, one command: how deep a model should be that is too large to search."""
+"""`fathom ask`: the best depth of a model that is too large to be searched."""

@@ -1,4 +1,5 @@
-"""The law of the small models at the size that was asked, as words, values and a shape to train."""
+"""The answer of `fathom ask`: depth, interval and shape at the asked size, by the law of the small
+models."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,21 +23,23 @@ from fathom.search.study.shapes import feasible_shapes, nearest_shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """How deep a model of the asked size should be."""
+    """The best depth and shape of a model of the asked size."""
 
     question: Question
     law: Law
     prediction: Prediction
     other: Prediction | None
-    """By the law that foretells the budgets less well; None where there is one only."""
+    """Prediction of the law with the larger error; None if there is only one law."""
     shape: Shape
-    """Of the asked size, at the depth nearest to the answer and the ratio that was best."""
+    """Shape of the asked size, at the depth nearest to the prediction and the best ratio of the
+    budgets."""
     study: StudyConfig
-    """Of that one size, to train the shape by."""
+    """Study of the asked size alone, with the settings to train the shape."""
 
     @property
     def beyond(self) -> float:
-        """How many times larger than the largest budget, or smaller than the smallest."""
+        """Ratio of the asked size to the largest budget, or of the smallest budget to the asked
+        size."""
         low, high = self.law.params_range
         return max(self.question.params / high, low / self.question.params)
 
@@ -45,7 +48,7 @@ def answer(
     question: Question, config: StudyConfig, optima: Sequence[Optimum], laws: Sequence[Law],
     vocab_size: int,
 ) -> Answer | None:  # fmt: skip
-    """The answer; None when the budgets support no law, or one without a depth at that size."""
+    """The answer; None if the budgets support no law, or no law has a depth at the asked size."""
     found = [(law, foretold) for law in laws if (foretold := _foretold(law, question.params))]
     if not found:
         return None
@@ -65,7 +68,7 @@ def answer(
 
 
 def lines(found: Answer) -> list[str]:
-    """The answer for people."""
+    """Lines of the answer for people."""
     asked, law, prediction = found.question, found.law, found.prediction
     size = f"{format_count(asked.params)} {asked.count.unit_in_full}"
     assert prediction.interval is not None, "a fitted law has errors"
@@ -85,7 +88,7 @@ def lines(found: Answer) -> list[str]:
 
 
 def answer_json(found: Answer) -> dict[str, Any]:
-    """The answer for programs: the keys of `predict`, how far it reaches, and the shape."""
+    """The answer as JSON: the keys of `predict`, the distance from the budgets, and the shape."""
     prediction = found.prediction
     return {
         "params": found.question.params,
@@ -103,7 +106,7 @@ def answer_json(found: Answer) -> dict[str, Any]:
 
 
 def answer_yaml(found: Answer) -> str:
-    """The shape in the form of `best.yaml`, for `fathom train` and `fathom export`."""
+    """The answer as YAML in the form of best.yaml, for `fathom train` and `fathom export`."""
     prediction = found.prediction
     entry = {
         "budget": found.question.params,
@@ -125,7 +128,7 @@ def _foretold(law: Law, params: int) -> Prediction | None:
 
 
 def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:
-    """The study's settings for the asked size alone, at the depths about the answer."""
+    """The study of the asked size alone, with depths around the prediction."""
     middle = max(2, round(prediction.depth))
     depths = (middle - 1, middle + 1)
     return config.model_copy(
@@ -140,7 +143,7 @@ def _study(question: Question, config: StudyConfig, prediction: Prediction) -> S
 
 
 def _others(found: Answer) -> Iterator[tuple[str, float]]:
-    """What other laws say of the size, where they say anything."""
+    """Name and depth of each other law that has a depth at the asked size."""
     if found.other:
         yield f"The {found.other.law} law", found.other.depth
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""How fast this machine trains shapes of some size, evaluations and all; measured, not assumed.
+"""Training throughput of this machine by model size, evaluations included; measured.
 
 What a device does in a second varies a thousandfold over the sizes of a ladder: a small model does
 not fill a GPU. Half powers of ten are measured, when a size near them is first asked for.
@@ -25,18 +25,20 @@ from fathom.search.training.state import Training, TrainPlan
 from fathom.search.training.trial import train_plan
 
 MEASURED_SECONDS = 0.7
-"""Of training steps, after two that are not measured."""
+"""Duration of a measurement of training steps, in seconds; it begins after two steps."""
 DEAREST_STEP_SECONDS = 0.5
-"""Aimed at by a batch smaller than the budget's, where a whole one would take longer."""
+"""Longest training step that is measured, in seconds; if the budget's batch takes longer, a smaller
+one is measured."""
 
 
 class TrainingPace:
-    """Training throughput by size, for studies of one kind."""
+    """Measures training throughput by model size, for studies that differ in their budget alone."""
 
     def __init__(
         self, study: Callable[[int], StudyConfig], objective: Language, machine: Machine
     ) -> None:
-        """`study` is that of one budget, `machine` what is assumed before anything is measured."""
+        """`study` returns the study of one budget; `machine` is the estimate without
+        measurements."""
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._study, self._objective = study, objective.to(self._device)
         self._machine = machine
@@ -44,7 +46,7 @@ class TrainingPace:
         self._known: dict[float, float] = {}
 
     def machine(self, params: int) -> Machine:
-        """What the estimate of time for a budget of that size assumes."""
+        """The machine with the throughput measured for a budget of this size."""
         half_power = round(2 * log10(params)) / 2
         if half_power not in self._known:
             self._known[half_power] = self._measured(round(10**half_power))
@@ -60,7 +62,7 @@ class TrainingPace:
         return self._throughput(config, budget, shape)
 
     def _throughput(self, config: StudyConfig, budget: Budget, shape: Shape) -> float:
-        """FLOPs a second of a trial that runs to the end."""
+        """FLOPs per second of a whole trial, evaluations included."""
         plan = self._plan(config, budget, shape)
         parametrization = config.model.parametrization.build()
         training = Training(shape, parametrization, plan, seed=0, device=self._device)
@@ -81,7 +83,7 @@ class TrainingPace:
 
 
 def _seconds_per_step(training: Training, objective: Objective, plan: TrainPlan) -> float:
-    """Of the steps that fit into the time of a measurement."""
+    """Mean seconds per training step."""
     advance(training, objective, plan, goal=2, seed=0)
     began = time.perf_counter()
     while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
@@ -90,7 +92,7 @@ def _seconds_per_step(training: Training, objective: Objective, plan: TrainPlan)
 
 
 def _seconds_per_reading(training: Training, objective: Objective, plan: TrainPlan) -> float:
-    """Of a batch that is evaluated: the second time, when memory is there."""
+    """Seconds per evaluated batch: the second one, since the first allocates memory."""
     batch = objective.batch(seed=0, step=0, batch_size=plan.batch_size)
     with torch.no_grad(), autocast(training.device, plan):
         float(objective.loss(training.model, batch))

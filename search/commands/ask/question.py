@@ -1,4 +1,4 @@
-"""What is asked, and the study of smaller models that answers it."""
+"""The question of `fathom ask`, and the study of smaller models that answers it."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from fathom.search.study.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A size, its training and its text, and what may be spent on finding its depth."""
+    """A model size, its training tokens and text, and the hours that the search may take."""
 
     params: int
     tokens: int
-    """Training tokens of a model of that size."""
+    """Training tokens of a model of this size."""
     data: str
-    """As `objective.corpus`."""
+    """Corpus, as in `objective.corpus`."""
     tokenizer: str
     hours: float
     gpus: int
-    """Trials at a time, one on each GPU; 0 for what the machine has."""
+    """Number of GPUs, each with one trial at a time; 0 means what the machine has."""
     count: Count
 
     @property
     def command(self) -> str:
-        """What a person types to ask it."""
+        """The command line that asks this question."""
         words = ["fathom", "ask", "--params", exact_count(self.params)]
         words += ["--tokens", exact_count(self.tokens), "--data", self.data]
         words += ["--tokenizer", self.tokenizer, "--hours", f"{self.hours:g}"]
@@ -39,20 +39,20 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The study's, for example `ask-1B-20B`."""
+        """Name of the study, for example `ask-1B-20B`."""
         return f"ask-{exact_count(self.params)}-{exact_count(self.tokens)}"
 
     @property
     def tokens_per_parameter(self) -> float:
-        """The same for the small models: the horizon is part of the question."""
+        """Training tokens per parameter, the same for the asked size and for the budgets."""
         return self.tokens / self.params
 
     def study(self, budgets: Sequence[int]) -> StudyConfig:
-        """The study of these budgets; raises `ConfigError` where the question makes none."""
+        """The study of these budgets; raises `ConfigError` if the question allows none."""
         return study_of(self.keys(budgets))
 
     def keys(self, budgets: Sequence[int]) -> dict[str, object]:
-        """The keys of that study's file that are no defaults."""
+        """Key -> value of the study's file, defaults left out."""
         keys: dict[str, object] = {
             "study": self.name,
             "objective": {
@@ -74,7 +74,7 @@ def question(
     *, params: str, tokens: str | None, data: str, tokenizer: str, hours: float, gpus: int,
     count: Count,
 ) -> Question:  # fmt: skip
-    """The question of a command line; without `tokens`, 20 for each parameter.
+    """The question of a command line; `tokens` is 20 per parameter by default.
 
     Raises:
         ConfigError: when a number is none, or the time is no time.

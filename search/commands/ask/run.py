@@ -1,4 +1,4 @@
-"""`fathom ask`: from a question to its study, its search and its answer."""
+"""Steps of `fathom ask`: choose a study, run it, answer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from fathom.search.study.shapes import feasible_shapes
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question's study, written and ready to run."""
+    """The study of a question, written to its file, with its data."""
 
     config: StudyConfig
     objective: Objective
@@ -40,7 +40,7 @@ class Prepared:
 
 
 def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
-    """The study of a question: that of the file where it is there, else chosen and written.
+    """The study of a question: read from the file if it exists, else chosen and written.
 
     Raises:
         ConfigError: when the file holds another question, or no study fits the time.
@@ -73,12 +73,12 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
 
 
 def carry_out(prepared: Prepared, runs: Path, console: Console) -> RunResult:
-    """Run the study, or go on with it."""
+    """Runs the study or resumes it."""
     return run_study(check_ready(prepared.config, runs), console, objective=prepared.objective)
 
 
 def conclude(question: Question, prepared: Prepared, result: RunResult) -> Answer | None:
-    """The answer, kept beside the report as `answer.yaml`; None when there is none."""
+    """The answer, also written to answer.yaml in the run folder; None if there is none."""
     found = answer(
         question,
         prepared.config,
@@ -92,7 +92,7 @@ def conclude(question: Question, prepared: Prepared, result: RunResult) -> Answe
 
 
 def answer_file(folder: RunFolder) -> Path:
-    """The shape of the asked size, in the form of `best.yaml`."""
+    """The file answer.yaml of a run: the shape of the asked size, in the form of best.yaml."""
     return folder.path / "answer.yaml"
 
 
@@ -107,7 +107,8 @@ def _written(question: Question, file: Path) -> StudyConfig:
 
 
 def _most(question: Question, objective: Language) -> int:
-    """The largest budget that the question has a use for, and the text is enough for."""
+    """The largest useful budget: at most the asked size, and at most `MOST_EPOCHS` epochs of the
+    text."""
     by_text = MOST_EPOCHS * len(objective.train) / question.tokens_per_parameter
     return min(question.params, int(by_text))
 
@@ -125,7 +126,7 @@ def _plans(config: StudyConfig, objective: Objective, pace: TrainingPace) -> tup
 def _text(
     question: Question, plans: tuple[BudgetPlan, ...], machine: Machine, train_tokens: int
 ) -> str:
-    """The study file, with why it is as it is."""
+    """The text of the study file, with comments that explain the choice."""
     budgets = [plan.budget.params for plan in plans]
     hours = sum(plan.hours for plan in plans)
     epochs = plans[-1].budget.tokens / train_tokens
@@ -144,7 +145,7 @@ def _text(
 def print_answer(
     found: Answer | None, prepared: Prepared, result: RunResult, console: Console
 ) -> None:
-    """The budgets' answers, then the one that was asked for, or why there is none."""
+    """Prints the answer of each budget, then the answer to the question or why there is none."""
     optima = result.conclusion.optima
     print_answers(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)

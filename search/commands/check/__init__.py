@@ -1,1 +1,1 @@
-"""`fathom check`: does one learning rate suit every depth and width of a study?"""
+"""`fathom check`: checks that one learning rate suits every depth and width of a study."""

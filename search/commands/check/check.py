@@ -1,4 +1,5 @@
-"""`fathom check`: does one learning rate suit shapes of any depth and width? No Ray, no MLflow.
+"""Checks that one learning rate suits shapes of every depth and width. Needs neither Ray nor
+MLflow.
 
 Two looks at the study's own parametrization: how far activations move in the first steps, over
 sizes that only a few steps can be afforded of; and where the best rate lies, by short trainings of
@@ -23,12 +24,13 @@ from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes
 
 MOVES_LIMIT = 0.45
-"""Largest exponent, of either sign, of moves against a size that counts as flat. Over head layouts,
-positions, gates, tied weights and rates, schemes that scale stay well below and others well above:
-`python -m benchmarks.answers.carrying --moves`."""
+"""Largest absolute exponent of an activation's change against the size that counts as flat. Over
+head layouts, positions, gates, tied weights and rates, schemes that scale stay well below and
+others well above: `python -m benchmarks.answers.carrying --moves`."""
 RATE_LIMIT = 0.5
-"""Octaves that the best rate may move when an axis doubles: over two doublings, a bracket of x0.5
-to x2 such as the confirming stage's still holds it. `python -m benchmarks.answers.carrying`."""
+"""Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
+bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m
+benchmarks.answers.carrying`."""
 MOVING_STEPS = 6
 MOVING_SEEDS = (0, 1)
 MOVING_DEPTHS = (2, 4, 16, 64)
@@ -37,7 +39,7 @@ MOVING_VOCABULARY, MOVING_CONTEXT = 64, 16
 
 
 class SizeAxis(StrEnum):
-    """What a rate has to carry over."""
+    """The axes over which the best learning rate should stay the same."""
 
     DEPTH = "depth"
     WIDTH = "width"
@@ -45,27 +47,28 @@ class SizeAxis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """How the first moves follow one axis."""
+    """Coordinate check along one axis: exponents of the activations' changes in the first steps."""
 
     sizes: tuple[int, ...]
     exponents: Coordinates
-    """Mean of the steps; 0 where size makes no difference."""
+    """Activation -> exponent of its change against the size, a mean over the steps; 0 means no
+    trend."""
 
     @property
     def largest(self) -> tuple[str, float]:
-        """The activation whose moves follow the size most, and its exponent."""
+        """The activation with the largest absolute exponent, and its exponent."""
         named = {f.name: float(getattr(self.exponents, f.name)) for f in fields(self.exponents)}
         return max(named.items(), key=lambda item: abs(item[1]))
 
     @property
     def flat(self) -> bool:
-        """Whether no activation's moves follow the size."""
+        """True if no activation's exponent exceeds the limit."""
         return abs(self.largest[1]) <= MOVES_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisCheck:
-    """Whether the rate carries over one axis."""
+    """Result of the check on one axis: depth or width."""
 
     axis: SizeAxis
     moves: Moves
@@ -74,7 +77,7 @@ class AxisCheck:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Of the two shapes trained, along the axis."""
+        """Sizes of the two trained shapes along the axis."""
         near, far = self.base.shape, self.far.shape
         if self.axis is SizeAxis.DEPTH:
             return near.depth, far.depth
@@ -82,23 +85,23 @@ class AxisCheck:
 
     @property
     def octaves_per_doubling(self) -> float:
-        """How far the best rate moves when the axis doubles."""
+        """Shift of the best log2 learning rate per doubling of the axis."""
         return (self.far.best_octave - self.base.best_octave) / self._doublings
 
     @property
     def error(self) -> float:
-        """Standard error of that, from the seeds."""
+        """Standard error of the shift, from the seeds."""
         return math.hypot(self.base.error, self.far.error) / self._doublings
 
     @property
     def rate_stays(self) -> bool:
-        """Whether both best rates are known, and close enough."""
+        """True if both best rates are enclosed and close enough to each other."""
         known = self.base.enclosed and self.far.enclosed
         return known and abs(self.octaves_per_doubling) <= RATE_LIMIT
 
     @property
     def carries_over(self) -> bool:
-        """The verdict."""
+        """True if both parts of the check pass on this axis."""
         return self.moves.flat and self.rate_stays
 
     @property
@@ -109,40 +112,40 @@ class AxisCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What the check of a study found."""
+    """Result of the check of a study."""
 
     study: str
     scheme: Scheme
     learning_rate: float
-    """The study's own."""
+    """Learning rate of the study."""
     probe: Probe
     axes: tuple[AxisCheck, ...]
     study_sizes: dict[SizeAxis, tuple[int, int]]
-    """Least and largest of the study's own shapes, along each axis."""
+    """Axis -> smallest and largest size of the study's shapes."""
 
     @property
     def base(self) -> Sweep:
-        """The base shape's rates."""
+        """Learning rates tried on the base shape."""
         return self.axes[0].base
 
     @property
     def carries_over(self) -> bool:
-        """Whether trials of all shapes may be compared at one rate."""
+        """True if one learning rate suits shapes of all sizes."""
         return all(axis.carries_over for axis in self.axes)
 
     @property
     def best_rate(self) -> float:
-        """Of the base shape."""
+        """Best learning rate of the base shape."""
         return self.learning_rate * 2**self.base.best_octave
 
     @property
     def rate_fits(self) -> bool:
-        """Whether the study's rate is within a factor of 2 of that."""
+        """True if the study's learning rate is within a factor of 2 of the base shape's best."""
         return self.base.enclosed and abs(self.base.best_octave) <= 1
 
 
 def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> CheckResult:
-    """Both looks, on the study's own text.
+    """The result of both parts of the check, on the study's own data.
 
     Raises:
         ValueError: when the text can't be read or a budget has too few shapes.
@@ -155,7 +158,7 @@ def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> Chec
 def check_on(
     config: StudyConfig, objective: Objective, watch: Watch, probe: Probe = PROBE
 ) -> CheckResult:
-    """Both looks, on a prepared objective."""
+    """The result of both parts of the check, on a prepared objective."""
     sizes = _study_sizes(config, objective.vocab_size)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     prober = Prober(
@@ -189,7 +192,7 @@ def _study_sizes(config: StudyConfig, vocab_size: int) -> dict[SizeAxis, tuple[i
 
 
 def first_moves(config: StudyConfig, axis: SizeAxis) -> Moves:
-    """The coordinate check along one axis, at the study's own rate."""
+    """Result of the coordinate check along one axis, at the study's learning rate."""
     train = config.train
     adamw = AdamW(
         learning_rate=train.learning_rate,
@@ -223,7 +226,7 @@ def _moving_sizes(axis: SizeAxis) -> list[tuple[int, int]]:
 
 
 def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
-    """Of each activation's moves against the size, a mean over the steps."""
+    """Exponent of each activation's change against the size, a mean over the steps."""
 
     def exponent(name: str) -> float:
         return fmean(

@@ -1,4 +1,4 @@
-"""What `fathom check` says: each rate as it is tried, the verdicts with their reasons, and JSON."""
+"""Output of `fathom check`: a line per rate, the verdicts with their reasons, and JSON."""
 
 from dataclasses import asdict
 from typing import Any
@@ -21,7 +21,7 @@ ACTIVATIONS = {
 
 
 def follow(console: Console) -> Watch:
-    """A line for every rate of every shape, as soon as it is known."""
+    """Returns a function that prints the losses of a shape at a rate."""
 
     def say(shape: Shape, point: RatePoint) -> None:
         losses = " ".join(f"{loss:.4f}" for loss in point.losses)
@@ -32,7 +32,7 @@ def follow(console: Console) -> Watch:
 
 
 def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
-    """What is about to be done."""
+    """Prints what is going to be checked."""
     scheme = config.model.parametrization.scheme.value
     console.print(
         f"Study {config.study}: is {_rate(config.train.learning_rate)} a fair rate for every "
@@ -48,7 +48,7 @@ def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
 
 
 def print_check(result: CheckResult, console: Console) -> None:
-    """The verdicts, why, and what to set."""
+    """Prints the verdicts, their reasons, and which settings to change."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("axis", "trained", "best rates", "a doubling", "moves", "verdict"):
         table.add_column(heading, no_wrap=True)
@@ -63,7 +63,7 @@ def print_check(result: CheckResult, console: Console) -> None:
 
 
 def reason(axis: AxisCheck, scheme: Scheme) -> str:
-    """Why the rate carries over the axis or does not, in one sentence; then the remedy."""
+    """One sentence with the reason of an axis's verdict, and the remedy if it is negative."""
     near, far = axis.sizes
     name = axis.axis.value
     if axis.carries_over:
@@ -86,7 +86,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
 
 
 def rate_words(result: CheckResult) -> str:
-    """Whether the study's rate suits the base shape, and what to set where it does not."""
+    """One sentence that says if the study's rate suits the base shape, and what to set if not."""
     own, base = _rate(result.learning_rate), result.base
     if not base.enclosed:
         edge = _rate(result.best_rate)
@@ -106,7 +106,7 @@ def rate_words(result: CheckResult) -> str:
 
 
 def scope(result: CheckResult) -> str:
-    """On what the verdicts rest, beside the study's own sizes."""
+    """Sizes that were trained and checked, beside those of the study."""
     shapes = [result.base.shape, *(axis.far.shape for axis in result.axes)]
     trained = ", ".join(f"{shape.depth} x {shape.d_model}" for shape in shapes)
     heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
@@ -119,7 +119,7 @@ def scope(result: CheckResult) -> str:
 
 
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
-    """How far the study goes beyond what was looked at."""
+    """One clause that says how far the study's sizes go beyond those that were checked."""
     (least, most), trained, moved = own, axis.sizes[1], axis.moves.sizes[-1]
     words = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
@@ -129,7 +129,7 @@ def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
 
 
 def check_json(result: CheckResult) -> dict[str, Any]:
-    """Everything, for programs."""
+    """The result as JSON."""
     return {
         "study": result.study,
         "scheme": result.scheme.value,

@@ -1,4 +1,4 @@
-"""Short trainings of small shapes, by the search's own training loop, to compare learning rates.
+"""Short trainings of small shapes with the search's own training loop, to compare learning rates.
 
 The shapes share what the study fixes: heads, gates, positions, tied weights, parametrization.
 """
@@ -21,32 +21,34 @@ from fathom.search.training.state import Training, TrainPlan
 
 LARGEST_HEAD_DIM = 16
 MOST_HEADS = 4
-"""Heads as in large models would leave a shape of width 32 without any, or with slivers."""
+"""Largest number of heads: with as many as large models have, a shape of width 32 would have none,
+or very narrow ones."""
 
 Watch = Callable[[Shape, RatePoint], None]
-"""Is told of every rate as soon as its trainings have ended."""
+"""Called with each shape and rate as soon as its trainings have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How long and how large. The limits in `check/check.py` were measured at the defaults."""
+    """Length and size of the short trainings. The limits in `check/check.py` were measured at the
+    defaults."""
 
     steps: int = 250
     tokens_per_step: int = 512
     context: int = 128
-    """At most; the study's own where it is shorter."""
+    """Largest context; the study's own if it is shorter."""
     eval_tokens: int = 16_384
-    """At most; the study's own where they are fewer."""
+    """Largest number of tokens per evaluation; the study's own if it is smaller."""
     seeds: int = 2
     warmup: float = 0.25
-    """Share of the steps, or the study's where it is longer: a usual 0.02 would be 5 steps. The
-    quickstart's verdicts are the same at either, see benchmarks/RESULTS.md."""
+    """Share of the steps for warm-up, or the study's if it is larger: the usual 0.02 would be 5
+    steps. The verdicts on the quickstart are the same with either, see benchmarks/RESULTS.md."""
     depths: tuple[int, int] = (2, 8)
-    """Of the base shape and of the deep one."""
+    """Depths of the base shape and of the deep shape."""
     width: int = 32
-    """Of the base shape, rounded up to what the heads need."""
+    """Width of the base shape, rounded up to what the heads need."""
     widening: int = 4
-    """The wide shape's width, in widths of the base shape."""
+    """Width of the wide shape as a multiple of the base shape's."""
 
 
 PROBE = Probe()
@@ -56,7 +58,7 @@ def probe_shape(
     config: StudyConfig, *, depth: int, widening: int, vocab_size: int, context: int,
     probe: Probe = PROBE,
 ) -> Shape:  # fmt: skip
-    """A shape of the study's kind, small; heads follow its width as they do in the study."""
+    """A small shape with the study's model options; its heads follow the width as in the study."""
     space, model = config.space, config.model
     n_heads = min(space.n_heads or MOST_HEADS, MOST_HEADS)
     head_dim = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
@@ -81,7 +83,7 @@ def probe_shape(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prober:
-    """Trains shapes at rates, on one objective."""
+    """Trains small shapes at several learning rates on one objective."""
 
     config: StudyConfig
     objective: Objective
@@ -90,7 +92,7 @@ class Prober:
     probe: Probe = PROBE
 
     def sweep(self, *, depth: int, widening: int, centre: int) -> Sweep:
-        """The rates of one shape, from an octave downhill."""
+        """Sweep of the learning rates of one shape, starting at a log2 factor."""
         shape = probe_shape(
             self.config,
             depth=depth,
@@ -108,7 +110,7 @@ class Prober:
         return point
 
     def _loss(self, shape: Shape, octave: int, number: int) -> float:
-        """Held-out loss at the end; that of a guess when it diverged, so that sides compare."""
+        """Final held-out loss; the chance loss if the training diverged."""
         plan = self._plan(octave)
         # The same seed at every shape and rate: the same text in the same order.
         seed = derive_seed(self.config.seed, "check", number)

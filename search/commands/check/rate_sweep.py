@@ -1,4 +1,4 @@
-"""Where the best learning rate of a shape lies, by short trainings at rates a factor of 2 apart.
+"""Sweep of learning rates on one shape, by short trainings at rates a factor of 2 apart.
 
 A rate is told as its octave: 0 is the study's own, 1 is twice that, -1 half of it.
 """
@@ -11,44 +11,44 @@ from statistics import fmean
 from fathom.models.shape import Shape
 
 REACH = 4
-"""Octaves from the study's rate beyond which no rate is tried: x1/16 to x16."""
+"""Largest log2 factor of a rate that is tried: x1/16 to x16 of the study's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """The trainings of one shape at one rate."""
+    """Losses of one shape at one learning rate."""
 
     octave: int
     losses: tuple[float, ...]
-    """Held-out loss at the end, nats per token; one a seed."""
+    """Final held-out loss of each seed, in nats per token."""
 
     @property
     def loss(self) -> float:
-        """Mean of the seeds."""
+        """Mean loss over the seeds."""
         return fmean(self.losses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """One shape over the rates tried."""
+    """Losses of one shape at all learning rates tried."""
 
     shape: Shape
     points: tuple[RatePoint, ...]
-    """By octave, without gaps."""
+    """Points by log2 factor, without gaps."""
 
     @property
     def lowest(self) -> RatePoint:
-        """The best of the rates tried."""
+        """The point with the lowest mean loss."""
         return min(self.points, key=lambda point: point.loss)
 
     @property
     def enclosed(self) -> bool:
-        """Whether a rate on either side of the best was worse."""
+        """True if the rates on both sides of the best one are worse."""
         return self.lowest not in (self.points[0], self.points[-1])
 
     @property
     def best_octave(self) -> float:
-        """Lowest point of the parabola through the best rate and its neighbours.
+        """Log2 factor at the lowest point of the parabola through the best rate and its neighbours.
 
         Of a best rate at the edge, the edge: the true one lies at least as far.
         """
@@ -59,7 +59,8 @@ class Sweep:
 
     @property
     def error(self) -> float:
-        """Standard error of the best octave, from how seeds differ; 0 where there is one seed."""
+        """Standard error of the best log2 factor, from the differences between seeds; 0 for one
+        seed."""
         seeds = len(self.lowest.losses)
         if seeds < 2 or not self.enclosed:
             return 0.0
@@ -77,7 +78,8 @@ class Sweep:
 
 
 def sweep(shape: Shape, train_at: Callable[[int], RatePoint], *, centre: int) -> Sweep:
-    """Try a rate and its neighbours, then go on downhill until the best one is enclosed."""
+    """The sweep of a shape: starts at three neighbouring rates and goes downhill until the best one
+    is enclosed."""
     points: dict[int, RatePoint] = {}
     waiting = [centre - 1, centre, centre + 1]
     while waiting:
@@ -94,7 +96,7 @@ def _further(found: Sweep) -> list[int]:
 
 
 def _noise_variance(losses: Sequence[Sequence[float]]) -> float:
-    """Of a loss, beyond what its rate and its seed do to it on the whole."""
+    """Variance of a loss that neither its rate nor its seed explains."""
     of_seed = [fmean(column) for column in zip(*losses, strict=True)]
     residuals = [
         loss - fmean(row) - seed + fmean(of_seed)
