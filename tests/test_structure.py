@@ -331,6 +331,14 @@ def test_a_test_file_stands_where_its_module_does(path: Path) -> None:
     assert any(f"{subject}_".startswith(f"{name}_") for name in names), sorted(names)
 
 
+@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_tests_import_no_other_tests(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {name for node in ast.walk(tree) for name in names_imported(node)}
+
+    assert not [name for name in names if name.startswith("tests.") and ".test_" in name]
+
+
 @pytest.mark.parametrize(
     "arguments", ["--help", "predict --params 175e9", "plan configs/tiny.yaml"]
 )

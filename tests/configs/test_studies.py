@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.papers.studies import OF_LOSSES, PAPERS, claims_of
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.plan import Machine, plan_study, vocab_size_of
+from fathom.search.study.plan import plan_study, vocab_size_of
+from tests.support.dry_run import MACHINE
 from tests.support.places import ROOT
 
 FILES = sorted((ROOT / "configs" / "studies").glob("*/*.yaml"))
@@ -16,7 +17,6 @@ PUBLISHED = ("language", "transduction", "classification")
 """Objectives whose text or rows must be had or drawn first, which a test does not wait for."""
 VOCABULARY = 1000
 """Of those; no budget of their studies counts embeddings."""
-MACHINE = Machine(slots=2, flops_per_second=1e10, words="")
 
 
 def of_paper(paper: str) -> list[StudyConfig]:

@@ -13,6 +13,7 @@ from fathom.search.records import TrialSpec
 from fathom.search.scheduling.optuna_studies import Studies, open_file
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.plan import Machine
 
 STUDY = """
 study: simulated
@@ -25,6 +26,8 @@ trials: 10
 confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
 train: {batch_size: 8, evaluations: 4}
 """
+
+MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
 
 
 def best_at_four(spec: TrialSpec, share: float) -> float:

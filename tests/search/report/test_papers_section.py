@@ -14,15 +14,13 @@ from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.papers_text import crossing_law_words, need_words, papers_lines
 from fathom.search.report.terminal.answer_tables import print_papers
-from tests.search.analysis.papers import test_crossings as crossings
-from tests.search.analysis.papers import test_matched_loss as matched
-from tests.search.analysis.papers import test_required_depth as threshold
+from tests.support.papers import GEN, crossing_records, hop_records, matched_records
 from tests.support.reporting import page_on, publish, rows, visible
 from tests.support.simulated import simulated_study
 
-LEVINE = crossings.records_of(seeds=2)
-HOPS = threshold.hops()
-PETTY = matched.study(beyond=0.1, depths=(2, 4, 8))
+LEVINE = crossing_records(seeds=2)
+HOPS = hop_records()
+PETTY = matched_records(beyond=0.1, depths=(2, 4, 8))
 
 
 def found_in(records: Sequence[TrialRecord]) -> PaperFindings:
@@ -70,7 +68,7 @@ def test_the_page_says_crossings_and_their_law_with_intervals() -> None:
 
 
 def test_a_study_without_a_law_says_so_plainly() -> None:
-    flat = crossings.records_of(lambda _: lambda _: 0.0)
+    flat = crossing_records(lambda _: lambda _: 0.0)
     words = said_of(flat)
     assert "No law of width against depth; a law needs 3 crossings" in words
     assert "depth 3 and depth 2 are not told apart at any size" in words
@@ -116,7 +114,7 @@ def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
     assert "1M: exact_match/gen/all at equal validation loss" in words
     assert "1M: exact_match/gen/all at equal exact_match/dev/all" in words
     assert "better (+0.0" in words
-    assert "not told apart" in said_of(matched.study(beyond=0.0))
+    assert "not told apart" in said_of(matched_records(beyond=0.0))
 
 
 def test_lines_in_a_terminal_are_the_short_form() -> None:
@@ -172,8 +170,7 @@ def test_the_name_of_a_metric_cannot_become_part_of_the_page() -> None:
         replace(
             record,
             curve=tuple(
-                replace(point, metrics={hostile: point.metrics[matched.GEN]})
-                for point in record.curve
+                replace(point, metrics={hostile: point.metrics[GEN]}) for point in record.curve
             ),
         )
         for record in PETTY

@@ -28,8 +28,7 @@ from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study
-from tests.search.study.test_plan import MACHINE
-from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
 
 
 def watched(

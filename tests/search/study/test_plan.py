@@ -15,9 +15,7 @@ from fathom.search.study.plan import (
     plan_study,
     this_machine,
 )
-from tests.support.dry_run import study
-
-MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
+from tests.support.dry_run import MACHINE, study
 
 
 def plans(config: StudyConfig) -> tuple[BudgetPlan, ...]:

@@ -6,9 +6,9 @@ import pytest
 
 from fathom.search.study.config import StudyConfig, load, placed
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.plan import Machine, plan_study, vocab_size_of
+from fathom.search.study.plan import plan_study, vocab_size_of
+from tests.support.dry_run import MACHINE
 
-MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
 WRONG_BATCH = r"x\.yaml:8: `train\.batch_size` must be a multiple of `resources\.gpus_per_trial`"
 GOOD = """\
 # A comment.

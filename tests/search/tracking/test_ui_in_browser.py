@@ -16,9 +16,8 @@ from fathom.search.pipeline import report_study
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.study.config import dump
 from fathom.search.study.plan import plan_study
-from tests.search.study.test_plan import MACHINE
 from tests.support.browser import Browser, browser
-from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.dry_run import MACHINE, Simulation, scheduler, study
 
 pytestmark = pytest.mark.browser
 STUDY = "simulated"

@@ -6,9 +6,7 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from scipy.special import wrightomega
 
-from benchmarks.worlds.planted import World
 from fathom.models.shape import Count
 from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
 from fathom.search.analysis.papers.crossings import (
@@ -17,52 +15,8 @@ from fathom.search.analysis.papers.crossings import (
     Crossings,
     find_crossings,
 )
-from fathom.search.records import Stage, TrialRecord
-
-A, B = 5.0, 0.12
-"""So wide that shapes meet their budget at nearly one ratio: losses need little correction."""
-BUDGETS = (650_000, 1_600_000, 4_000_000, 10_000_000, 25_000_000)
-DEPTHS = (2, 3, 4, 6, 8)
-
-
-Excess = Callable[[int], Callable[[float], float]]
-"""Budget to its curve: depth to loss above the best, nats."""
-
-
-def best_depth(budget: int) -> float:
-    """Solves 12 L exp(2a + 2bL) = budget."""
-    return float(wrightomega(log(budget / 12 * 2 * B) - 2 * A).real / (2 * B))
-
-
-def levine(budget: int) -> Callable[[float], float]:
-    """Parabolas in ln depth, lowest where the law says."""
-    best = best_depth(budget)
-    return lambda depth: 0.05 * log(depth / best) ** 2
-
-
-def records_of(
-    excess: Excess = levine,
-    *,
-    budgets: Sequence[int] = BUDGETS,
-    depths: Sequence[int] = DEPTHS,
-    seed: int = 0,
-    noise: float = 0.003,
-    seeds: int = 3,
-    count: Count = Count.NON_EMBEDDING,
-) -> list[TrialRecord]:
-    """Every depth at every budget, with fresh seeds."""
-    generator = np.random.default_rng(seed)
-    records = []
-    for budget in budgets:
-        world = World(
-            curve=excess(budget), budget=budget, noise=noise, count=count, ratio_effect=0.0
-        )
-        records += [
-            world.record(world.spec(world.shape(depth), seed=s, stage=Stage.CONFIRM), generator)
-            for depth in depths
-            for s in range(seeds)
-        ]
-    return records
+from fathom.search.records import TrialRecord
+from tests.support.papers import BUDGETS, DEPTHS, A, B, crossing_records
 
 
 def found_in(records: Sequence[TrialRecord]) -> Crossings:
@@ -83,7 +37,7 @@ def true_crossing(shallow: int, deep: int) -> float:
 
 
 def test_depths_cross_where_they_were_planted_to() -> None:
-    found = found_in(records_of(noise=1e-5))
+    found = found_in(crossing_records(noise=1e-5))
     for shallow, deep in pairwise(DEPTHS):
         own = pair(found, shallow, deep)
         assert own.kind is CrossingKind.CROSSED
@@ -96,7 +50,7 @@ def test_intervals_of_crossings_and_of_the_law_cover_the_planted_values() -> Non
     """Nominal 95 %; measured over 200 studies 0.98 of crossings, 0.96 of a, 0.97 of b."""
     crossings, a, b = [], [], []
     for seed in range(40):
-        found = found_in(records_of(seed=seed, noise=0.004))
+        found = found_in(crossing_records(seed=seed, noise=0.004))
         for own in found.pairs:
             if own.interval and own.neighbours:
                 low, high = own.interval
@@ -112,11 +66,11 @@ def test_intervals_of_crossings_and_of_the_law_cover_the_planted_values() -> Non
 
 
 def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
-    found = found_in(records_of(budgets=(650_000, 25_000_000), noise=1e-3))
+    found = found_in(crossing_records(budgets=(650_000, 25_000_000), noise=1e-3))
 
     assert pair(found, 3, 4).kind is CrossingKind.CROSSED
     assert pair(found, 3, 4).budgets == (650_000, 25_000_000)
-    one = found_in(records_of(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
+    one = found_in(crossing_records(budgets=BUDGETS[:2], depths=(2, 3), noise=1e-4))
     assert not one.law.supported
     assert one.law.a is None
     assert "needs 3 crossings" in one.law.reason
@@ -127,7 +81,7 @@ def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
     [(0.05, CrossingKind.SHALLOWER), (-0.05, CrossingKind.DEEPER), (0.0, CrossingKind.UNCLEAR)],
 )
 def test_where_depths_do_not_cross_nothing_is_named(slope: float, kind: CrossingKind) -> None:
-    found = found_in(records_of(lambda _: lambda depth: slope * log(depth), noise=0.005))
+    found = found_in(crossing_records(lambda _: lambda depth: slope * log(depth), noise=0.005))
 
     kinds = [own.kind for own in found.pairs]
     assert kinds.count(kind) >= len(kinds) - 1, "one in twenty may look clear by luck"
@@ -141,7 +95,7 @@ def test_depths_that_are_all_alike_hardly_ever_cross() -> None:
     kinds = [
         own.kind
         for seed in range(30)
-        for own in found_in(records_of(lambda _: lambda _: 0.0, seed=seed, noise=0.004)).pairs
+        for own in found_in(crossing_records(lambda _: lambda _: 0.0, seed=seed, noise=0.004)).pairs
     ]
     assert kinds.count(CrossingKind.CROSSED) <= 0.01 * len(kinds)
     assert kinds.count(CrossingKind.UNCLEAR) >= 0.8 * len(kinds)
@@ -152,12 +106,12 @@ def test_a_deeper_one_that_loses_its_lead_is_no_crossing() -> None:
         sign = -1 if budget < 4_000_000 else 1
         return lambda depth: sign * 0.05 * log(depth)
 
-    own = pair(found_in(records_of(falls_back)), 2, 8)
+    own = pair(found_in(crossing_records(falls_back)), 2, 8)
     assert (own.kind, own.params) == (CrossingKind.REVERSED, None)
 
 
 def test_pairs_are_of_depths_that_two_budgets_share_and_neighbours_go_by_these() -> None:
-    records = records_of(depths=(2, 4)) + records_of(budgets=BUDGETS[:1], depths=(3,))
+    records = crossing_records(depths=(2, 4)) + crossing_records(budgets=BUDGETS[:1], depths=(3,))
 
     [own] = found_in(records).pairs
     assert (own.shallow, own.deep, own.neighbours) == (2, 4, True)
@@ -166,12 +120,12 @@ def test_pairs_are_of_depths_that_two_budgets_share_and_neighbours_go_by_these()
 
 def test_one_budget_or_budgets_of_other_things_have_no_crossings() -> None:
     assert find_crossings([], seed=0) is None
-    assert find_crossings(records_of(budgets=BUDGETS[:1]), seed=0) is None
-    assert find_crossings(records_of(count=Count.FLOPS), seed=0) is None
+    assert find_crossings(crossing_records(budgets=BUDGETS[:1]), seed=0) is None
+    assert find_crossings(crossing_records(count=Count.FLOPS), seed=0) is None
 
 
 def test_the_same_records_and_seed_give_the_same_intervals() -> None:
-    records = records_of(budgets=BUDGETS[:3])
+    records = crossing_records(budgets=BUDGETS[:3])
     assert find_crossings(records, seed=1) == find_crossings(records, seed=1)
 
 

@@ -2,47 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp, log
+from math import log
 
 import numpy as np
 import pytest
 
-from benchmarks.worlds.planted import World, asymmetric, finished
 from fathom.search.analysis.papers.matched_loss import LOSS, MatchedComparison, find_matched
-from fathom.search.records import Stage, TrialRecord
-
-WORLD = World(curve=asymmetric(8, scale=0.1), budget=1_000_000)
-GEN, DEV = "exact_match/gen/all", "exact_match/dev/all"
-
-
-def trials_of(
-    depth: int, *, beyond: float, seeds: int = 4, noise: float = 0.005, seed: int = 0
-) -> list[TrialRecord]:
-    """Both metrics follow the loss; generalisation gains `beyond` for each unit of ln depth."""
-    generator = np.random.default_rng([seed, depth])
-    made = []
-    for number in range(seeds):
-        spec = WORLD.spec(WORLD.shape(depth), seed=number, stage=Stage.CONFIRM)
-        final = WORLD.expected_loss(spec.shape) + 0.01 * generator.normal()
-        record = finished(spec, final, lag=0.4)
-        luck = noise * generator.normal()
-        points = tuple(
-            replace(
-                point,
-                metrics={
-                    DEV: exp(-(point.loss - 1.3)),
-                    GEN: 0.6 * exp(-(point.loss - 1.3)) + beyond * log(depth) + luck,
-                    "bits_per_byte": 1.0,
-                },
-            )
-            for point in record.curve
-        )
-        made.append(replace(record, curve=points))
-    return made
-
-
-def study(*, beyond: float, depths: Sequence[int] = (2, 4), seed: int = 0) -> list[TrialRecord]:
-    return [record for depth in depths for record in trials_of(depth, beyond=beyond, seed=seed)]
+from tests.support.papers import DEV, GEN, matched_records, matched_trials
 
 
 def by(found: Sequence[MatchedComparison], yardstick: str) -> MatchedComparison:
@@ -59,7 +25,7 @@ def difference(own: MatchedComparison, level: int = 0) -> tuple[float, float, fl
 
 @pytest.mark.parametrize("yardstick", [LOSS, DEV])
 def test_depth_that_helps_by_the_loss_alone_shows_nothing_at_equal_loss(yardstick: str) -> None:
-    records = study(beyond=0.0)
+    records = matched_records(beyond=0.0)
     ends = [record.curve[-1].metrics[GEN] for record in records]
     assert min(ends[4:]) > max(ends[:4]) + 0.02, "at the end the deeper ones generalise better"
 
@@ -73,7 +39,7 @@ def test_depth_that_helps_by_the_loss_alone_shows_nothing_at_equal_loss(yardstic
 
 @pytest.mark.parametrize("yardstick", [LOSS, DEV])
 def test_depth_that_helps_beyond_the_loss_shows_it_at_equal_loss(yardstick: str) -> None:
-    own = by(find_matched(study(beyond=0.1)), yardstick)
+    own = by(find_matched(matched_records(beyond=0.1)), yardstick)
 
     mean, low, high = difference(own)
     assert low > 0
@@ -85,13 +51,13 @@ def test_the_band_covers_no_difference_as_often_as_it_says() -> None:
     """Nominal 95 %; measured over 1,500 studies 0.945."""
     covered = []
     for seed in range(400, 800):
-        _, low, high = difference(by(find_matched(study(beyond=0.0, seed=seed)), LOSS))
+        _, low, high = difference(by(find_matched(matched_records(beyond=0.0, seed=seed)), LOSS))
         covered.append(low <= 0 <= high)
     assert 0.92 <= np.mean(covered) <= 0.98
 
 
 def test_the_first_level_is_the_furthest_that_every_trial_reached() -> None:
-    records = study(beyond=0.0)
+    records = matched_records(beyond=0.0)
 
     own = by(find_matched(records), LOSS)
 
@@ -104,14 +70,14 @@ def test_the_first_level_is_the_furthest_that_every_trial_reached() -> None:
 
 
 def test_curves_that_do_not_overlap_are_not_compared() -> None:
-    poor, good = trials_of(2, beyond=0.0), trials_of(4, beyond=0.0)
+    poor, good = matched_trials(2, beyond=0.0), matched_trials(4, beyond=0.0)
     lower = [replace(r, curve=tuple(replace(p, loss=p.loss - 1.5) for p in r.curve)) for r in good]
 
     assert by(find_matched([*poor, *lower]), LOSS).levels == ()
 
 
 def test_a_loss_that_rises_again_is_not_read_twice() -> None:
-    records = study(beyond=0.0)
+    records = matched_records(beyond=0.0)
     risen = []
     for record in records:
         last = record.curve[-1]
@@ -123,7 +89,7 @@ def test_a_loss_that_rises_again_is_not_read_twice() -> None:
 
 
 def test_one_trial_a_depth_gives_a_difference_without_a_band() -> None:
-    records = [trials_of(depth, beyond=0.1, seeds=1)[0] for depth in (2, 4)]
+    records = [matched_trials(depth, beyond=0.1, seeds=1)[0] for depth in (2, 4)]
 
     level = by(find_matched(records), LOSS).levels[0]
 
@@ -132,8 +98,10 @@ def test_one_trial_a_depth_gives_a_difference_without_a_band() -> None:
 
 
 def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
-    small = study(beyond=0.0, depths=(2, 3, 4))
-    large = [replace(r, spec=replace(r.spec, budget=2_000_000)) for r in study(beyond=0.0)]
+    small = matched_records(beyond=0.0, depths=(2, 3, 4))
+    large = [
+        replace(r, spec=replace(r.spec, budget=2_000_000)) for r in matched_records(beyond=0.0)
+    ]
 
     found = [own for own in find_matched([*large, *small]) if own.yardstick == LOSS]
 
@@ -145,7 +113,7 @@ def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
 
 
 def test_what_is_measured_at_the_end_only_or_by_some_trials_is_not_compared() -> None:
-    records = study(beyond=0.0)
+    records = matched_records(beyond=0.0)
     bare = [
         replace(
             record,

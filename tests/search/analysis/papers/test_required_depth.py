@@ -1,59 +1,22 @@
 """Depth needed against difficulty: planted rules are found, and what was not tested is not said."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.worlds.planted import World, finished, flat
 from fathom.search.analysis.papers.required_depth import (
     DifficultyDepth,
     RequiredDepth,
     find_required_depths,
     required_depth_across,
 )
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Outcome
+from tests.support.papers import DIFFICULTIES, hop_records, measured_trial, sanford
 
-WORLD = World(curve=flat, budget=100_000)
-DIFFICULTIES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
-
-
-def sanford(difficulty: int) -> int:
-    """Depth that is enough for so many hops."""
-    return math.floor(math.log2(difficulty)) + 2
-
-
-def trial(depth: int, seed: int, metrics: Mapping[str, float]) -> TrialRecord:
-    """A finished trial that measured this at its end."""
-    spec = WORLD.spec(WORLD.shape(depth), seed=seed, stage=Stage.CONFIRM)
-    record = finished(spec, 1.0)
-    *before, last = record.curve
-    return replace(record, curve=(*before, replace(last, metrics=dict(metrics))))
-
-
-def hops(
-    needed: Callable[[int], float] = sanford,
-    *,
-    depths: Sequence[int] = (1, 2, 3, 4, 5, 6),
-    seeds: int = 3,
-    noise: float = 0.0,
-    seed: int = 0,
-) -> list[TrialRecord]:
-    """Errors of 1 % where a depth is enough, of 50 % where not; seeds differ in what is enough."""
-    generator = np.random.default_rng(seed)
-    return [
-        trial(
-            depth,
-            number,
-            {f"error/k{k}": 0.01 if depth >= needed(k) + luck else 0.5 for k in DIFFICULTIES}
-            | {"error/k0": 0.0, "solved/k": 3.0, "gain/k4": 1.0},
-        )
-        for depth in depths
-        for number in range(seeds)
-        for luck in [noise * generator.normal()]
-    ]
+METRICS = [f"error/k{k}" for k in DIFFICULTIES]
 
 
 def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
@@ -62,7 +25,7 @@ def only(found: Sequence[RequiredDepth]) -> RequiredDepth:
 
 
 def test_the_rule_of_hops_is_found() -> None:
-    own = only(find_required_depths(hops(), seed=0))
+    own = only(find_required_depths(hop_records(), seed=0))
 
     assert (own.metric, own.budget, own.trials) == ("error/k", 100_000, 3)
     assert {need.difficulty: need.depth for need in own.needs} == {
@@ -71,14 +34,14 @@ def test_the_rule_of_hops_is_found() -> None:
     assert own.gained_interval
     low, high = own.gained_interval
     assert high
-    assert low < 1 < high, "a layer doubles the hops"
+    assert low < 1 < high, "a layer doubles the hop_records"
     assert own.gained == pytest.approx(1, abs=0.2)
 
 
 def test_the_rule_of_blocks_is_found_across_studies() -> None:
     studies = {
         k: [
-            trial(depth, seed, {"exact_match/61-80": 0.99 if depth >= k - 2 else 0.2})
+            measured_trial(depth, seed, {"exact_match/61-80": 0.99 if depth >= k - 2 else 0.2})
             for depth in (1, 2, 3, 4, 5)
             for seed in range(2)
         ]
@@ -96,7 +59,7 @@ def test_the_rule_of_blocks_is_found_across_studies() -> None:
 
 
 def test_a_difficulty_beyond_every_tested_depth_is_not_made_up() -> None:
-    own = only(find_required_depths(hops(depths=(1, 2, 3)), seed=0))
+    own = only(find_required_depths(hop_records(depths=(1, 2, 3)), seed=0))
 
     assert own.needs[-1] == DifficultyDepth(difficulty=16, depth=None, soonest=None, surest=None)
     assert own.gained == pytest.approx(1.0, abs=0.5)
@@ -105,7 +68,7 @@ def test_a_difficulty_beyond_every_tested_depth_is_not_made_up() -> None:
 def test_seeds_that_differ_give_the_depth_a_range() -> None:
     errors = {1: (0.5, 0.5), 2: (0.01, 0.2), 3: (0.01, 0.06), 4: (0.01, 0.01)}
     records = [
-        trial(depth, seed, {"error/d2": error, "error/d4": 0.5})
+        measured_trial(depth, seed, {"error/d2": error, "error/d4": 0.5})
         for depth, own in errors.items()
         for seed, error in enumerate(own)
     ]
@@ -118,15 +81,17 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
 
 def test_what_the_shallowest_tested_depth_can_do_says_nothing_of_fewer_layers() -> None:
     """All but the hardest of these might take less than the three layers that were tried first."""
-    own = only(find_required_depths(hops(depths=(4, 5, 6)), seed=0))
+    own = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
 
     assert [need.depth for need in own.needs][:6] == [4] * 6
     assert own.gained == pytest.approx(1, rel=0.4)
 
 
 def test_intervals_widen_with_seeds_that_differ_and_cover_the_rule() -> None:
-    same = only(find_required_depths(hops(lambda k: math.log2(k) + 2), seed=0))
-    differing = only(find_required_depths(hops(lambda k: math.log2(k) + 2, noise=0.7), seed=0))
+    same = only(find_required_depths(hop_records(lambda k: math.log2(k) + 2), seed=0))
+    differing = only(
+        find_required_depths(hop_records(lambda k: math.log2(k) + 2, noise=0.7), seed=0)
+    )
 
     widths = []
     for own in (same, differing):
@@ -145,7 +110,7 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
         covered = []
         for seed in range(20):
             interval = only(
-                find_required_depths(hops(rule, noise=0.5, seed=seed), seed=0)
+                find_required_depths(hop_records(rule, noise=0.5, seed=seed), seed=0)
             ).gained_interval
             assert interval
             covered.append(interval[0] <= 1 <= (interval[1] or math.inf))
@@ -156,15 +121,15 @@ def test_intervals_cover_the_rule_when_seeds_differ() -> None:
 def test_no_slope_where_depth_and_difficulty_do_not_go_together(
     needed: Callable[[int], int],
 ) -> None:
-    own = only(find_required_depths(hops(needed), seed=0))
+    own = only(find_required_depths(hop_records(needed), seed=0))
     assert (own.gained, own.gained_interval) == (None, None)
 
 
 def test_trials_that_did_not_finish_and_missing_numbers_are_not_enough() -> None:
-    lost = [replace(record, outcome=Outcome.DIVERGED) for record in hops(depths=(1,))]
-    nan = [trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
+    lost = [replace(record, outcome=Outcome.DIVERGED) for record in hop_records(depths=(1,))]
+    nan = [measured_trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
 
-    own = only(find_required_depths([*lost, *nan, *hops(depths=(2, 3))], seed=0))
+    own = only(find_required_depths([*lost, *nan, *hop_records(depths=(2, 3))], seed=0))
 
     assert own.depths == (1, 2, 3)
     assert own.needs[0].depth == 2
@@ -172,16 +137,16 @@ def test_trials_that_did_not_finish_and_missing_numbers_are_not_enough() -> None
 
 def test_nothing_is_said_without_two_depths_and_two_difficulties() -> None:
     assert find_required_depths([], seed=0) == ()
-    assert find_required_depths(hops(depths=(3,)), seed=0) == ()
-    single = [trial(depth, 0, {"error/k1": 0.0, "accuracy/dev2": 1.0}) for depth in (1, 2)]
+    assert find_required_depths(hop_records(depths=(3,)), seed=0) == ()
+    single = [measured_trial(depth, 0, {"error/k1": 0.0, "accuracy/dev2": 1.0}) for depth in (1, 2)]
     assert find_required_depths(single, seed=0) == ()
 
 
 def test_each_budget_is_judged_by_itself() -> None:
-    small = hops()
+    small = hop_records()
     large = [
         replace(record, spec=replace(record.spec, budget=200_000))
-        for record in hops(lambda k: sanford(k) - 1)
+        for record in hop_records(lambda k: sanford(k) - 1)
     ]
 
     one, other = find_required_depths([*large, *small], seed=0)
@@ -203,7 +168,9 @@ PUBLISHED = {
 
 def test_published_errors_of_hops_give_about_one_doubling_a_layer() -> None:
     records = [
-        trial(depth, 0, {f"error/k{k}": e for k, e in zip(DIFFICULTIES, errors, strict=True)})
+        measured_trial(
+            depth, 0, {f"error/k{k}": e for k, e in zip(DIFFICULTIES, errors, strict=True)}
+        )
         for depth, errors in PUBLISHED.items()
     ]
 
