@@ -48,7 +48,7 @@ class Replay:
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._now = folder, 0.0
         self._share = confirmation_share(config)
-        self._waves = dict.fromkeys(self._plans, PendingConfirmation(share=self._share))
+        self._confirmations = dict.fromkeys(self._plans, PendingConfirmation(share=self._share))
         self._trials: dict[str, TrialRecord] = {}
 
     def shown(self) -> Iterator[Shown]:
@@ -78,16 +78,16 @@ class Replay:
     def _take(self, line: dict[str, Any]) -> None:
         self._now = max(self._now, line["at"])
         match line["event"]:
-            case "started" | "revived" | "ended":
+            case "started" | "resumed" | "ended":
                 record = from_json(line)
                 self._trials[record.spec.trial] = record
             case "report":
                 record = self._trials[line["trial"]]
                 report = without_known_points(record, report_from_json(line))
                 self._trials[line["trial"]] = with_report(record, report)
-            case "wave":
+            case "confirmations":
                 settled = not line["choices"]
-                self._waves[line["budget"]] = PendingConfirmation(
+                self._confirmations[line["budget"]] = PendingConfirmation(
                     settled=settled, share=self._share
                 )
 
@@ -99,7 +99,7 @@ class Replay:
 
     def _left(self) -> dict[int, float]:
         return {
-            budget: flops_left(plan, self._of(budget), self._waves[budget])
+            budget: flops_left(plan, self._of(budget), self._confirmations[budget])
             for budget, plan in self._plans.items()
         }
 

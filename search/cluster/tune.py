@@ -138,7 +138,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         for name in names:
             end = None if batched else self._failures.end_of(name, error)
             if end is None:
-                scheduler.start_again(name)
+                scheduler.restart(name)
             else:
                 scheduler.end(name, *end)
 

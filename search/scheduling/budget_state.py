@@ -1,4 +1,4 @@
-"""How far the search of one budget has come: what the scheduler keeps between two events."""
+"""The state of the search of one budget, which the scheduler keeps between two events."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -14,72 +14,74 @@ from fathom.search.study.budget import Budget
 
 @dataclass(slots=True)
 class BudgetState:
-    """One budget on its way from exploring to confirmed."""
+    """The trials of one budget: begun, ended, and still to come."""
 
     budget: Budget
     shapes: tuple[Shape, ...]
     planned: tuple[int, int]
-    """Exploring and confirming trials."""
+    """Numbers of exploring and of confirming trials."""
     rule: HalvingRule
     sampler: ShapeSampler
     ended: list[TrialRecord] = field(default_factory=list)
-    adopted: deque[TrialSpec] = field(default_factory=deque)
-    """Trials that a killed run, or a worker that died, had under way, to go on first."""
+    waiting: deque[TrialSpec] = field(default_factory=deque)
+    """Trials to continue before others: resumed, or interrupted with their run or their worker."""
     running: set[str] = field(default_factory=set)
-    beside: dict[str, set[str]] = field(default_factory=dict)
-    """For each running trial all, itself too, that its worker trains as one model."""
+    sharing: dict[str, set[str]] = field(default_factory=dict)
+    """Running trial -> all trials that its worker trains as one model, itself included."""
     under_way: dict[str, None] = field(default_factory=dict)
-    """Running and adopted trials in the order in which they began, so that none of another budget
-    has to be looked at; a set's order would change from run to run."""
+    """Running and waiting trials in the order in which they began; the values are None. A set's
+    order would change from run to run."""
     begun: Counter[Shape] = field(default_factory=Counter)
-    """How often each shape was begun."""
+    """Number of trials begun of each shape."""
     explored: int = 0
-    """Exploring trials begun."""
-    wave: deque[Choice] = field(default_factory=deque)
-    """Confirming trials to come before the next look at the records."""
+    """Number of exploring trials begun."""
+    confirmations: deque[Choice] = field(default_factory=deque)
+    """The rest of the present batch of confirming trials, which have not begun."""
     confirmed: int = 0
-    """Confirming trials begun."""
+    """Number of confirming trials begun."""
     settled: bool = False
-    """No further wave of confirming trials is wanted."""
+    """True if no further batch of confirming trials is needed."""
     rung_reached: bool = True
-    """A trial has reached a rung since paused trials were last looked through."""
+    """True if a trial has reached a rung since paused trials were last considered."""
 
     @property
     def done(self) -> bool:
-        """Nothing runs and nothing is to come."""
-        return self.settled and not (self.running or self.adopted or self.wave)
+        """True if no trial runs and none is to come."""
+        return self.settled and not (self.running or self.waiting or self.confirmations)
 
     @property
-    def share_begun(self) -> float:
-        """Trials begun, as a share of those planned."""
+    def share_started(self) -> float:
+        """The number of trials begun, as a share of those planned."""
         return (self.explored + self.confirmed) / sum(self.planned)
 
-    def unite(self, trials: Iterable[str]) -> None:
-        """These run in one worker."""
+    def share_worker(self, trials: Iterable[str]) -> None:
+        """Note that these trials train in one worker."""
         together = set(trials)
-        self.beside |= dict.fromkeys(together, together)
+        self.sharing |= dict.fromkeys(together, together)
 
-    def leave(self, trial: str) -> None:
-        """It no longer runs."""
+    def release(self, trial: str) -> None:
+        """Mark the trial as not running."""
         self.running.discard(trial)
-        self.beside.pop(trial, set()).discard(trial)
+        self.sharing.pop(trial, set()).discard(trial)
 
-    def share(self, trial: str) -> float:
-        """What a trial under way has of a worker."""
-        return 1 / len(self.beside.get(trial, (trial,)))
+    def worker_share(self, trial: str) -> float:
+        """The fraction of a worker that a running trial occupies."""
+        return 1 / len(self.sharing.get(trial, (trial,)))
 
-    def take_of_wave(self, most: int) -> list[Choice]:
+    def next_batch(self, most: int) -> list[Choice]:
         """The next confirming trial to come, and at most so many with it that are of its shape."""
-        taken = [choice for choice in self.wave if choice.shape == self.wave[0].shape][:most]
-        self.wave = deque(choice for choice in self.wave if choice not in taken)
+        taken = [
+            choice for choice in self.confirmations if choice.shape == self.confirmations[0].shape
+        ][:most]
+        self.confirmations = deque(choice for choice in self.confirmations if choice not in taken)
         return taken
 
-    def recount(self, wave: tuple[Choice, ...] | None) -> None:
-        """Count what has begun; of the last wave, what had not is still to come."""
-        begun = [record.spec for record in self.ended] + list(self.adopted)
+    def recount(self, planned: tuple[Choice, ...] | None) -> None:
+        """Count the trials that an earlier run began, and queue the rest of its planned batch."""
+        begun = [record.spec for record in self.ended] + list(self.waiting)
         self.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
         self.confirmed = len(begun) - self.explored
         self.begun = Counter(spec.shape for spec in begun)
         taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
-        self.wave = deque(choice for choice in wave or () if choice not in taken)
-        self.settled = wave == ()
+        self.confirmations = deque(choice for choice in planned or () if choice not in taken)
+        self.settled = planned == ()

@@ -1,8 +1,8 @@
-"""Which trials settle a budget: the leading depths, trained to the end with fresh seeds.
+"""The confirmation stage of a budget: its best depths, trained to the end with fresh seeds.
 
-In waves: each looks at all that has ended and asks for what the answer still lacks, a depth beyond
-the lowest one or another seed of those in question. The stage ends when its depths enclose the
-optimum with as many seeds as the noise asks for, or when more could not change the verdict.
+It goes in batches. Each is planned from all records and adds what the answer still lacks: a depth
+beyond the lowest one, or another seed of those in question. The stage ends when its depths enclose
+the optimum with as many seeds as the noise asks for, or when more could not change the verdict.
 """
 
 import math
@@ -20,9 +20,9 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.study.groups import ConfirmConfig
 
 FIRST_DEPTHS = 3
-"""The fewest that can show an optimum between them."""
+"""Depths of the first batch: the fewest that can show an optimum between them."""
 FIRST_SEEDS = 2
-"""The fewest that show the noise."""
+"""Seeds of the first batch: the fewest that show the noise."""
 WORSE = 3
 """Standard errors of a difference from which on a depth gets no more seeds."""
 STEP = 2
@@ -39,17 +39,17 @@ FRESH_SEEDS_FROM = 1000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One trial to run."""
+    """A trial to run: shape, number of the seed, multiple of the learning rate."""
 
     shape: Shape
     seed: int
     rate_scale: float
 
 
-def next_wave(
+def next_confirmations(
     config: ConfirmConfig, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Choice, ...]:
-    """The confirming trials that the records of a budget ask for; none when it is settled.
+    """The next batch of confirming trials of a budget; empty once it is settled.
 
     First depths that enclose the optimum, then the bracket of rates where it matters, then seeds of
     what can't be told apart. All depths share seeds, hence data in the same order.
@@ -77,7 +77,9 @@ def next_wave(
     return _choices(contenders, [seeds])
 
 
-def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
+def ladder_confirmations(
+    config: ConfirmConfig, records: Sequence[TrialRecord]
+) -> tuple[Choice, ...]:
     """Every seed and rate of the best explored shapes, all at once."""
     ranked = sorted(forecasts(records), key=lambda own: own.loss)
     best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
@@ -86,14 +88,14 @@ def whole_ladder(config: ConfirmConfig, records: Sequence[TrialRecord]) -> tuple
 
 
 def enough_seeds(noise: float, config: ConfirmConfig) -> int:
-    """As many as tell depths apart by the width of a plateau, within what the study allows."""
+    """Seeds that tell depths apart by the width of a plateau, within the limit of the study."""
     return min(config.seeds, max(FIRST_SEEDS, seeds_to_resolve(noise)))
 
 
 def leading_shapes(
     depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Shape, ...]:
-    """The best depth as it looks so far and others a step away, by depth, all at one ratio.
+    """The best depth so far and depths a step away, as shapes of one ratio, by depth.
 
     Empty when no trial was good for anything. One ratio for all, since a depth that is compared at
     a poor ratio looks poor itself: the best that the trials vouch for.
@@ -112,7 +114,7 @@ def leading_shapes(
 
 
 def _steps(middle: Shape, shapes: tuple[Shape, ...]) -> list[Shape]:
-    """Shapes ever more steps away from one, on either side, each of nearly its ratio."""
+    """Shapes 1, 2, ... steps away from `middle` on either side, each of nearly its ratio."""
     low, high = (f(shape.depth for shape in shapes) / middle.depth for f in (min, max))
     sides = range(math.floor(math.log(low, STEP)), math.ceil(math.log(high, STEP)) + 1)
     ordered = sorted((step for step in sides if step), key=lambda step: (abs(step), step))
@@ -120,7 +122,7 @@ def _steps(middle: Shape, shapes: tuple[Shape, ...]) -> list[Shape]:
 
 
 def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
-    """How far the ratios of other depths are from a shape's, in ln: the mean over the steps."""
+    """The mean distance, in ln, of the ratios a step and more away from that of `middle`."""
     others = _steps(middle, shapes) or [middle]
     return statistics.fmean(_off(other, other.depth, middle.ff_ratio) for other in others)
 
@@ -128,7 +130,7 @@ def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
 def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
     """A shape of about this depth whose ratio is near: how deep exactly matters less.
 
-    What another ratio does is known too little to compare depths across it.
+    The effect of the ratio is known too little to compare depths across ratios.
     """
     return min(shapes, key=lambda shape: _off(shape, depth, ratio))
 
@@ -205,7 +207,7 @@ def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
 
 
 def _possible(depths: Sequence[DepthLoss]) -> set[int]:
-    """Those of the depths that are not certainly worse than the best of them."""
+    """The depths that are not certainly worse than the best of them."""
     best = min(depths, key=lambda own: own.loss, default=None)
     return {
         own.depth
@@ -216,7 +218,7 @@ def _possible(depths: Sequence[DepthLoss]) -> set[int]:
 
 
 def _settled(optimum: Optimum) -> bool:
-    """More seeds could not change the verdict: one depth is left, or all are as good."""
+    """True if more seeds could not change the verdict: one depth is left, or all are as good."""
     one_left = optimum.interval is not None and optimum.interval[0] == optimum.interval[1]
     return optimum.verdict is Verdict.PLATEAU or (
         optimum.verdict is Verdict.IDENTIFIED and one_left

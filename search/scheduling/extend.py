@@ -1,7 +1,7 @@
-"""`fathom run --extend`: where the audit failed, the first rung moves later.
+"""`fathom run --extend`: in budgets whose audit failed, the first rung moves later.
 
 The study file does not change: an extension is a line in the journal, from which the scheduler
-takes up the stopped trials again. It is decided by the audit of what has ended so far.
+resumes the stopped trials. It is decided by the audit of the records so far.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,30 +15,30 @@ from fathom.search.scheduling.journal import read_first_rungs
 from fathom.search.study.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
-"""By budget."""
+"""The audits of the rungs of each budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What is about to happen to one budget."""
+    """The later first rung of one budget, and the trials that it resumes."""
 
     budget: Budget
     first_rung: int
-    """Tokens; the horizon when nothing is stopped any more."""
+    """Tokens of the first rung; the horizon if nothing is stopped any more."""
     again: int
-    """Stopped trials that go on."""
+    """Number of stopped trials that are resumed."""
     anew: int
-    """Those of them whose checkpoint is gone."""
+    """Number of resumed trials without a checkpoint, which start anew."""
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The extension in one line."""
         moves = (
             f"nothing is stopped before {self.first_rung:,} tokens any more"
             if self.first_rung < self.budget.tokens
             else "nothing is stopped any more"
         )
-        goes_on = f"{self.budget.label}: {moves}; stopped trials that go on: {self.again}"
+        goes_on = f"{self.budget.label}: {moves}; stopped trials resumed: {self.again}"
         lost = f", {self.anew} of them anew, as their checkpoints are gone" if self.anew else ""
         return f"{goes_on}{lost}"
 
@@ -49,7 +49,7 @@ def extend(
     audits: Audits,
     budgets: Sequence[Budget],
 ) -> tuple[Extension, ...]:
-    """Move the first rung of each budget whose audit failed; none when there is nothing to move."""
+    """Move the first rung of each budget whose audit failed, and return these extensions."""
     truncate_torn_line(folder.journal)
     present = read_first_rungs(folder)
     extensions = []
@@ -63,7 +63,7 @@ def extend(
 
 
 def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits: Audits) -> None:
-    """Delete the checkpoints of stopped trials where no rung failed: nobody goes on from them."""
+    """Delete the checkpoints of stopped trials of budgets without a failed rung."""
     for record in records:
         failed = any(audit.failed for audit in audits[record.spec.budget])
         if record.outcome is Outcome.STOPPED and not failed:
@@ -71,7 +71,7 @@ def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits
 
 
 def warnings(audits: Audits, command: str) -> tuple[str, ...]:
-    """For each budget whose audit failed: where and why, and which setting to change."""
+    """Returns a line for each budget whose audit failed, and one with the remedy."""
     failed = {params: [rung for rung in rungs if rung.failed] for params, rungs in audits.items()}
     told = [f"{format_count(params)}: {_doubt(rungs)}" for params, rungs in failed.items() if rungs]
     remedy = f"`{command} --extend` moves the first rung later and loses nothing that was trained"

@@ -1,7 +1,7 @@
-"""What an earlier run on a folder left: the trials that ended, those under way, and the journal.
+"""The state that an earlier run left in its folder: trials ended, trials under way, the journal.
 
-A trial may have several lives: one that was stopped and taken up again has begun, and ends, once
-more. It is under way when it has begun more often than it has ended.
+A trial may have several attempts: one that paused and was resumed begins, and ends, once more. It
+is under way if it has begun more often than it has ended.
 """
 
 from collections import Counter, defaultdict
@@ -17,43 +17,45 @@ from fathom.search.scheduling.confirmation import Choice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """All that a new run on the folder goes on from, by budget."""
+    """The state from which a new run on the folder continues, by budget."""
 
-    lives: Mapping[int, list[TrialRecord]]
-    """Every end of a trial, in their order; a trial that was taken up again has several."""
+    attempts: Mapping[int, list[TrialRecord]]
+    """Every end of a trial, in order; a trial that was resumed has several."""
     ended: Mapping[int, list[TrialRecord]]
-    """The last end of each that is not under way, in the order in which they ended."""
+    """The last end of each trial that is not under way, in order."""
     under_way: Mapping[int, list[TrialRecord]]
-    """As last reported."""
-    waves: dict[int, tuple[Choice, ...]]
-    """The last wave of confirming trials; empty when the budget was settled by it."""
+    """Trials under way, as last reported."""
+    confirmations: dict[int, tuple[Choice, ...]]
+    """The last batch of confirming trials; empty if the budget was settled by it."""
     first_rungs: dict[int, int]
     """Tokens of the first rung that still stops trials, for the budgets that were extended."""
 
 
 @dataclass(slots=True)
 class _Journal:
-    """What the lines read so far come to."""
+    """The state after the lines read so far."""
 
     ends: Counter[str]
-    """How often each trial has ended: as many of its lives are of no more interest."""
+    """How often each trial has ended, less its beginnings read so far."""
     under_way: dict[str, TrialRecord] = field(default_factory=dict)
-    waves: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
+    confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     first_rungs: dict[int, int] = field(default_factory=dict)
 
     def take(self, line: dict[str, Any]) -> None:
-        """One line further."""
+        """Take in the next line."""
         match line["event"]:
-            case "started" | "revived":
+            case "started" | "resumed":
                 self._begin(line)
             case "report":
                 self._report(line)
-            case "wave":
-                self.waves[line["budget"]] = tuple(map(_choice, line["choices"]))
+            case "confirmations":
+                self.confirmations[line["budget"]] = tuple(map(_choice, line["choices"]))
             case "extend":
                 self.first_rungs[line["budget"]] = _tokens(line["first_rung"])
-                if not self.waves.get(line["budget"]):  # more trials will finish: look again
-                    self.waves.pop(line["budget"], None)
+                if not self.confirmations.get(
+                    line["budget"]
+                ):  # more trials will finish: look again
+                    self.confirmations.pop(line["budget"], None)
             case event:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
 
@@ -70,25 +72,25 @@ class _Journal:
 
 
 def read_past(folder: RunFolder) -> Past:
-    """Read both files, after cutting off what a crash left half written."""
+    """Read the records and the journal, whose torn last lines are truncated first."""
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
-    lives = list(read_as(folder.records, from_json))
-    journal = _Journal(Counter(record.spec.trial for record in lives))
+    attempts = list(read_as(folder.records, from_json))
+    journal = _Journal(Counter(record.spec.trial for record in attempts))
     for _ in read_as(folder.journal, journal.take):
         pass
-    ended = (r for r in last_attempts(lives) if r.spec.trial not in journal.under_way)
+    ended = (r for r in last_attempts(attempts) if r.spec.trial not in journal.under_way)
     return Past(
-        lives=_by_budget(lives),
+        attempts=_by_budget(attempts),
         ended=_by_budget(ended),
         under_way=_by_budget(journal.under_way.values()),
-        waves=journal.waves,
+        confirmations=journal.confirmations,
         first_rungs=journal.first_rungs,
     )
 
 
 def read_first_rungs(folder: RunFolder) -> dict[int, int]:
-    """Where each extended budget's first rung was moved to, tokens."""
+    """The tokens of the first rung of each extended budget."""
     journal = _Journal(Counter())
     for _ in read_as(folder.journal, journal.take):
         pass

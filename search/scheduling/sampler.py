@@ -10,7 +10,6 @@ teaches nothing. It draws from a study in memory, begun from the records. What i
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -32,14 +31,6 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 """Steps of this size fill an interval evenly, however many there are."""
 CURVE_STARTUP = 5
 """Depths, evenly spread, through which the first curve is drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A shape and Optuna's number for it."""
-
-    shape: Shape
-    number: int
 
 
 class ShapeSampler:
@@ -66,6 +57,7 @@ class ShapeSampler:
             "ln_ff_ratio": FloatDistribution(min(ratios), max(ratios)),
         }
         self._name, self._studies = name, studies
+        self._numbers: dict[str, int] = {}
         self._told = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
         self._studies.update(name, self._told)
         self._live = optuna.create_study(
@@ -73,28 +65,32 @@ class ShapeSampler:
         )
         self._live.add_trials(self._told)
 
-    def draw(self, index: int, records: Sequence[TrialRecord]) -> Drawn:
+    def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
         """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
+        if self._sampler is Sampler.LADDER:
+            return ladder_shapes(self._shapes)[index]
         if index < self._startup:
             point = self._stratified(index)
         elif self._sampler is Sampler.CURVE:
             point = self._by_curve(index, records)
         else:
             point = self._suggest()
-        shape = nearest_shape(
+        return nearest_shape(
             self._untried(records),
             depth=math.exp(point["ln_depth"]),
             ff_ratio=math.exp(point["ln_ff_ratio"]),
         )
-        return Drawn(shape, self.adopt(shape))
 
-    def adopt(self, shape: Shape) -> int:
-        """Let the sampler know that a shape is being tried; its number."""
+    def begin(self, trial: str, shape: Shape) -> None:
+        """Let Optuna know that a trial tries a shape."""
         self._live.enqueue_trial(self._coordinates(shape))
-        return self._live.ask(self._distributions()).number
+        self._numbers[trial] = self._live.ask(self._distributions()).number
 
-    def tell(self, number: int, record: TrialRecord) -> None:
-        """Take in what became of a trial."""
+    def tell(self, record: TrialRecord) -> None:
+        """Let Optuna know how a trial that has begun has ended; others are ignored."""
+        number = self._numbers.pop(record.spec.trial, None)
+        if number is None:
+            return
         told = self._frozen(record)
         self._told.append(told)
         self._studies.update(self._name, self._told)
@@ -170,7 +166,7 @@ class ShapeSampler:
         return tuple(shape for shape in self._shapes if shape not in tried) or self._shapes
 
     def _suggest(self) -> dict[str, float]:
-        """A point from the sampler; the shape nearest to it is what `adopt` then opens."""
+        """A point from the sampler; the shape nearest to it is then told to `begin`."""
         probe = self._live.ask(self._distributions())
         self._live.tell(probe, state=TrialState.FAIL)
         return probe.params

@@ -1,8 +1,8 @@
-"""The search between events: which trial comes next, what a report means, what an end means.
+"""The scheduler of a search: the next trial, and the decision on every report.
 
-Knows no Ray: the tuner asks and tells, and so can a simulation. Everything it decides is written
-down before it takes effect (`state/journal.jsonl` for what is under way, `records.jsonl` for what
-has ended), so that a new scheduler on the same folder goes on where the last one was killed.
+It needs no Ray: `cluster/tune.py` asks it and reports to it, and so can a simulation. Every
+decision is written down before it takes effect (`state/journal.jsonl` for trials under way,
+`records.jsonl` for ended ones), so that a new scheduler on the folder of a killed run continues it.
 """
 
 import time
@@ -24,22 +24,22 @@ from fathom.search.records import (
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
 from fathom.search.scheduling.budget_state import BudgetState
-from fathom.search.scheduling.confirmation import Choice, next_wave, whole_ladder
+from fathom.search.scheduling.confirmation import Choice, ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
-from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
+from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import stage_trials
 
 Listener = Callable[[TrialRecord], None]
-"""Told of every change of a trial; must return at once."""
+"""A function called with every changed trial, which must return at once."""
 
 
 class Scheduler:
-    """All budgets of a study."""
+    """The scheduler of all budgets of a study."""
 
     def __init__(
         self,
@@ -49,10 +49,9 @@ class Scheduler:
         listeners: Iterable[Listener] = (),
         studies: Studies | None = None,
     ) -> None:
-        """Optuna's studies go to `studies`, or into the folder."""
+        """Continue the search in `folder`; its Optuna studies go to `studies`, or into the folder."""
         self.config, self.folder, self._listeners = config, folder, tuple(listeners)
         self.live: dict[str, TrialRecord] = {}
-        self._numbers: dict[str, int] = {}
         past = read_past(folder)
         studies = studies or FileStudies(folder.optuna)
         self.budgets = {
@@ -63,12 +62,12 @@ class Scheduler:
 
     @property
     def records(self) -> list[TrialRecord]:
-        """Everything that has ended."""
+        """The trials that have ended."""
         return [record for search in self.budgets.values() for record in search.ended]
 
     @property
     def done(self) -> bool:
-        """Every budget is explored and confirmed."""
+        """True if every budget is explored and confirmed."""
         return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
@@ -83,9 +82,9 @@ class Scheduler:
         end, when a cluster would stand idle.
         """
         most = most or self.config.resources.replicas
-        for search in sorted(self.budgets.values(), key=lambda search: search.share_begun):
+        for search in sorted(self.budgets.values(), key=lambda search: search.share_started):
             specs = self._next_of(search, most)
-            search.unite(spec.trial for spec in specs)
+            search.share_worker(spec.trial for spec in specs)
             for spec in specs:
                 self._begin(search, spec)
             if specs:
@@ -126,27 +125,26 @@ class Scheduler:
         """Write down that the trial is over, and tell the sampler."""
         record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
         search = self.budgets[record.spec.budget]
-        search.leave(trial)
+        search.release(trial)
         search.under_way.pop(trial)
         append_line(self.folder.records, to_json(record))
-        if trial in self._numbers:
-            search.sampler.tell(self._numbers.pop(trial), record)
+        search.sampler.tell(record)
         search.ended.append(record)
-        if outcome is not Outcome.STOPPED:  # a stopped one may be taken up again
+        if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
 
-    def start_again(self, trial: str) -> None:
-        """Its worker is gone: it is to go on with another one, from its last checkpoint."""
+    def restart(self, trial: str) -> None:
+        """Queue a trial whose worker is gone, to continue from its last checkpoint."""
         spec = self.live[trial].spec
         search = self.budgets[spec.budget]
-        search.leave(trial)
-        search.adopted.append(spec)
+        search.release(trial)
+        search.waiting.append(spec)
 
     def _open(
         self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
     ) -> BudgetState:
-        lives = past.lives[budget.params]
+        attempts = past.attempts[budget.params]
         return BudgetState(
             budget=budget,
             shapes=shapes,
@@ -159,42 +157,37 @@ class Scheduler:
                 shapes,
                 studies,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
-                past=(record for record in lives if record.spec.stage is Stage.EXPLORE),
+                past=(record for record in attempts if record.spec.stage is Stage.EXPLORE),
             ),
         )
 
     def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
-        if search.adopted or self._resume(search):
-            return (search.adopted.popleft(),)
+        if search.waiting or self._resume(search):
+            return (search.waiting.popleft(),)
         if search.explored < search.planned[0]:
             return (self._explore(search),)
-        if not (search.wave or search.running or search.settled):
+        if not (search.confirmations or search.running or search.settled):
             if self._resume(search, complete=True):
-                return (search.adopted.popleft(),)
-            self._plan_wave(search)
-        return tuple(self._confirm(search, choice) for choice in search.take_of_wave(most))
+                return (search.waiting.popleft(),)
+            self._plan_confirmations(search)
+        return tuple(self._confirm(search, choice) for choice in search.next_batch(most))
 
     def _explore(self, search: BudgetState) -> TrialSpec:
-        index = search.explored
-        name = f"{search.budget.label}-explore-{index:03d}"
-        if self.config.sampler is Sampler.LADDER:
-            shape = ladder_shapes(search.shapes)[index]
-            self._numbers[name] = search.sampler.adopt(shape)
-        else:
-            drawn = search.sampler.draw(index, self._exploring(search))
-            shape, self._numbers[name] = drawn.shape, drawn.number
+        shape = search.sampler.draw(search.explored, self._exploring(search))
+        choice = Choice(shape, seed=search.begun[shape], rate_scale=1.0)
+        spec = self._spec(search, Stage.EXPLORE, search.explored, choice)
         search.explored += 1
-        return self._spec(
-            search, name, Stage.EXPLORE, Choice(shape, seed=search.begun[shape], rate_scale=1.0)
-        )
+        search.sampler.begin(spec.trial, shape)
+        return spec
 
-    def _confirm(self, search: BudgetState, confirmation: Choice) -> TrialSpec:
-        name = f"{search.budget.label}-confirm-{search.confirmed:03d}"
+    def _confirm(self, search: BudgetState, choice: Choice) -> TrialSpec:
+        spec = self._spec(search, Stage.CONFIRM, search.confirmed, choice)
         search.confirmed += 1
-        return self._spec(search, name, Stage.CONFIRM, confirmation)
+        return spec
 
-    def _spec(self, search: BudgetState, name: str, stage: Stage, what: Choice) -> TrialSpec:
+    def _spec(self, search: BudgetState, stage: Stage, index: int, choice: Choice) -> TrialSpec:
         config = self.config
+        name = f"{search.budget.label}-{stage}-{index:03d}"
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
         return TrialSpec(
             trial=name,
@@ -203,27 +196,27 @@ class Scheduler:
             budget=search.budget.params,
             count=config.count,
             horizon_tokens=search.budget.tokens,
-            shape=what.shape,
-            seed=what.seed,
-            learning_rate=config.train.learning_rate * what.rate_scale,
-            rate_scale=what.rate_scale,
+            shape=choice.shape,
+            seed=choice.seed,
+            learning_rate=config.train.learning_rate * choice.rate_scale,
+            rate_scale=choice.rate_scale,
             prunable=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
         )
 
-    def _plan_wave(self, search: BudgetState) -> None:
-        """Look at all that has ended, and write down what it asks for before any of it starts."""
+    def _plan_confirmations(self, search: BudgetState) -> None:
+        """Plan the next batch of confirming trials, and write it down before any of them starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
-            wave = next_wave(config, search.shapes, search.ended)
+            planned = next_confirmations(config, search.shapes, search.ended)
         else:
-            wave = () if search.confirmed else whole_ladder(config, search.ended)
-        search.wave, search.settled = deque(wave), not wave
+            planned = () if search.confirmed else ladder_confirmations(config, search.ended)
+        search.confirmations, search.settled = deque(planned), not planned
         append_line(
             self.folder.journal,
             {
-                "event": "wave",
+                "event": "confirmations",
                 "budget": search.budget.params,
-                "choices": [asdict(choice) for choice in wave],
+                "choices": [asdict(choice) for choice in planned],
             },
         )
 
@@ -248,26 +241,26 @@ class Scheduler:
         self._notify(self.live[spec.trial])
 
     def _exploring(self, search: BudgetState) -> list[TrialRecord]:
-        """All exploring trials of a budget that have begun."""
+        """The exploring trials of a budget that have begun."""
         live = (self.live[trial] for trial in search.under_way)
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
     def _resume(self, search: BudgetState, *, complete: bool = False) -> bool:
-        """Let paused trials go on that are promoted by now; True if there are any."""
+        """Queue the paused trials that the rule resumes now; True if there are any."""
         if not (search.rung_reached or complete):
             return False
         search.rung_reached = False
         names = search.rule.resumed(self._exploring(search), complete=complete)
         paused = {record.spec.trial: record for record in search.ended}
         for name in names:
-            self._revive(search, paused[name])
+            self._resume_trial(search, paused[name])
         return bool(names)
 
-    def _revive(self, search: BudgetState, record: TrialRecord) -> None:
+    def _resume_trial(self, search: BudgetState, record: TrialRecord) -> None:
         search.ended.remove(record)
         record = replace(record, outcome=None, reason="", ended=None)
-        self._adopt(search, record)
-        self._journal("revived", record)
+        self._requeue(search, record)
+        self._journal("resumed", record)
         self._notify(record)
 
     def _notify(self, record: TrialRecord) -> None:
@@ -278,20 +271,20 @@ class Scheduler:
         append_line(self.folder.journal, {"event": event, **to_json(record)})
 
     def _recover(self, past: Past) -> None:
-        """Take up what an earlier run on this folder left."""
+        """Continue from the state that an earlier run left in the folder."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
         for params, search in self.budgets.items():
             search.ended = past.ended[params]
             for record in past.under_way[params]:
-                self._adopt(search, record)
-            search.recount(past.waves.get(params))
+                self._requeue(search, record)
+            search.recount(past.confirmations.get(params))
 
-    def _adopt(self, search: BudgetState, record: TrialRecord) -> None:
+    def _requeue(self, search: BudgetState, record: TrialRecord) -> None:
         spec = record.spec
         self.live[spec.trial] = record
         search.under_way[spec.trial] = None
-        search.adopted.append(spec)
+        search.waiting.append(spec)
         if spec.stage is Stage.EXPLORE:
-            self._numbers[spec.trial] = search.sampler.adopt(spec.shape)
+            search.sampler.begin(spec.trial, spec.shape)

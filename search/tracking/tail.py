@@ -58,7 +58,7 @@ class RunTail:
 
     def _take_event(self, line: dict[str, Any]) -> None:
         match line["event"]:
-            case "started" | "revived":
+            case "started" | "resumed":
                 self._attempts[line["trial"]] += 1
                 if self._attempts[line["trial"]] > 0:
                     self._change(from_json(line))

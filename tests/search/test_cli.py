@@ -274,7 +274,7 @@ def test_a_failed_audit_is_told_with_its_remedy_and_extending_is_one(tmp_path: P
 
     done = fathom("run", "study.yaml", "--extend", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"stopped trials that go on: {len(cut)}, {len(cut)} of them anew" in done.stdout
+    assert f"stopped trials resumed: {len(cut)}, {len(cut)} of them anew" in done.stdout
     assert "can't be trusted" not in done.stdout
     records = read_records(planted.folder.records)
     assert {r.spec.trial for r in records if r.outcome is not Outcome.FINISHED} == set()

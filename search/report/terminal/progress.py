@@ -141,7 +141,7 @@ class Progress:
             return 0.0
         if self._scheduler is None:
             return 1.0
-        return self._scheduler.budgets[record.spec.budget].share(record.spec.trial)
+        return self._scheduler.budgets[record.spec.budget].worker_share(record.spec.trial)
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
@@ -172,7 +172,7 @@ class Progress:
         if self._scheduler is None:
             return PendingConfirmation(share=share)
         search = self._scheduler.budgets[budget]
-        return PendingConfirmation(len(search.wave), search.settled, share)
+        return PendingConfirmation(len(search.confirmations), search.settled, share)
 
     def _time_left(self) -> str:
         """Returns the estimated time and cost of the rest of the search."""

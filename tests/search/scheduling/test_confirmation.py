@@ -13,9 +13,9 @@ from fathom.search.scheduling.confirmation import (
     FIRST_SEEDS,
     FRESH_SEEDS_FROM,
     enough_seeds,
+    ladder_confirmations,
     leading_shapes,
-    next_wave,
-    whole_ladder,
+    next_confirmations,
 )
 from fathom.search.study.groups import ConfirmConfig
 from fathom.search.study.shapes import nearest_shape
@@ -68,12 +68,12 @@ def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(explored: Explor
 
 def test_the_first_wave_has_fresh_seeds_that_all_depths_share(explored: Explored) -> None:
     shapes, records = explored
-    wave = next_wave(ConfirmConfig(), shapes, records)
-    assert not {record.spec.seed for record in records} & {what.seed for what in wave}
-    tried = {what.shape for what in wave}
+    batch = next_confirmations(ConfirmConfig(), shapes, records)
+    assert not {record.spec.seed for record in records} & {what.seed for what in batch}
+    tried = {what.shape for what in batch}
     assert len(tried) == FIRST_DEPTHS
     for shape in tried:
-        repeats = [(what.seed, what.rate_scale) for what in wave if what.shape == shape]
+        repeats = [(what.seed, what.rate_scale) for what in batch if what.shape == shape]
         assert repeats == [(FRESH_SEEDS_FROM, 1.0), (FRESH_SEEDS_FROM + 1, 1.0)]
 
 
@@ -105,18 +105,20 @@ BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 def test_depths_go_on_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
     shapes, _ = explored
     falling = {1: 1.70, 2: 1.66, 4: 1.62}
-    (one, two) = next_wave(ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001))
+    (one, two) = next_confirmations(
+        ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001)
+    )
     assert one.shape == two.shape
     assert one.shape.depth == 8
     assert (one.seed, two.seed) == (FRESH_SEEDS_FROM, FRESH_SEEDS_FROM + 1)
     risen = confirmed(shapes, {**falling, 8: 1.66}, seeds=2, noise=0.001)
-    assert next_wave(ONE_RATE, shapes, risen) == ()
+    assert next_confirmations(ONE_RATE, shapes, risen) == ()
 
 
 def test_an_end_that_may_still_be_the_best_does_not_enclose_it(explored: Explored) -> None:
     shapes, _ = explored
     level = confirmed(shapes, {2: 1.601, 4: 1.60, 8: 1.66}, seeds=2, noise=0.004)
-    assert {what.shape.depth for what in next_wave(ONE_RATE, shapes, level)} == {1}
+    assert {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, level)} == {1}
 
 
 def test_rates_are_bracketed_once_the_optimum_is_enclosed_where_it_may_lie(
@@ -125,9 +127,9 @@ def test_rates_are_bracketed_once_the_optimum_is_enclosed_where_it_may_lie(
     shapes, _ = explored
     losses = {1: 1.80, 2: 1.66, 4: 1.60, 8: 1.66}
     records = confirmed(shapes, losses, seeds=2, noise=0.001)
-    wave = next_wave(ConfirmConfig(), shapes, records)
-    assert {what.shape.depth for what in wave} == {2, 4, 8}, "the best and its neighbours"
-    assert {(what.seed, what.rate_scale) for what in wave} == {
+    batch = next_confirmations(ConfirmConfig(), shapes, records)
+    assert {what.shape.depth for what in batch} == {2, 4, 8}, "the best and its neighbours"
+    assert {(what.seed, what.rate_scale) for what in batch} == {
         (FRESH_SEEDS_FROM, 0.5),
         (FRESH_SEEDS_FROM, 2.0),
     }
@@ -137,7 +139,7 @@ def test_rates_are_bracketed_once_the_optimum_is_enclosed_where_it_may_lie(
         for rate in (0.5, 2.0)
         if record.spec.seed == FRESH_SEEDS_FROM and record.spec.shape.depth > 1
     ]
-    assert next_wave(ConfirmConfig(), shapes, [*records, *at_rates]) == ()
+    assert next_confirmations(ConfirmConfig(), shapes, [*records, *at_rates]) == ()
 
 
 def test_an_explored_depth_that_is_certainly_worse_encloses_the_optimum_as_well(
@@ -147,8 +149,8 @@ def test_an_explored_depth_that_is_certainly_worse_encloses_the_optimum_as_well(
     rising = confirmed(shapes, {2: 1.60, 4: 1.62, 8: 1.70}, seeds=2, noise=0.001)
     (one,) = confirmed(shapes, {1: 1.8}, seeds=1, noise=0)
     single = replace(one, spec=replace(one.spec, stage=Stage.EXPLORE, seed=0))
-    assert {what.shape.depth for what in next_wave(ONE_RATE, shapes, rising)} == {1}
-    assert next_wave(ONE_RATE, shapes, [*rising, single]) == ()
+    assert {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, rising)} == {1}
+    assert next_confirmations(ONE_RATE, shapes, [*rising, single]) == ()
 
 
 def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(explored: Explored) -> None:
@@ -156,28 +158,28 @@ def test_no_depth_is_tried_beyond_one_that_diverged_or_beyond_the_space(explored
     end = max(shape.depth for shape in shapes)
     falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
     lost = confirmed(shapes, {8: 1.6}, seeds=2, noise=0, outcome=Outcome.DIVERGED)
-    assert next_wave(ONE_RATE, shapes, falling + lost) == ()
+    assert next_confirmations(ONE_RATE, shapes, falling + lost) == ()
     to_the_end = confirmed(shapes, {3: 1.90, 6: 1.80, end: 1.62}, seeds=2, noise=0.001)
-    assert next_wave(ONE_RATE, shapes, to_the_end) == ()
+    assert next_confirmations(ONE_RATE, shapes, to_the_end) == ()
 
 
 def test_no_more_depths_than_allowed(explored: Explored) -> None:
     shapes, _ = explored
     falling = confirmed(shapes, {1: 1.70, 2: 1.66, 4: 1.62}, seeds=2, noise=0.001)
-    assert next_wave(ConfirmConfig(depths=3, seeds=2, rates=(1.0,)), shapes, falling) == ()
+    assert next_confirmations(ConfirmConfig(depths=3, seeds=2, rates=(1.0,)), shapes, falling) == ()
 
 
 def test_the_noise_decides_how_many_seeds(explored: Explored) -> None:
     shapes, _ = explored
     quiet = confirmed(shapes, BOWL, seeds=2, noise=0.001)
-    assert next_wave(ONE_RATE, shapes, quiet) == ()
+    assert next_confirmations(ONE_RATE, shapes, quiet) == ()
     near = {1: 1.9, 2: 1.62, 4: 1.60, 8: 1.62, 12: 1.9}
     loud = confirmed(shapes, near, seeds=2, noise=0.02)
-    wave = next_wave(ONE_RATE, shapes, loud)
-    assert {what.seed for what in wave} == {FRESH_SEEDS_FROM + 2}
-    assert {what.shape.depth for what in wave} == {2, 4, 8}, "the others are certainly worse"
+    batch = next_confirmations(ONE_RATE, shapes, loud)
+    assert {what.seed for what in batch} == {FRESH_SEEDS_FROM + 2}
+    assert {what.shape.depth for what in batch} == {2, 4, 8}, "the others are certainly worse"
     enough = confirmed(shapes, near, seeds=4, noise=0.02)
-    assert next_wave(ONE_RATE, shapes, enough) == (), "no more seeds than allowed"
+    assert next_confirmations(ONE_RATE, shapes, enough) == (), "no more seeds than allowed"
 
 
 def test_seeds_needed_make_two_errors_as_wide_as_a_plateau() -> None:
@@ -191,12 +193,12 @@ def test_seeds_needed_make_two_errors_as_wide_as_a_plateau() -> None:
 def test_nothing_is_confirmed_when_every_trial_was_lost(explored: Explored) -> None:
     shapes, records = explored
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in records]
-    assert next_wave(ConfirmConfig(), shapes, lost) == ()
+    assert next_confirmations(ConfirmConfig(), shapes, lost) == ()
 
 
 def test_a_ladder_confirms_all_its_depths_at_once(explored: Explored) -> None:
     _, records = explored
     depths = {record.spec.shape.depth for record in records if record.loss is not None}
-    wave = whole_ladder(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
-    assert depths <= {what.shape.depth for what in wave}
-    assert len(wave) == len(set(wave)) == 2 * len({what.shape for what in wave})
+    batch = ladder_confirmations(ConfirmConfig(depths=99, seeds=2, rates=(1.0,)), records)
+    assert depths <= {what.shape.depth for what in batch}
+    assert len(batch) == len(set(batch)) == 2 * len({what.shape for what in batch})

@@ -137,8 +137,10 @@ def test_confirming_looks_again_at_what_the_extension_has_shown(again: Scheduler
     Simulation(search, slow_deep).run()
     events = [line["event"] for line in read_lines(search.folder.journal)]
     after = events[events.index("extend") :]
-    assert "wave" in after
-    assert after.index("wave") > max(i for i, event in enumerate(after) if event == "revived")
+    assert "confirmations" in after
+    assert after.index("confirmations") > max(
+        i for i, event in enumerate(after) if event == "resumed"
+    )
 
 
 @pytest.mark.parametrize("events", [1, 6, 17, 40])
@@ -156,13 +158,13 @@ def test_a_killed_extension_goes_on_where_it_was(again: Scheduler, events: int) 
     Simulation(third, slow_deep).run()
     assert not stopped(third.records)
     assert set(Counter(r.spec.trial for r in third.records).values()) == {1}
-    lives = Counter(line["trial"] for line in read_lines(third.folder.records))
+    attempts = Counter(line["trial"] for line in read_lines(third.folder.records))
     begun = Counter(
         line["trial"]
         for line in read_lines(third.folder.journal)
-        if line["event"] in ("started", "revived")
+        if line["event"] in ("started", "resumed")
     )
-    assert lives == begun, "no life was lived twice"
+    assert attempts == begun, "no attempt was made twice"
 
 
 def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Scheduler) -> None:

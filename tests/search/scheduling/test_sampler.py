@@ -30,7 +30,7 @@ def test_every_sampler_finds_its_way_to_the_planted_depth(tmp_path: Path, kind: 
 
 def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
     asked = sampler(tmp_path, Sampler.TPE)
-    depths = [asked.draw(index, []).shape.depth for index in range(6)]
+    depths = [asked.draw(index, []).depth for index in range(6)]
     assert len(set(depths)) == 6
     assert min(depths) <= 2
     assert max(depths) >= 9

@@ -198,11 +198,11 @@ def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
     search = scheduler(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
     Simulation(search, slots=1).run()
     journal = [line for line in read_lines(search.folder.journal) if "trial" in line]
-    revived = {line["trial"] for line in journal if line["event"] == "revived"}
+    resumed = {line["trial"] for line in journal if line["event"] == "resumed"}
     explored = {r.spec.trial: r for r in search.records if r.spec.stage is Stage.EXPLORE}
-    assert revived
-    first_rung = min(explored[next(iter(revived))].rungs)
-    for name in revived:
+    assert resumed
+    first_rung = min(explored[next(iter(resumed))].rungs)
+    for name in resumed:
         assert max(explored[name].rungs) > first_rung
     beyond = [r for r in explored.values() if r.tokens > first_rung]
     assert len(beyond) < len(explored)
@@ -215,7 +215,7 @@ def test_a_trial_that_comes_by_its_rung_again_after_it_was_taken_up_goes_on(tmp_
     search = scheduler(study(), tmp_path)
     Simulation(search, slots=1).run()
     lines = list(read_lines(search.folder.journal))
-    starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "revived"))
+    starts = Counter(line["trial"] for line in lines if line["event"] in ("started", "resumed"))
     rungs = rung_steps(search.config, next(iter(search.budgets.values())).budget)
     assert max(starts.values()) <= 1 + len(rungs), "at each rung it pauses once at most"
 
@@ -276,7 +276,7 @@ def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_ar
 def test_a_group_is_what_waits_and_no_more(tmp_path: Path) -> None:
     config = study(resources=ResourcesConfig(replicas=99), stopping=NEVER)
     search = confirming(config, tmp_path)
-    assert [len(search.next_trials()) for _ in range(4)] == [2, 2, 2, 0], "the first wave's seeds"
+    assert [len(search.next_trials()) for _ in range(4)] == [2, 2, 2, 0], "the first batch's seeds"
 
 
 def test_by_default_trials_are_begun_one_by_one(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
     config = study(resources=TOGETHER, sampler=Sampler.LADDER)
     search = confirming(config, tmp_path)
     group = search.next_trials()
-    search.start_again(group[0].trial)
+    search.restart(group[0].trial)
     assert search.next_trials() == group[:1]
     again = scheduler(search.config, tmp_path)
     assert [again.next_trials() for _ in group] == [(spec,) for spec in group]
@@ -322,9 +322,9 @@ def test_those_that_train_together_share_a_worker(tmp_path: Path) -> None:
     first, second, third = (spec.trial for spec in search.next_trials())
     other = search.next_trial()
     assert other
-    assert [budget.share(trial) for trial in (first, second, third)] == [1 / 3] * 3
-    assert budget.share(other.trial) == 1.0
+    assert [budget.worker_share(trial) for trial in (first, second, third)] == [1 / 3] * 3
+    assert budget.worker_share(other.trial) == 1.0
     search.end(first, Outcome.DIVERGED, "on purpose")
-    assert budget.share(second) == 1 / 2
-    search.start_again(second)
-    assert budget.share(second) == budget.share(third) == 1.0
+    assert budget.worker_share(second) == 1 / 2
+    search.restart(second)
+    assert budget.worker_share(second) == budget.worker_share(third) == 1.0

@@ -13,7 +13,7 @@ from tests.support.tracked import interim, trial, write_down, write_end
 
 
 def resumed(record: TrialRecord) -> dict[str, object]:
-    return {"event": "revived", **to_json(replace(record, outcome=None, ended=None, reason=""))}
+    return {"event": "resumed", **to_json(replace(record, outcome=None, ended=None, reason=""))}
 
 
 def test_each_change_is_told_once(tmp_path: Path) -> None:
