@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -164,7 +164,26 @@ def test_a_ray_that_another_search_has_started_is_not_joined(
     assert join_cluster() is None
 
 
+def never_stopped(search: Scheduler, record: TrialRecord, aside: Path) -> list[CurvePoint]:
+    """The curve of the same trial, trained here from its beginning to its end."""
+    own = search.budgets[record.spec.budget].budget
+    assignment = Assignment(search.config, own, record.spec, str(aside / "fresh.pt"))
+    (aside / "fresh.pt").unlink(missing_ok=True)
+    *_, last = RunningTrial(assignment, cycle(), torch.device("cpu")).reports()
+    return list(last.points)
+
+
+def losses(curve: Sequence[CurvePoint]) -> list[tuple[int, float, float]]:
+    return [(point.step, point.loss, point.train_loss) for point in curve]
+
+
+NONE_STOPPED = STUDY.replace("[8k, 12k]", "[8k]") + (
+    "stopping: {first_rung: 0.25, eta: 2, always_finish: 1}\n"
+)
+
+
 def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:
+    """However many trials run at a time, each has every loss of a training that never stopped."""
     marker = tmp_path / "died"
 
     @dataclass(frozen=True)
@@ -175,35 +194,23 @@ def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path)
                 os._exit(1)
             return super().batch(seed=seed, step=step, batch_size=batch_size)
 
-    undisturbed = scheduler(tmp_path / "a")
-    run_trials(undisturbed, cycle())
-    search = scheduler(tmp_path / "b")
+    search = scheduler(tmp_path / "run", NONE_STOPPED)
     run_trials(search, DiesOnce(np.arange(4096) % 256, dies_once=str(marker)))
     assert marker.exists()
     assert search.done
-
-    def losses(folder: RunFolder) -> dict[str, list[float]]:
-        return {
-            r.spec.trial: [p.loss for p in r.curve]
-            for r in read_records(folder.records)
-            if r.spec.trial == "8k-explore-000"
-        }
-
-    assert losses(search.folder) == losses(undisturbed.folder)
+    for record in read_records(search.folder.records):
+        assert losses(record.curve) == losses(never_stopped(search, record, tmp_path))
+    rungs = Counter(
+        (line["trial"], line["rung"][0])
+        for line in read_lines(search.folder.journal)
+        if line["event"] == "report" and line["rung"]
+    )
+    assert sorted(rungs.values())[-2:] == [1, 2], "one trial was resumed, from its last rung"
 
 
 STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
     "sampler: random\nstopping: {first_rung: 0.25, eta: 2, always_finish: 0}\n"
 )
-
-
-def never_stopped(search: Scheduler, record: TrialRecord, aside: Path) -> list[CurvePoint]:
-    """The curve of the same trial, trained here from its beginning to its end."""
-    own = search.budgets[record.spec.budget].budget
-    assignment = Assignment(search.config, own, record.spec, str(aside / "fresh.pt"))
-    (aside / "fresh.pt").unlink(missing_ok=True)
-    *_, last = RunningTrial(assignment, cycle(), torch.device("cpu")).reports()
-    return list(last.points)
 
 
 def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
@@ -228,10 +235,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_sto
         after = records[before.spec.trial]
         assert after.outcome is Outcome.FINISHED
         assert after.curve[: len(before.curve)] == before.curve
-        untouched = never_stopped(search, before, tmp_path)
-        assert [(p.step, p.loss, p.train_loss) for p in after.curve] == [
-            (p.step, p.loss, p.train_loss) for p in untouched
-        ]
+        assert losses(after.curve) == losses(never_stopped(search, before, tmp_path))
     ends += len(stopped) + len(records) - len(first.records)
     assert len(list(read_lines(search.folder.records))) == ends, "a line for each end"
     assert not any(path.exists() for path in checkpoints)
@@ -249,27 +253,26 @@ def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlfl
     assert search.done
     assert tracker.close() == 0
 
-    lives = Counter(line["trial"] for line in read_lines(search.folder.records))
-    again = [r for r in search.records if lives[r.spec.trial] > 1]
+    ends = Counter(line["trial"] for line in read_lines(search.folder.records))
+    again = [r for r in search.records if ends[r.spec.trial] > 1]
     assert again
     for record in again:
-        assert [(p.step, p.loss) for p in record.curve] == [
-            (p.step, p.loss) for p in never_stopped(search, record, tmp_path)
-        ][: len(record.curve)]
+        whole = losses(never_stopped(search, record, tmp_path))
+        assert losses(record.curve) == whole[: len(record.curve)]
 
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("real")
     assert experiment
     runs = client.search_runs([experiment.experiment_id])
     by_trial = {run.data.tags["trial"]: run for run in runs if "trial" in run.data.tags}
-    assert len([run for run in runs if "trial" in run.data.tags]) == len(by_trial) == len(lives)
+    assert len([run for run in runs if "trial" in run.data.tags]) == len(by_trial) == len(ends)
     assert "RUNNING" not in {run.info.status for run in runs}
     for record in search.records:
         assert record.outcome
         run = by_trial[record.spec.trial]
         assert run.data.tags["outcome"] == record.outcome.value
-        losses = client.get_metric_history(run.info.run_id, "loss")
-        assert [(m.step, m.value) for m in losses] == [(p.tokens, p.loss) for p in record.curve]
+        history = client.get_metric_history(run.info.run_id, "loss")
+        assert [(m.step, m.value) for m in history] == [(p.tokens, p.loss) for p in record.curve]
 
 
 def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reason(
