@@ -1,11 +1,12 @@
 """The files for `ray up` against Ray's own checks and each cloud's model of a machine."""
 
+import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,9 +16,10 @@ import botocore.session
 import pytest
 import yaml
 from botocore.validate import ParamValidator
-from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.autoscaler._private.command_runner import SSHCommandRunner
+from ray.autoscaler._private.util import hash_runtime_conf, prepare_config, validate_config
 
-from tests.support.places import ROOT
+from tests.support.places import PACKAGE_FOLDERS, ROOT
 
 RAY = Path(sys.executable).with_name("ray")
 SHELLCHECK = str(Path(sys.executable).with_name("shellcheck"))
@@ -211,12 +213,43 @@ def test_what_is_synced_is_there_and_is_all_that_the_installation_needs(
     cluster: dict[str, Any],
 ) -> None:
     mounts = cluster["file_mounts"]
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
     assert not [local for local in mounts.values() if not (ROOT / local).exists()]
     assert all(remote == f"~/fathom/{local}" for remote, local in mounts.items())
-    assert set(mounts.values()) == {*packages, "configs", "pyproject.toml", "constraints.txt"}
+    assert set(mounts.values()) == {
+        *PACKAGE_FOLDERS,
+        "configs",
+        "pyproject.toml",
+        "constraints.txt",
+    }
+
+
+def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_path: Path) -> None:
+    """`fathom/` holds links to the folders beside it, which Ray's rsync keeps as they are."""
+    node = tmp_path / "fathom"
+    for local in cluster["file_mounts"].values():
+        if (ROOT / local).is_dir():
+            shutil.copytree(ROOT / local, node / local, symlinks=True)
+    links = [path for path in (node / "fathom").iterdir() if path.is_symlink()]
+
+    assert '["-avz"]' in inspect.getsource(SSHCommandRunner.run_rsync_up), "`-a` keeps links"
+    assert {os.readlink(link) for link in links} == {"../models", "../objectives", "../search"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import fathom.search.records as r; print(r.__file__)"],
+        cwd=node,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(node / "fathom" / "search" / "records.py")
+
+
+def test_ray_can_compare_the_files_of_the_nodes(cluster: dict[str, Any]) -> None:
+    """It reads every file of the mounts once, and follows no link to a folder."""
+    mounts = {remote: str(ROOT / local) for remote, local in cluster["file_mounts"].items()}
+
+    assert all(hash_runtime_conf(mounts, [], {}, generate_file_mounts_contents_hash=True))
 
 
 def test_nothing_listens_beyond_loopback(cluster: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from fathom.search.study.config import load
-from tests.support.places import ROOT
+from tests.support.places import PACKAGE_FOLDERS, ROOT
 
 DEPLOY = ROOT / "deploy"
 SLURM = DEPLOY / "slurm.sh"
@@ -208,10 +208,8 @@ def test_the_image_holds_what_the_tests_passed_with_and_only_parts_that_exist() 
     dockerfile = (DEPLOY / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
     copied = re.findall(r"COPY (\S+) ", dockerfile)
     installs = re.findall(r"pip install.*", dockerfile)
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
-    assert set(copied) == {*packages, "pyproject.toml", "constraints.txt"}
+    assert set(copied) == {*PACKAGE_FOLDERS, "pyproject.toml", "constraints.txt"}
     assert installs
     assert all("-c constraints.txt" in line for line in installs)
 
