@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.objectives.contract import Batch
-from fathom.objectives.synthetic.sizes import PAD
 from fathom.objectives.text.encode import Ids, id_type
+from fathom.objectives.token_ids import PAD
 
 Rows = NDArray[np.int64]
 WIDTHS = 8

@@ -1,35 +1,38 @@
-"""The objectives by name. Apart from the package, whose other parts must not need torch."""
+"""All objectives by name: the keys of each, and the class that it is prepared from.
+
+Imports no torch, so that planning a study does not wait for it.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from fathom.objectives.contract import Objective
-from fathom.objectives.rows.classification.objective import Classification
-from fathom.objectives.rows.transduction.objective import Transduction
-from fathom.objectives.synthetic.alternating_blocks.objective import Blocks
-from fathom.objectives.synthetic.connectivity.objective import Connectivity
-from fathom.objectives.synthetic.induction.objective import Induction
-from fathom.objectives.synthetic.k_hop.objective import Hop
-from fathom.objectives.text.language import Language
-from fathom.objectives.user_objective import is_own, load_own
+from fathom.objectives.keys import ObjectiveConfig
+from fathom.objectives.rows.classification.keys import ClassificationConfig
+from fathom.objectives.rows.transduction.keys import TransductionConfig
+from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
+from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
+from fathom.objectives.synthetic.induction.keys import InductionConfig
+from fathom.objectives.synthetic.k_hop.keys import HopConfig
+from fathom.objectives.text.language.keys import LanguageConfig
 
-OBJECTIVES: Mapping[str, Any] = {
-    "language": Language,
-    "transduction": Transduction,
-    "classification": Classification,
-    "hop": Hop,
-    "induction": Induction,
-    "connectivity": Connectivity,
-    "blocks": Blocks,
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An objective of Fathom."""
+
+    keys: type[ObjectiveConfig]
+    place: str
+    """Module below `fathom.objectives` and class; imported once the objective is prepared."""
+
+
+OBJECTIVES: Mapping[str, Registered] = {
+    "language": Registered(LanguageConfig, "text.language.objective:Language"),
+    "transduction": Registered(TransductionConfig, "rows.transduction.objective:Transduction"),
+    "classification": Registered(
+        ClassificationConfig, "rows.classification.objective:Classification"
+    ),
+    "hop": Registered(HopConfig, "synthetic.k_hop.objective:Hop"),
+    "induction": Registered(InductionConfig, "synthetic.induction.objective:Induction"),
+    "connectivity": Registered(ConnectivityConfig, "synthetic.connectivity.objective:Connectivity"),
+    "blocks": Registered(BlocksConfig, "synthetic.alternating_blocks.objective:Blocks"),
 }
-
-
-def prepare(name: str, settings: Mapping[str, Any]) -> Objective:
-    """The objective with its data, which a user's own name says where to import from.
-
-    Raises:
-        ValueError: when the settings or the data don't suit, in one line.
-    """
-    own = is_own(name)
-    objective: Objective = load_own(name, settings) if own else OBJECTIVES[name].prepare(**settings)
-    return objective

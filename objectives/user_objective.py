@@ -1,44 +1,93 @@
-"""A user's own objective, by its place: `my_package.my_task:MyObjective`.
+"""A user's own objective, named by its place: `my_package.my_task:MyObjective`.
 
-Preparing it runs the user's code: that is what naming it asks for. The working folder is searched
-first, as `python -m` would; Ray's workers do the same where they see that folder.
+Preparing it runs the user's code, as naming it asks for. The working folder is searched first, as
+`python -m` does; Ray's workers do the same where they see that folder.
 """
 
 import difflib
 import importlib
 import inspect
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field, model_validator
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.keys import ObjectiveConfig, Positive, short
 
 MEMBERS = (
     *("vocab_size", "context", "chance_loss"),
     *("to", "batch", "loss", "evaluate", "final_metrics"),
 )
-"""What an objective has, see `objective.py`."""
-SEVERAL = ("batches", "losses", "evaluations")
-"""What it also has where it can judge several models at once."""
+"""Members of `contract.Objective`."""
+BATCHED_MEMBERS = ("batches", "losses", "evaluations")
+"""Further members of `contract.ReplicatedObjective`."""
+
+UserObjectiveName = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+        description="the place of a class, such as `my_package.my_task:MyObjective`",
+    ),
+]
 
 
-def is_own(name: str) -> bool:
-    """Whether a name is a place."""
-    return ":" in name
+class UserObjectiveConfig(ObjectiveConfig):
+    """A user's own objective; its other keys go to its `prepare`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    loss_unit: ClassVar[str] = "nats"
+    bidirectional: ClassVar[bool] = True
+    batched: ClassVar[bool] = True
+    """True, as the class decides it; `is_batched` asks the class."""
+    name: UserObjectiveName
+    context: Positive = 256
+    """Tokens of the longest sequence; goes to `prepare` as well."""
+
+    @model_validator(mode="after")
+    def _check_plain(self) -> Self:
+        """Refuse values that YAML does not write and read back as they were."""
+        for key, value in self.model_dump(exclude={"name", "context"}).items():
+            if not _is_plain(value):
+                raise ValueError(
+                    f"`{key}` must be text, a number, true or false, or lists and groups of them, "
+                    f"got {short(value)}; write a date in quotes"
+                )
+        return self
+
+    def vocab_size(self) -> int:
+        """Number of token ids of the objective, which is prepared to find it."""
+        return int(load_user_objective(self).vocab_size)
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys as they are."""
+        return self
+
+    def is_batched(self) -> bool:
+        """True if the class has all `BATCHED_MEMBERS`; raises `ObjectiveError` without a class."""
+        return all(hasattr(_class(self.name), member) for member in BATCHED_MEMBERS)
 
 
-def judges_several(name: str) -> bool:
-    """Whether the class can judge several models at once; raises `ObjectiveError` without it."""
-    return all(hasattr(_class(name), member) for member in SEVERAL)
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
+    finite = not isinstance(value, float) or math.isfinite(value)
+    return finite and (value is None or isinstance(value, str | int | float))
 
 
-def load_own(name: str, settings: Mapping[str, Any]) -> Any:
-    """Import the class and prepare it from the settings.
+def load_user_objective(keys: UserObjectiveConfig) -> Any:
+    """The user's objective, imported and prepared.
 
     Raises:
-        ObjectiveError: when it is not there, does not take these settings or is no objective.
+        ObjectiveError: if it can't be imported, does not take the keys or lacks a member.
     """
+    name, settings = keys.name, keys.settings()
     found = _class(name)
     _check_keys(name, found.prepare, settings)
     try:
@@ -51,7 +100,7 @@ def load_own(name: str, settings: Mapping[str, Any]) -> Any:
             f"what `prepare` of {name} returns must be an objective, but it has no "
             f"{', '.join(lacking)}; see objectives/contract.py"
         )
-    if objective.context != settings["context"]:
+    if objective.context != keys.context:
         raise ObjectiveError(
             f"the `context` of {name} must be that of the study, which the horizon counts in, got "
             f"{objective.context} for context={settings['context']}; set `objective.context`"

@@ -10,6 +10,7 @@ import pandas as pd
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.objectives.keys import parse_count
 from fathom.search.analysis.law import Law, Prediction
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
@@ -30,7 +31,6 @@ from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
 from fathom.search.study.preflight import check_ready, open_run
-from fathom.search.study.types import parse_count
 from fathom.search.tracking.pages import headline
 from fathom.search.training.weights_folder import WEIGHTS
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fathom.objectives import registry
 from fathom.objectives.contract import Objective
+from fathom.objectives.prepare import prepare
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
 from fathom.search.cluster.ray_session import start_ray
 from fathom.search.cluster.tune import run_trials
@@ -56,11 +56,6 @@ class RunResult:
     conclusion: Conclusion
 
 
-def prepare(config: StudyConfig) -> Objective:
-    """The study's objective with its data."""
-    return registry.prepare(config.objective.name, config.objective.settings())
-
-
 def run_study(
     ready: ReadyStudy,
     console: Console,
@@ -80,7 +75,7 @@ def run_study(
     """
     config, folder, plans = ready.config, ready.folder, ready.plans
     studies = studies or open_database(config, folder)
-    objective = objective or prepare(config)
+    objective = objective or prepare(config.objective)
     if extended or not ready.has_report:
         start_ray(config.resources)
     with (

@@ -19,7 +19,7 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
-from fathom.objectives.registry import prepare
+from fathom.objectives.prepare import prepare
 from fathom.search.records import derive_seed
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, load
@@ -122,8 +122,7 @@ def curve(job: Job) -> list[Row]:
 
 @cache
 def _objective(path: Path) -> Objective:
-    settings = load(path).objective
-    return prepare(settings.name, settings.settings())
+    return prepare(load(path).objective)
 
 
 def key(job: Job) -> tuple[int, ...]:

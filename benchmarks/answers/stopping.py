@@ -33,10 +33,10 @@ from benchmarks.worlds.curve_tables import (
     size_classes,
     size_slope,
 )
+from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import StoppingConfig
-from fathom.search.study.types import parse_count
 
 GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""

@@ -24,12 +24,14 @@ from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
 from benchmarks.papers.shapes import shape_tables
 from fathom.models.shape import Residual
+from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
+from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
+from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.papers_text import need_words, needs_words
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.generated_keys import BlocksConfig, ConnectivityConfig, HopConfig
 
 PREFIX_SCORE = 0.5
 """Attention of the best head to what followed earlier copies, from which on it is said to match."""

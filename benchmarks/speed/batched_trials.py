@@ -18,8 +18,8 @@ from time import perf_counter, process_time
 import torch
 
 from fathom.models.shape import Shape
-from fathom.objectives.text.language import Language
-from fathom.search.pipeline import prepare
+from fathom.objectives.prepare import prepare
+from fathom.objectives.text.language.objective import Language
 from fathom.search.records import Report
 from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
 from fathom.search.study.budget import Budget, expand_budgets
@@ -85,7 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     config = load(options.study, [f"tokens={options.tokens}"])
-    objective = prepare(config).to(objective_device())
+    objective = prepare(config.objective).to(objective_device())
     assert isinstance(objective, Language), "of the objectives it alone judges several models"
     print(
         f"{options.trials} trials of {options.tokens} tokens, medians of {options.rounds}; ", end=""

@@ -18,7 +18,7 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
-from fathom.objectives.registry import prepare
+from fathom.objectives.prepare import prepare
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialSpec
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
@@ -65,7 +65,7 @@ def main() -> None:
     config = load(parser.parse_args().study)
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    objective = prepare(config.objective.name, config.objective.settings()).to(device)
+    objective = prepare(config.objective).to(device)
     matrix_rate(device, False)  # once a process, and a process trains many trials
     vocab_size = vocab_size_of(config)
     print(

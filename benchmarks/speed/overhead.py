@@ -26,7 +26,7 @@ from torch import Tensor
 
 from benchmarks.worlds.planted import World, flat
 from fathom.objectives.contract import Batch, Model, Objective
-from fathom.objectives.registry import OBJECTIVES
+from fathom.objectives.prepare import prepare
 from fathom.search.cluster.tune import run_trials
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
@@ -165,7 +165,7 @@ def training_share(tokens: str) -> str:
     A slot is held from end to end, whether a trial is in it or not.
     """
     config = parse(SHORT.format(tokens=tokens))
-    objective = Timed(OBJECTIVES["language"].prepare(**config.objective.settings()))
+    objective = Timed(prepare(config.objective))
     with tempfile.TemporaryDirectory() as path:
         folder = RunFolder(Path(path))
         folder.create()

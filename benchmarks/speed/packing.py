@@ -14,7 +14,8 @@ import torch
 
 from benchmarks.speed.packing_workers import Case, Workers
 from fathom.models.shape import Shape
-from fathom.objectives.text.language import Language
+from fathom.objectives.text.language.keys import LanguageConfig
+from fathom.objectives.text.language.objective import Language
 from fathom.search.formatting import format_count
 
 CPU_SIZES = ((2, 32), (2, 64), (5, 128))
@@ -102,7 +103,9 @@ def main() -> None:
     several = cases(options, device)
     context = several[0].shape.context
     objective = Language.prepare(
-        corpus=options.corpus, tokenizer="bytes", context=context, eval_tokens=32 * context
+        LanguageConfig(
+            name="language", corpus=options.corpus, context=context, eval_tokens=32 * context
+        )
     )
     name = f"one core, {platform.machine()}, by its own time"
     if device == "cuda":

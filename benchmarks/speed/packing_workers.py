@@ -11,7 +11,7 @@ import torch
 
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
-from fathom.objectives.text.language import Language
+from fathom.objectives.text.language.objective import Language
 from fathom.search.training.loop import advance, train
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
 from fathom.search.training.replicated_loop import advance as advance_replicas

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fathom.models.shape import Shape
-from fathom.objectives.text.language import Language
+from fathom.objectives.text.language.objective import Language
 
 Block = Callable[[int], None]
 """Trains so many steps."""

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from fathom.objectives.synthetic.sizes import PAD
+from fathom.objectives.token_ids import PAD
 
 START, SEPARATOR, END, UNKNOWN = range(PAD + 1, PAD + 5)
 WORDS_FROM = PAD + 5

@@ -1,1 +1,1 @@
-"""Language modelling: next-token loss on text."""
+"""The objective on running text, with what reads and encodes text."""

@@ -1,4 +1,4 @@
-"""Tokenizers by name, and how many ids each has; `encoding.py` applies them.
+"""Tokenizers by name and the number of ids of each; `encode.py` applies them.
 
 `bytes`    the 256 byte values.
 `chars`    the characters of the training split, and one id for every other character.
@@ -14,7 +14,7 @@ BPE = "bpe"
 BYTE_IDS = 256
 
 
-def vocab_size(*, corpus: str, tokenizer: str, validation_fraction: float = 0.1) -> int:
+def count_ids(*, corpus: str, tokenizer: str, validation_fraction: float) -> int:
     """Number of ids; reads the corpus only for `chars`, but says at once when it is missing."""
     check_tokenizer(tokenizer)
     check_corpus(corpus)

@@ -176,9 +176,9 @@ def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
 
 
 def _prepare(config: "StudyConfig") -> "Objective":
-    from fathom.search.pipeline import prepare
+    from fathom.objectives.prepare import prepare
 
-    return prepare(config)
+    return prepare(config.objective)
 
 
 def _report_json(conclusion: "Conclusion") -> dict[str, Any]:

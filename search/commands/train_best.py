@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 
 from fathom.objectives.contract import Objective
-from fathom.objectives.registry import prepare
+from fathom.objectives.prepare import prepare
+from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome
 from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.objective_keys import LanguageConfig
 from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.trial import RunningTrial
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
@@ -37,7 +37,7 @@ def train_best(
     """
     config = _for_one_training(chosen.config, tokens, corpus)
     budget = _budget(config, chosen.budget)
-    objective = prepare(config.objective.name, config.objective.settings())
+    objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config))
     trial = _start(config, budget, chosen, objective, out, say)

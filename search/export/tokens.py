@@ -2,11 +2,11 @@
 
 import json
 
+from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.tokenizer import BYTES, CHARS
 from fathom.objectives.text.tokenizer_file import tokenizer_file
 from fathom.search.export.model import Files
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.objective_keys import LanguageConfig
 
 NAMES = ("tokenizer.json", "tokenizer_config.json")
 

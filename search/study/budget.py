@@ -4,11 +4,11 @@ import math
 from dataclasses import dataclass
 
 from fathom.models.shape import Count, Shape
+from fathom.objectives.keys import parse_count
 from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError, PlanError
-from fathom.search.study.types import parse_count
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
 """Default training tokens per parameter (Hoffmann et al. 2022)."""

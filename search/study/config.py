@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from fathom.models.shape import PLAIN, Count, Positions
+from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.groups import (
     ConfirmConfig,
@@ -24,17 +25,9 @@ from fathom.search.study.groups import (
     TrackingConfig,
     TrainConfig,
 )
-from fathom.search.study.objective_keys import ObjectiveConfig
+from fathom.search.study.objective_choice import ObjectiveChoice
 from fathom.search.study.safe_yaml import YamlError, parse_yaml
 from fathom.search.study.source import Source, read_source
-from fathom.search.study.types import Group, Multiple, Number, Parameters, Positive, Real, Whole
-
-ONE_SIDED = ("language", "transduction", "hop", "induction", "blocks")
-"""Objectives that ask what comes next, or what follows from what came before."""
-
-
-ONE_BY_ONE = ("transduction", "classification", "hop", "induction", "connectivity", "blocks")
-"""Objectives that judge one model at a time."""
 
 
 class StudyConfig(Group):
@@ -46,7 +39,7 @@ class StudyConfig(Group):
         examples=["my-study"],
     )
     """Name of the study and of its run folder, runs/NAME."""
-    objective: ObjectiveConfig
+    objective: ObjectiveChoice
     """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
     keys."""
     budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
@@ -106,7 +99,7 @@ class StudyConfig(Group):
                 "`space.head_dim` must be even with rotary positions, which rotate pairs of "
                 f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
             )
-        if self.model.bidirectional and self.objective.name in ONE_SIDED:
+        if self.model.bidirectional and not self.objective.bidirectional:
             raise ValueError(
                 f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
                 "because the model would see the answers, got true; drop it"
@@ -151,7 +144,7 @@ class StudyConfig(Group):
         }
         if self.train.patience:
             conflicts["train.patience"] = self.train.patience
-        if self.objective.name in ONE_BY_ONE:
+        if not self.objective.batched:
             conflicts["objective"] = self.objective.name
         for key, value in conflicts.items():
             raise ValueError(

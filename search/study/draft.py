@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.search.formatting import exact_count, format_seconds
@@ -13,7 +14,6 @@ from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import Machine, plan_study, this_machine
-from fathom.search.study.types import parse_count
 
 MOST_EPOCHS = 4
 """Up to here repeated text is nearly worth new text (Muennighoff et al. 2023)."""

@@ -15,6 +15,8 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from fathom.objectives.keys import short
+
 UNKNOWN = ("extra_forbidden", "invalid_key")
 UNDECIDED = ("union_tag_invalid", "union_tag_not_found")
 BOUNDS = {
@@ -36,8 +38,6 @@ PLURALS: dict[Any, str] = {
     float: "numbers",
     tuple: "pairs [low, high]",
 }
-LONGEST_VALUE = 80
-"""Largest number of characters of a value in a message."""
 FIRST_KEY = re.compile(r"`([a-z_.]+)")
 """Pattern of the key at the start of a message; the key is relative to its group."""
 
@@ -168,12 +168,6 @@ def _example(field: FieldInfo, words: str) -> str:
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)
     return "" if already_said else f"{words}{value}".replace("'", "")
-
-
-def short(value: object) -> str:
-    """A value for a message, cut to one line."""
-    text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 
 def _undecided(where: str, value: object, field: FieldInfo) -> str:

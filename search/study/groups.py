@@ -8,8 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fathom.models.parametrization import Parametrization, Scheme, check_scheme
 from fathom.models.shape import Count, Normalization, Positions, Residual, check_loop
-from fathom.search.analysis.rung_value import MEDIAN_OF
-from fathom.search.study.types import (
+from fathom.objectives.keys import (
     Few,
     Group,
     Multiple,
@@ -18,6 +17,7 @@ from fathom.search.study.types import (
     Real,
     Share,
 )
+from fathom.search.analysis.rung_value import MEDIAN_OF
 
 
 class SpaceConfig(Group):

@@ -10,7 +10,6 @@ from math import ceil
 
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.vocabulary import vocab_size
 from fathom.search.study.budget import Budget, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
@@ -92,7 +91,7 @@ def vocab_size_of(config: StudyConfig) -> int:
         PlanError: when the data are missing or don't suit the settings.
     """
     try:
-        return vocab_size(config.objective.name, config.objective.settings())
+        return config.objective.vocab_size()
     except ObjectiveError as error:
         raise PlanError(str(error), key="objective") from error
 

@@ -4,13 +4,13 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.objectives.user_objective import SEVERAL, is_own, judges_several
+from fathom.objectives.keys import Group, short
+from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.errors import PlanError, short
+from fathom.search.study.errors import PlanError
 from fathom.search.study.plan import BudgetPlan, plan_study, this_machine, vocab_size_of
 from fathom.search.study.store_uri import check_form, check_optuna
-from fathom.search.study.types import Group
 
 FREE_TO_CHANGE = {"resources", "tracking"}
 """Groups of a study file that may change between runs on a folder: no answer depends on them."""
@@ -55,11 +55,11 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
 
 def _check_batched_objective(config: StudyConfig) -> None:
     """Checks a user's own objective; for the others, validation of the study file does it."""
-    name, replicas = config.objective.name, config.resources.replicas
-    if replicas > 1 and is_own(name) and not judges_several(name):
+    keys, replicas = config.objective, config.resources.replicas
+    if replicas > 1 and isinstance(keys, UserObjectiveConfig) and not keys.is_batched():
         raise PlanError(
-            f"`resources.replicas` must be 1 with objective {name}, which has not all of "
-            f"{', '.join(SEVERAL)}, got {replicas}; drop it, or see objectives/contract.py",
+            f"`resources.replicas` must be 1 with objective {keys.name}, which has not all of "
+            f"{', '.join(BATCHED_MEMBERS)}, got {replicas}; drop it, or see objectives/contract.py",
             key="resources.replicas",
         )
 

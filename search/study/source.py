@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.search.study.errors import ConfigError, Problem, short
+from fathom.objectives.keys import short
+from fathom.search.study.errors import ConfigError, Problem
 from fathom.search.study.safe_yaml import Document, YamlError, parse_document, parse_yaml, read_text
 
 MOST_PROBLEMS = 8

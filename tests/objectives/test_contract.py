@@ -1,87 +1,78 @@
-"""What every objective must do; a new one is added to `PREPARED` and meets the same tests."""
+"""The contract that every objective keeps; a new one in the registry needs keys in `SMALL`."""
 
 import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from fathom.objectives.contract import IGNORED, Objective
-from fathom.objectives.registry import OBJECTIVES, prepare
-from fathom.search.study.config import parse
+from fathom.objectives.keys import ObjectiveConfig
+from fathom.objectives.prepare import prepare
+from fathom.objectives.registry import OBJECTIVES
+from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
+from tests.support.objectives import CPU, keys_of
 
-CPU = torch.device("cpu")
-WINDOWS = {"context": 16, "eval_tokens": 512}
+USER = "examples.parity:Parity"
 
 
-def language(folder: Path) -> Objective:
+def language(folder: Path) -> ObjectiveConfig:
     (folder / "text.txt").write_text("".join(f"line {n} of {n * n}\n" for n in range(2000)))
-    corpus = str(folder / "text.txt")
-    return prepare("language", {"corpus": corpus, "tokenizer": "bytes"} | WINDOWS)
+    return keys_of("language", corpus=str(folder / "text.txt"), context=16, eval_tokens=512)
 
 
-def transduction(folder: Path, **more: Any) -> Objective:
+def transduction(folder: Path) -> ObjectiveConfig:
     words = ["ant", "bee", "cat", "dog"]
     rows = [f"{a} {b} {c}\t{c} {b} {a}" for a in words for b in words for c in words]
     (folder / "rows.tsv").write_text("\n".join(rows))
-    own = {"data": str(folder / "rows.tsv"), "context": 12}
-    return prepare("transduction", own | more)
+    return keys_of("transduction", data=str(folder / "rows.tsv"), context=12)
 
 
-def pretrained(folder: Path) -> Objective:
+def pretrained(folder: Path) -> ObjectiveConfig:
     (folder / "text.txt").write_text("".join(f"An ant, a bee: {n}.\n" for n in range(200)))
-    corpus = str(folder / "text.txt")
     # Ten of the steps that this file trains for.
-    pretraining = {"corpus": corpus, "words": 8, "tokens": 10 * 16 * 12}
-    return transduction(folder, pretraining=pretraining)
+    text = {"corpus": str(folder / "text.txt"), "words": 8, "tokens": 10 * 16 * 12}
+    rows = transduction(folder)
+    return keys_of("transduction", **rows.settings() | {"pretraining": text})
 
 
-def classification(folder: Path) -> Objective:
+def classification(folder: Path) -> ObjectiveConfig:
     rows = [f"{mood}\tit was {mood} day {n}" for n in range(40) for mood in ("good", "bad")]
     (folder / "texts.tsv").write_text("\n".join(rows))
-    own = {"data": str(folder / "texts.tsv"), "label": "first", "context": 5}
-    defaults = parse("study: s\nobjective: classification\nbudgets: [1k]").objective.settings()
-    return prepare("classification", defaults | own)
+    return keys_of("classification", data=str(folder / "texts.tsv"), label="first", context=5)
 
 
-SMALL: dict[str, dict[str, Any]] = {
-    "hop": {"symbols": 4, "hops": 3, "context": 20},
-    # So few symbols that knowing what is no answer is worth something.
-    "induction": {"symbols": 4, "block": [2, 3], "gap": [0, 2], "context": 12},
-    "connectivity": {"diameter": 3, "edge_tokens": 1},
-    "blocks": {"blocks": 3, "train_lengths": [5, 9], "test_lengths": [[10, 12]]},
-}
-"""Settings of the objectives that draw their data."""
-
-
-def drawn(name: str) -> Callable[[Path], Objective]:
-    return lambda _: prepare(name, SMALL[name] | {"eval_examples": 16})
-
-
-OWN = "examples.parity:Parity"
-
-
-def own(_folder: Path) -> Objective:
-    return prepare(OWN, {"context": 8, "share_of_ones": 0.2})
-
-
-PREPARED: dict[str, Callable[[Path], Objective]] = {
+SMALL: dict[str, Callable[[Path], ObjectiveConfig]] = {
     "language": language,
     "transduction": transduction,
     "transduction, pre-trained": pretrained,
     "classification": classification,
-    **{name: drawn(name) for name in SMALL},
-    OWN: own,
+    "hop": lambda _: keys_of("hop", symbols=4, hops=3, context=20, eval_examples=16),
+    # With so few symbols, knowing the wrong answers is worth something.
+    "induction": lambda _: keys_of(
+        "induction", symbols=4, block=[2, 3], gap=[0, 2], context=12, eval_examples=16
+    ),
+    "connectivity": lambda _: keys_of("connectivity", diameter=3, eval_examples=16),
+    "blocks": lambda _: keys_of(
+        "blocks", train_lengths=[5, 9], test_lengths=[[10, 12]], eval_examples=16
+    ),
+    USER: lambda _: UserObjectiveConfig(name=USER, context=8, share_of_ones=0.2),
 }
+"""Keys of each objective, small enough to learn something within thirty steps."""
 
 
-@pytest.fixture(params=sorted(PREPARED))
-def prepared(request: pytest.FixtureRequest, tmp_path: Path) -> Objective:
-    return PREPARED[request.param](tmp_path)
+@pytest.fixture(params=sorted({*SMALL, *OBJECTIVES}))
+def keys(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectiveConfig:
+    assert request.param in SMALL, f"add keys of {request.param} to SMALL"
+    return SMALL[request.param](tmp_path)
+
+
+@pytest.fixture
+def prepared(keys: ObjectiveConfig) -> Objective:
+    return prepare(keys)
 
 
 @pytest.fixture
@@ -96,8 +87,25 @@ def table(objective: Objective) -> nn.Embedding:
     return model
 
 
-def test_every_objective_is_tested_here() -> None:
-    assert {name.partition(",")[0] for name in PREPARED} == {*OBJECTIVES, OWN}
+def test_the_keys_know_the_context_and_the_vocabulary(
+    keys: ObjectiveConfig, prepared: Objective
+) -> None:
+    assert keys.context == prepared.context
+    assert keys.vocab_size() == prepared.vocab_size
+
+
+def test_the_keys_know_if_trials_may_train_as_one_batched_model(
+    keys: ObjectiveConfig, prepared: Objective
+) -> None:
+    has_members = all(hasattr(prepared, member) for member in BATCHED_MEMBERS)
+    is_batched = keys.is_batched() if isinstance(keys, UserObjectiveConfig) else keys.batched
+    assert is_batched == has_members
+
+
+def test_a_probe_is_of_the_same_vocabulary_and_not_larger(keys: ObjectiveConfig) -> None:
+    probe = keys.for_probe(context=8, eval_tokens=64)
+    assert probe.context <= keys.context
+    assert prepare(probe).vocab_size == keys.vocab_size()
 
 
 def test_the_same_seed_and_step_give_the_same_batch_whatever_came_before(

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.registry import OBJECTIVES, prepare
-from fathom.objectives.user_objective import SEVERAL
-from fathom.objectives.vocabulary import vocab_size
+from fathom.objectives.prepare import prepare
+from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
-from fathom.search.study.config import ONE_BY_ONE, load, placed
+from fathom.search.study.config import load, placed
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
 from fathom.search.study.preflight import check_ready
@@ -74,7 +73,7 @@ def test_what_is_no_objective_is_refused_in_one_line(
     folder: Path, name: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(ObjectiveError) as caught:
-        prepare(name, {"context": 8, **settings})
+        prepare(UserObjectiveConfig(name=name, context=8, **settings))
 
     assert all(word in str(caught.value) for word in (*words, name)), caught.value
     assert "\n" not in str(caught.value)
@@ -94,17 +93,11 @@ def test_only_one_that_judges_several_models_at_once_may_get_them(folder: Path) 
     check_ready(load(study), folder)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_a_study_file_knows_which_objectives_judge_one_model_at_a_time(name: str) -> None:
-    judges_several = all(hasattr(OBJECTIVES[name], member) for member in SEVERAL)
-    assert judges_several != (name in ONE_BY_ONE)
-
-
 def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = load(EXAMPLE)
 
-    assert vocab_size_of(config) == vocab_size(config.objective.name, {"context": 24}) == 5
+    assert vocab_size_of(config) == config.objective.vocab_size() == 5
     plans = plan_study(config, 5, this_machine(config))
     assert [plan.budget.tokens_per_step for plan in plans] == [16 * 24] * 2
 
@@ -139,7 +132,9 @@ def test_its_own_rule_is_told_in_its_own_words_and_one_line(
 
 def test_the_answers_of_the_example_are_the_parities(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    task = prepare("examples.parity:Parity", {"context": 9}).to(torch.device("cpu"))
+    task = prepare(UserObjectiveConfig(name="examples.parity:Parity", context=9)).to(
+        torch.device("cpu")
+    )
 
     inputs, targets = task.batch(seed=0, step=0, batch_size=20)
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.objectives.keys import parse_count
 from fathom.search.formatting import (
     exact_count,
     format_count,
@@ -12,7 +13,6 @@ from fathom.search.formatting import (
     ranges,
     rounded_count,
 )
-from fathom.search.study.types import parse_count
 
 
 @given(st.integers(1, 999), st.sampled_from(["", "k", "M", "B", "T"]))

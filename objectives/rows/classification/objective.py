@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,13 +21,13 @@ from torch import Tensor
 from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import Text
 from fathom.objectives.rows.classification.text_vocabulary import (
     TextVocabulary,
-    read_with_vocabulary,
 )
-from fathom.objectives.synthetic.sizes import PAD
 from fathom.objectives.text.encode import Ids
+from fathom.objectives.token_ids import PAD
 
 EVAL_CHUNK_TOKENS = 8192
 """Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
@@ -83,20 +83,21 @@ class Classification:
     eval_examples: int
 
     @classmethod
-    def prepare(cls, *, pooling: str, context: int, eval_examples: int, **texts: Any) -> Self:
-        """Read and encode every text once; raises ValueError in one line when they don't suit."""
-        splits, vocabulary = read_with_vocabulary(context=context, **texts)
+    def prepare(cls, keys: ClassificationConfig) -> Self:
+        """The texts read, or drawn, and encoded."""
+        splits, vocabulary = keys.read()
         return cls(
-            train=TextSplit.of(splits.train, vocabulary, context),
-            dev=TextSplit.of(splits.dev, vocabulary, context),
+            train=TextSplit.of(splits.train, vocabulary, keys.context),
+            dev=TextSplit.of(splits.dev, vocabulary, keys.context),
             further={
-                name: TextSplit.of(own, vocabulary, context) for name, own in splits.further.items()
+                name: TextSplit.of(own, vocabulary, keys.context)
+                for name, own in splits.further.items()
             },
             classes=vocabulary.classes,
             first_class=vocabulary.first_class,
-            pooling=pooling,
-            context=context,
-            eval_examples=eval_examples,
+            pooling=keys.pooling,
+            context=keys.context,
+            eval_examples=keys.eval_examples,
         )
 
     @property

@@ -17,7 +17,7 @@ from fathom.objectives.rows.classification.labelled_texts import (
     TextSplits,
     read_texts,
 )
-from fathom.objectives.synthetic.sizes import PAD
+from fathom.objectives.token_ids import PAD
 
 BYTES = "bytes"
 LISTOPS = "listops"

@@ -20,7 +20,8 @@ from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, sprea
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.transduction.decoding import greedy
-from fathom.objectives.rows.transduction.pairs import ALL, Pair, read_splits, words_of
+from fathom.objectives.rows.transduction.keys import TransductionConfig
+from fathom.objectives.rows.transduction.pairs import ALL, Pair
 from fathom.objectives.rows.transduction.pretraining import Pretraining
 from fathom.objectives.rows.word_ids import (
     END,
@@ -28,11 +29,9 @@ from fathom.objectives.rows.word_ids import (
     START,
     UNKNOWN,
     WORDS_FROM,
-    with_frequent,
     word_ids,
 )
-from fathom.objectives.synthetic.sizes import PAD
-from fathom.objectives.text.corpus import read_whole
+from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss
 
 EVAL_CHUNK_TOKENS = 8192
@@ -84,31 +83,10 @@ class Transduction:
     pretraining: Pretraining | None
 
     @classmethod
-    def prepare(
-        cls,
-        *,
-        data: str,
-        dev: str | None = None,
-        test: str | None = None,
-        generalisation: Mapping[str, str] | None = None,
-        context: int = 256,
-        eval_examples: int = 512,
-        validation_fraction: float = 0.1,
-        pretraining: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Read and encode every row once; raises ValueError in one line when they don't suit."""
-        splits = read_splits(
-            data=data,
-            dev=dev,
-            test=test,
-            generalisation=generalisation or {},
-            validation_fraction=validation_fraction,
-            context=context,
-        )
-        words, text = words_of(splits.train), ""
-        if pretraining:
-            text = read_whole(pretraining["corpus"])
-            words = with_frequent(words, text, pretraining["words"])
+    def prepare(cls, keys: TransductionConfig) -> Self:
+        """The rows, and the text before them, read and encoded."""
+        splits, text = keys.read(), keys.pretraining_text()
+        words = keys.words(splits.train, text)
         ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
         return cls(
             train=PairSplit.of(splits.train, ids, vocab_size),
@@ -117,10 +95,12 @@ class Transduction:
                 name: PairSplit.of(pairs, ids, vocab_size) for name, pairs in splits.further.items()
             },
             words=tuple(words),
-            context=context,
-            eval_examples=eval_examples,
-            pretraining=Pretraining.of(text, ids, tokens=pretraining["tokens"], context=context)
-            if pretraining
+            context=keys.context,
+            eval_examples=keys.eval_examples,
+            pretraining=Pretraining.of(
+                text, ids, tokens=keys.pretraining_tokens, context=keys.context
+            )
+            if keys.pretraining
             else None,
         )
 

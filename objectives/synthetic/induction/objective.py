@@ -1,23 +1,21 @@
-"""Induction: a block of random tokens comes again and again, and is to be continued.
+"""Induction: a block of random tokens is repeated, and the model is to continue it.
 
 Elhage et al. 2021, Olsson et al. 2022: two layers do it (one to see the token before, one to find
-where that was), one layer does not. What a position alone would tell is taken away: each sequence
-has its own length of block, distance between copies and start.
+its earlier copy), one layer does not. Positions alone tell nothing: each sequence has its own
+length of block, distance between copies and start.
 
-What can be had without order is subtracted as well: whoever only counts knows that the next token
-was seen once less than the current one, and guesses between all such.
+A sequence is the start, filler, then copies of the block with filler between. A block's tokens all
+differ, and none is filler, so the token after an earlier copy is the right answer. Targets are the
+tokens of later copies but the first of each copy, which is not predictable.
 
-A sequence is `start`, filler, then copies of the block with filler between; a block's tokens all
-differ, and none is filler, so that what followed a token last time is what follows it now. Asked
-is each token of a later copy but the first, which nothing foretells.
+The baseline counts tokens without their order: it knows that the next token occurred once less
+than the current one, and guesses among all such tokens.
 
-Shapes: B batch, N tokens after the start, S symbols.
+Shapes: B batch, N tokens after the start, S symbols, V vocabulary.
 """
 
-import dataclasses
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -26,75 +24,37 @@ from torch import Tensor
 
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.random_numbers import held_out_draws, training_draws
+from fathom.objectives.synthetic.induction.keys import FIRST_SYMBOL, START, InductionConfig
+from fathom.objectives.synthetic.objective import CPU, SyntheticObjective
 from fathom.objectives.synthetic.scoring import ScoredPart, gain, mean_loss, tally
-from fathom.objectives.synthetic.sizes import INDUCTION_START, induction_vocabulary
-from fathom.objectives.token_loss import masked_loss
 
 BASELINE_SEQUENCES = 256
+"""Sequences that the baseline is measured on."""
 BASELINE_PART = 10**9
-"""Their numbers' place beside those of the evaluation's parts, which are the gaps."""
-CPU = torch.device("cpu")
+"""Seeds of the baseline's sequences start here, beyond those of the evaluation, which are gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Induction:
-    """Fresh sequences, drawn on the device."""
+class Induction(SyntheticObjective):
+    """The objective `induction`."""
 
-    symbols: int
-    block: tuple[int, int]
-    gap: tuple[int, int]
-    context: int
-    eval_examples: int
-    baselines: Mapping[int, float] = field(default_factory=dict)
-    """By gap, the error of whoever counts but has no order."""
-    device: torch.device = CPU
+    keys: InductionConfig
+    baselines: Mapping[int, float]
+    """Error of the baseline by the length of the gap."""
 
     @classmethod
-    def prepare(
-        cls,
-        *,
-        symbols: int,
-        block: Sequence[int],
-        gap: Sequence[int],
-        context: int,
-        eval_examples: int,
-    ) -> Self:
-        """Measures the baselines; reads nothing."""
-        task = cls(
-            symbols=symbols,
-            block=(block[0], block[1]),
-            gap=(gap[0], gap[1]),
-            context=context,
-            eval_examples=eval_examples,
-        )
-        baselines = {own: task._baseline(own) for own in task._gaps()}
-        return dataclasses.replace(task, baselines=baselines)
-
-    @property
-    def vocab_size(self) -> int:
-        """Symbols, the start and padding."""
-        return induction_vocabulary(self.symbols)
-
-    @property
-    def chance_loss(self) -> float:
-        """Loss of the uniform guess."""
-        return math.log(self.vocab_size)
-
-    def to(self, device: torch.device) -> Self:
-        """The same, drawing on the device."""
-        return dataclasses.replace(self, device=device)
+    def prepare(cls, keys: InductionConfig) -> Self:
+        """The objective with its measured baselines; reads nothing."""
+        task = cls(keys=keys, baselines={})
+        return cls(keys=keys, baselines={gap: task._baseline(gap) for gap in task._gaps()})
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Lengths of blocks and gaps and the place of the first copy are uniform."""
+        """Sequences with uniform lengths of block and gap and a uniform place of the first copy."""
         draws = training_draws(self.device, seed=seed, step=step)
-        return self._batch(batch_size, draws, self.gap)
-
-    def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats for each token that earlier ones foretell."""
-        return masked_loss(model, batch)
+        return self._batch(batch_size, draws, self.keys.gap)
 
     def evaluate(self, model: Model) -> dict[str, float]:
-        """Loss; error, and the baseline's errors that are gone, by the length of the gap."""
+        """The loss; by the length of the gap, the error and the gain over the baseline."""
         tallies = tally(model, map(self._part, self._gaps()))
         errors = {gap: tallies[f"gap{gap}"].error for gap in self._gaps()}
         return (
@@ -107,17 +67,13 @@ class Induction:
             }
         )
 
-    def final_metrics(self, model: Model) -> dict[str, float]:
-        """Nothing: every evaluation is complete."""
-        return {}
-
     def _gaps(self) -> list[int]:
-        """The shortest gap, the middle and the longest."""
-        low, high = self.gap
+        """The shortest gap, the middle one and the longest."""
+        low, high = self.keys.gap
         return sorted({low, (low + high) // 2, high})
 
     def _part(self, gap: int) -> ScoredPart:
-        batch = self._batch(self.eval_examples, held_out_draws(self.device, gap), (gap, gap))
+        batch = self._batch(self.keys.eval_examples, held_out_draws(self.device, gap), (gap, gap))
         return ScoredPart(name=f"gap{gap}", batch=batch, counted=batch.targets != IGNORED)
 
     def _baseline(self, gap: int) -> float:
@@ -125,7 +81,7 @@ class Induction:
         return counting_error(self._batch(BASELINE_SEQUENCES, draws, (gap, gap)), self.vocab_size)
 
     def _batch(self, rows: int, draws: torch.Generator, gap: tuple[int, int]) -> Batch:
-        blocks_B1 = self._uniform(rows, *self.block, draws)
+        blocks_B1 = self._uniform(rows, *self.keys.block, draws)
         periods_B1 = blocks_B1 + self._uniform(rows, *gap, draws)
         # Two copies fit behind the latest first one.
         room_B1 = self.context - periods_B1 - blocks_B1
@@ -137,21 +93,21 @@ class Induction:
         tokens_BN = self._tokens(within_BN, copied_BN, blocks_B1, draws)
         asked_BN = copied_BN & (after_BN >= periods_B1) & (within_BN > 0)
         return Batch(
-            inputs=F.pad(tokens_BN[:, :-1], (1, 0), value=INDUCTION_START),
+            inputs=F.pad(tokens_BN[:, :-1], (1, 0), value=START),
             targets=tokens_BN.where(asked_BN, IGNORED),
         )
 
     def _tokens(
         self, within_BN: Tensor, copied_BN: Tensor, blocks_B1: Tensor, draws: torch.Generator
     ) -> Tensor:
-        """The first of the shuffled symbols are the block, in order; the others are filler."""
+        """Token ids (B, N): the first of the shuffled symbols are the block, the others filler."""
         rows = len(blocks_B1)
-        keys_BS = torch.rand(rows, self.symbols, generator=draws, device=self.device)
-        shuffled_BS = keys_BS.argsort(1) + INDUCTION_START + 1
+        keys_BS = torch.rand(rows, self.keys.symbols, generator=draws, device=self.device)
+        shuffled_BS = keys_BS.argsort(1) + FIRST_SYMBOL
         share_BN = torch.rand(copied_BN.shape, generator=draws, device=self.device)
-        filler_BN = blocks_B1 + (share_BN * (self.symbols - blocks_B1)).long()
+        filler_BN = blocks_B1 + (share_BN * (self.keys.symbols - blocks_B1)).long()
         # A share near 1 may round up to the number of symbols.
-        filler_BN = filler_BN.clamp(max=self.symbols - 1)
+        filler_BN = filler_BN.clamp(max=self.keys.symbols - 1)
         return shuffled_BS.gather(1, within_BN.where(copied_BN, filler_BN))
 
     def _uniform(self, rows: int, low: int, high: int, draws: torch.Generator) -> Tensor:
@@ -160,13 +116,13 @@ class Induction:
 
 
 def counting_error(batch: Batch, vocab_size: int) -> float:
-    """Error of a guess between all symbols that were seen once less than the current token.
+    """Error of a guess among the symbols that occurred once less than the current token.
 
-    The answer is among them: a copy repeats each of its tokens once, and the current one by now.
+    The answer is among them: each copy has each of its tokens once, and the current one already.
     """
     seen_BNV = F.one_hot(batch.inputs, vocab_size).cumsum(1)
     current_BN1 = seen_BNV.gather(2, batch.inputs[:, :, None])
-    alike_BNV = (seen_BNV == current_BN1 - 1)[:, :, INDUCTION_START + 1 :]
+    alike_BNV = (seen_BNV == current_BN1 - 1)[:, :, FIRST_SYMBOL:]
     asked_BN = batch.targets != IGNORED
     choices = alike_BNV.sum(2)[asked_BN]
     return float((1 - 1 / choices).mean())

@@ -13,7 +13,7 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
-from fathom.objectives.text.language import Language
+from fathom.objectives.text.language.objective import Language
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import Machine

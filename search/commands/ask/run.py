@@ -7,7 +7,8 @@ import yaml
 from rich.console import Console
 
 from fathom.objectives.contract import Objective
-from fathom.objectives.text.language import Language
+from fathom.objectives.prepare import prepare
+from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.ask.answer import Answer, answer, answer_yaml, lines
 from fathom.search.commands.ask.ladder import choose_budgets, smallest_budget
 from fathom.search.commands.ask.pace import TrainingPace
@@ -15,7 +16,7 @@ from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
 from fathom.search.conclusion import why_no_law
 from fathom.search.formatting import format_count, format_seconds
-from fathom.search.pipeline import RunResult, prepare, run_study
+from fathom.search.pipeline import RunResult, run_study
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.budget import expand_budgets
@@ -48,9 +49,9 @@ def prepare_study(question: Question, file: Path, console: Console) -> Prepared:
     if file.exists():
         config = _written(question, file)
         console.print(f"{file} asks this already, and goes on")
-        return Prepared(config, prepare(config), file)
+        return Prepared(config, prepare(config.objective), file)
     alone = question.study([question.params])
-    objective = prepare(alone)
+    objective = prepare(alone.objective)
     assert isinstance(objective, Language), objective
     console.print("Measuring how fast this machine trains", style="dim")
     pace = TrainingPace(lambda params: question.study([params]), objective, this_machine(alone))

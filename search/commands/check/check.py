@@ -16,7 +16,7 @@ import torch
 from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
 from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Objective
-from fathom.objectives.registry import prepare
+from fathom.objectives.prepare import prepare
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.budget import expand_budgets
@@ -150,9 +150,8 @@ def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> Chec
     Raises:
         ValueError: when the text can't be read or a budget has too few shapes.
     """
-    settings = config.objective.probing(context=probe.context, eval_tokens=probe.eval_tokens)
-    objective = prepare(config.objective.name, settings)
-    return check_on(config, objective, watch, probe)
+    keys = config.objective.for_probe(context=probe.context, eval_tokens=probe.eval_tokens)
+    return check_on(config, prepare(keys), watch, probe)
 
 
 def check_on(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import Corpus
 from fathom.objectives.text.encode import PIECE_BYTES, encode, id_type
-from fathom.objectives.text.tokenizer import vocab_size
+from fathom.objectives.text.tokenizer import count_ids
 from tests.support.places import ROOT
 
 TEXT = Path(__file__).read_bytes()
@@ -128,7 +128,7 @@ def test_ids_take_the_smallest_type_that_holds_the_largest(
 )
 def test_what_is_no_tokenizer_is_refused_with_those_that_are(name: str, message: str) -> None:
     with pytest.raises(ObjectiveError, match=message):
-        vocab_size(corpus="stdlib", tokenizer=name)
+        count_ids(corpus="stdlib", tokenizer=name, validation_fraction=0.1)
     with pytest.raises(ObjectiveError, match=message):
         encode(split_of("text", "text"), tokenizer=name)
 
@@ -139,11 +139,11 @@ def test_a_vocabulary_is_sized_as_it_will_be_encoded(tmp_path: Path) -> None:
     cut = int(0.75 * len(TEXT))
     split = Corpus(train=TEXT[:cut], validation=TEXT[cut:])
     for tokenizer in ("bytes", "chars", "bpe:290"):
-        size = vocab_size(corpus=str(file), tokenizer=tokenizer, validation_fraction=0.25)
+        size = count_ids(corpus=str(file), tokenizer=tokenizer, validation_fraction=0.25)
         assert size == encode(split, tokenizer=tokenizer).vocab_size
 
 
 def test_a_vocabulary_of_a_missing_corpus_is_refused_without_reading() -> None:
     for tokenizer in ("bytes", "chars", "bpe:300"):
         with pytest.raises(ObjectiveError, match=r"got 'missing\.txt'"):
-            vocab_size(corpus="missing.txt", tokenizer=tokenizer)
+            count_ids(corpus="missing.txt", tokenizer=tokenizer, validation_fraction=0.1)

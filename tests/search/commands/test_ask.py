@@ -11,7 +11,8 @@ import yaml
 from rich.console import Console
 
 from fathom.models.shape import Count
-from fathom.objectives.text.language import Language
+from fathom.objectives.prepare import prepare
+from fathom.objectives.text.language.objective import Language
 from fathom.search.api import Study
 from fathom.search.api import load as load_run
 from fathom.search.commands.ask import run as ask_run
@@ -20,7 +21,7 @@ from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question, question
 from fathom.search.commands.ask.run import Prepared, prepare_study, print_answer
 from fathom.search.export.best import read_best
-from fathom.search.pipeline import RunResult, prepare
+from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.config import load
@@ -155,7 +156,7 @@ def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
     console = quiet()
 
     none = answer(asked(), config, found.optima[:2], (), 256)
-    prepared = Prepared(config, prepare(config), Path("mine.yaml"))
+    prepared = Prepared(config, prepare(config.objective), Path("mine.yaml"))
     print_answer(none, prepared, RunResult(searched.folder, found), console)
 
     assert none is None
@@ -194,7 +195,7 @@ def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_pace_of_a_size_is_measured_once() -> None:
     config = asked().study((20_000,))
-    objective = prepare(config)
+    objective = prepare(config.objective)
     assert isinstance(objective, Language)
     pace = TrainingPace(lambda params: asked().study((params,)), objective, this_machine(config))
 
@@ -209,7 +210,7 @@ def test_a_small_text_bounds_the_budgets(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("a line of text, and another one\n" * 4000)
 
-    objective = prepare(asked(data=str(text)).study((20_000,)))
+    objective = prepare(asked(data=str(text)).study((20_000,)).objective)
     assert isinstance(objective, Language)
     most = ask_run._most(asked(data=str(text)), objective)
 

@@ -20,7 +20,7 @@ from fathom.models.shape import Normalization, Positions, Shape
 from fathom.models.transformer import ROTARY_BASE
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
-from fathom.objectives.text.tokenizer import vocab_size as ids_of
+from fathom.objectives.text.tokenizer import count_ids
 from fathom.objectives.text.tokenizer_file import tokenizer_file
 from fathom.search.export import model as exported
 from fathom.search.export.best import BestShape
@@ -146,7 +146,7 @@ def test_text_becomes_the_same_ids_there(tokenizer: str, tmp_path: Path) -> None
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(TEXT * 40, encoding="utf-8")
     objective = LANGUAGE | {"corpus": str(corpus), "tokenizer": tokenizer}
-    vocab_size = ids_of(corpus=str(corpus), tokenizer=tokenizer)
+    vocab_size = count_ids(corpus=str(corpus), tokenizer=tokenizer, validation_fraction=0.1)
     best = best_of(norm=RMS, objective=objective, vocab_size=vocab_size)
     loaded(best, tmp_path / "out")
 

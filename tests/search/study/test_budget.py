@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.models.shape import Count, Shape
+from fathom.objectives.keys import parse_count
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.types import parse_count
 
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=32, context=8)
 

@@ -115,7 +115,8 @@ def test_keys_of_an_own_objective_are_its_own() -> None:
 
 def test_a_probe_is_no_larger_than_asked_where_the_task_allows_it() -> None:
     def probing(**objective: Any) -> dict[str, Any]:
-        return parse(study(objective=objective)).objective.probing(context=128, eval_tokens=4096)
+        keys = parse(study(objective=objective)).objective
+        return keys.for_probe(context=128, eval_tokens=4096).settings()
 
     assert probing(name="language")["context"] == 128
     assert probing(name="language")["eval_tokens"] == 4096

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from fathom.objectives.registry import prepare
 from fathom.search.study.config import load
 from fathom.search.study.draft import MOST_EPOCHS, Draft, Seen, choose, look, study_name
 from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
 from fathom.search.study.plan import plan_study, this_machine
+from tests.support.objectives import prepared
 from tests.support.places import ROOT
 
 WORDS = ("deep", "wide", "thé", "model", "layer", "of", "a", "the", "is", "not", "worth", "more")
@@ -50,14 +50,14 @@ def chosen(text: Seen, budgets: str | None = None, hours: float = 1) -> Draft:
 def test_a_text_is_measured_as_its_objective_will_read_it(tmp_path: Path) -> None:
     text = a_text(4000)
     (tmp_path / "text.txt").write_text(text)
-    settings = {"corpus": str(tmp_path / "text.txt"), "context": 32, "eval_tokens": 64}
+    corpus = str(tmp_path / "text.txt")
     for tokenizer in ("bytes", "chars", "bpe:280"):
-        found = look(settings["corpus"], tokenizer)  # type: ignore[arg-type]
-        task = prepare("language", {**settings, "tokenizer": tokenizer, "validation_fraction": 0.1})
+        found = look(corpus, tokenizer)
+        task = prepared("language", corpus=corpus, tokenizer=tokenizer, context=32, eval_tokens=64)
         assert found.size_bytes == len(text.encode())
         assert found.characters == len(set(text))
         assert found.vocab_size == task.vocab_size
-        assert found.train_tokens == len(task.train)  # type: ignore[attr-defined]
+        assert found.train_tokens == len(task.train)
 
 
 @pytest.mark.parametrize("hours", [0.3, 1, 8, 100])

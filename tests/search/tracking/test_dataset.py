@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from fathom.objectives.registry import prepare
+from fathom.objectives.prepare import prepare
 from fathom.search.study.config import parse
 from fathom.search.tracking.dataset import DataSet, data_set
 
@@ -16,7 +16,7 @@ def test_a_data_set_is_known_by_what_is_in_it(tmp_path: Path) -> None:
             "study: demo\nbudgets: [8k]\n"
             f"objective: {{name: language, corpus: {path}, context: 32, eval_tokens: 64}}\n"
         )
-        objective = prepare("language", config.objective.settings() | settings)
+        objective = prepare(config.objective.model_copy(update=settings))
         return data_set(config, objective)
 
     one, again, other = described("one text. "), described("one text. "), described("another. ")

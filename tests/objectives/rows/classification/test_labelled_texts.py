@@ -8,28 +8,17 @@ from typing import Any
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import TextSplits
-from fathom.objectives.rows.classification.text_vocabulary import (
-    TextVocabulary,
-    read_with_vocabulary,
-)
-from fathom.objectives.vocabulary import vocab_size
-
-RULES = {"max_depth": 4, "max_args": 3, "min_length": 1, "examples": 200}
+from fathom.objectives.rows.classification.text_vocabulary import TextVocabulary
+from tests.support.objectives import keys_of
 
 
 def read(data: Path | str, **changes: Any) -> tuple[TextSplits, TextVocabulary]:
-    settings: dict[str, Any] = {
-        "label": None,
-        "dev": None,
-        "test": {},
-        "tokenizer": "words",
-        "cut": False,
-        "listops": RULES,
-        "context": 64,
-        "validation_fraction": 0.25,
-    }
-    return read_with_vocabulary(data=str(data), **(settings | changes))
+    settings = {"validation_fraction": 0.25, "context": 64, "listops": {"examples": 200}}
+    keys = keys_of("classification", data=str(data), **settings | changes)
+    assert isinstance(keys, ClassificationConfig)
+    return keys.read()
 
 
 def texts_of(data: Path | str, **changes: Any) -> set[tuple[str, str]]:
@@ -191,21 +180,3 @@ def test_words_bytes_and_the_most_frequent_words(tmp_path: Path) -> None:
     assert own.size == 2 + 256 + 2
     assert own.ids("é") == [2 + 0xC3, 2 + 0xA9]
     assert own.length("é") == 2
-
-
-def test_planning_knows_the_vocabulary(tmp_path: Path) -> None:
-    path = write(tmp_path / "x", "\n".join("\t".join(row) for row in ROWS))
-    settings = {
-        "data": str(path),
-        "label": "first",
-        "dev": None,
-        "test": {},
-        "tokenizer": "words",
-        "cut": False,
-        "listops": RULES,
-        "context": 8,
-        "validation_fraction": 0.25,
-        "pooling": "mean",
-        "eval_examples": 4,
-    }
-    assert vocab_size("classification", settings) == 2 + 7 + 2

@@ -9,24 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from fathom.objectives.contract import IGNORED
-from fathom.objectives.registry import OBJECTIVES
 from fathom.objectives.rows.classification.objective import Classification
-from fathom.objectives.synthetic.sizes import PAD
-from fathom.search.study.config import parse
+from fathom.objectives.token_ids import PAD
+from tests.support.objectives import prepared
 
-CPU = torch.device("cpu")
 MOODS = {"good": "fine", "bad": "poor"}
 
 
-def prepared(folder: Path, **settings: Any) -> Classification:
+def mood_task(folder: Path, **settings: Any) -> Classification:
     rows = [f"{mood}\t{MOODS[mood]} {n}" for n in range(10) for mood in MOODS]
     rows += ["good\tso very fine", "bad\tso very poor"]
     (folder / "x.tsv").write_text("\n".join(rows))
     (folder / "y.tsv").write_text("good\tfine\ngood\tpoor\n")
-    config = parse("study: s\nobjective: classification\nbudgets: [1k]").objective.settings()
-    own = {"data": str(folder / "x.tsv"), "label": "first", "context": 4}
-    objective: Classification = OBJECTIVES["classification"].prepare(**(config | own | settings))
-    return objective.to(CPU)
+    table = {"data": str(folder / "x.tsv"), "label": "first", "context": 4}
+    task: Classification = prepared("classification", **table | settings)
+    return task
 
 
 def ids_of(task: Classification, rows: int = 20) -> tuple[list[list[int]], list[list[int]]]:
@@ -35,7 +32,7 @@ def ids_of(task: Classification, rows: int = 20) -> tuple[list[list[int]], list[
 
 
 def test_the_class_is_asked_at_the_last_token_of_the_text(tmp_path: Path) -> None:
-    task = prepared(tmp_path)
+    task = mood_task(tmp_path)
 
     for inputs, targets in zip(*ids_of(task), strict=True):
         length = sum(token != PAD for token in inputs)
@@ -49,7 +46,7 @@ def test_the_class_is_asked_at_the_last_token_of_the_text(tmp_path: Path) -> Non
 
 def test_padding_changes_no_loss_however_it_is_pooled(tmp_path: Path) -> None:
     for pooling in ("mean", "last"):
-        task = prepared(tmp_path, pooling=pooling)
+        task = mood_task(tmp_path, pooling=pooling)
         table = nn.Embedding(task.vocab_size, task.vocab_size)
         rows = np.array([0, 1, 2])
         narrow, wide = (task.loss(table, task.train.batch(rows, width)) for width in (2, 4))
@@ -57,7 +54,7 @@ def test_padding_changes_no_loss_however_it_is_pooled(tmp_path: Path) -> None:
 
 
 def test_pooling_is_the_mean_over_the_text_or_its_last_token(tmp_path: Path) -> None:
-    mean, last = (prepared(tmp_path, pooling=pooling) for pooling in ("mean", "last"))
+    mean, last = (mood_task(tmp_path, pooling=pooling) for pooling in ("mean", "last"))
     table = nn.Embedding(mean.vocab_size, mean.vocab_size)
     batch = mean.train.batch(np.array([3]), 4)
     length = int((batch.inputs != PAD).sum())
@@ -70,7 +67,7 @@ def test_pooling_is_the_mean_over_the_text_or_its_last_token(tmp_path: Path) -> 
 
 
 def test_only_classes_are_chosen_from(tmp_path: Path) -> None:
-    task = prepared(tmp_path)
+    task = mood_task(tmp_path)
 
     def sure_of_a_word(inputs: Tensor) -> Tensor:
         logits = torch.zeros(*inputs.shape, task.vocab_size)
@@ -83,7 +80,7 @@ def test_only_classes_are_chosen_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 def test_who_knows_the_words_is_right_where_the_texts_are(tmp_path: Path, pooling: str) -> None:
-    task = prepared(tmp_path, pooling=pooling, test={"hard": str(tmp_path / "y.tsv")})
+    task = mood_task(tmp_path, pooling=pooling, test={"hard": str(tmp_path / "y.tsv")})
     # A text's first word says its class; it is the last one too where it is alone.
     poor, fine = ({row[0] for row in own} for own in by_class(task))
     [poor_id], [fine_id] = poor - fine - {0}, fine - poor - {0}
@@ -113,7 +110,7 @@ def by_class(task: Classification) -> tuple[list[list[int]], list[list[int]]]:
 def test_an_evaluation_looks_at_no_more_texts_than_asked_and_the_end_at_all(
     tmp_path: Path,
 ) -> None:
-    task = prepared(tmp_path, eval_examples=2, validation_fraction=0.5)
+    task = mood_task(tmp_path, eval_examples=2, validation_fraction=0.5)
     seen: list[int] = []
 
     def watched(inputs: Tensor) -> Tensor:
@@ -127,11 +124,7 @@ def test_an_evaluation_looks_at_no_more_texts_than_asked_and_the_end_at_all(
 
 
 def test_expressions_are_drawn_where_no_data_are_named() -> None:
-    config = parse(
-        "study: s\nbudgets: [1k]\n"
-        "objective: {name: classification, context: 30, listops: {examples: 300, max_depth: 4}}"
-    ).objective
-    task = OBJECTIVES["classification"].prepare(**config.settings()).to(CPU)
+    task = prepared("classification", context=30, listops={"examples": 300, "max_depth": 4})
 
     assert task.classes == tuple("0123456789")
     assert task.vocab_size == 2 + 15 + 10
@@ -140,11 +133,9 @@ def test_expressions_are_drawn_where_no_data_are_named() -> None:
 
 
 def test_published_expressions_are_measured_as_a_further_split(mirror: Path) -> None:
-    config = parse(
-        "study: s\nbudgets: [1k]\nobjective: {name: classification, context: 100, "
-        "listops: {examples: 300}, test: {d8: listops_d8}}"
-    ).objective
-    task = OBJECTIVES["classification"].prepare(**config.settings()).to(CPU)
+    task = prepared(
+        "classification", context=100, listops={"examples": 300}, test={"d8": "listops_d8"}
+    )
 
     metrics = task.final_metrics(lambda inputs: torch.zeros(*inputs.shape, task.vocab_size))
 

@@ -16,11 +16,15 @@ from fathom.objectives.contract import IGNORED, Model
 from fathom.objectives.rows.transduction.decoding import greedy
 from fathom.objectives.rows.transduction.objective import PairSplit, Transduction
 from fathom.objectives.rows.word_ids import END, SEPARATOR, START, UNKNOWN, WORDS_FROM
-from fathom.objectives.synthetic.sizes import PAD
-from fathom.objectives.vocabulary import vocab_size
+from fathom.objectives.token_ids import PAD
+from tests.support.objectives import CPU, prepared
 
-CPU = torch.device("cpu")
 WORDS = ["ant", "bee", "cat", "dog"]
+
+
+def rows_task(**settings: Any) -> Transduction:
+    task: Transduction = prepared("transduction", **settings)
+    return task
 
 
 @pytest.fixture
@@ -35,9 +39,9 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture
 def task(files: Path) -> Transduction:
     rows = str(files / "rows.tsv")
-    return Transduction.prepare(
+    return rows_task(
         data=rows, dev=rows, generalisation={"gen": str(files / "gen.tsv")}, context=16
-    ).to(CPU)
+    )
 
 
 def ids(task: Transduction, text: str) -> list[int]:
@@ -54,7 +58,7 @@ def test_a_row_is_source_then_target_and_only_the_target_is_asked(task: Transduc
 
 def test_batches_are_as_wide_as_their_longest_row_asks_in_a_few_steps(files: Path) -> None:
     rows = str(files / "rows.tsv")
-    task = Transduction.prepare(data=rows, dev=rows, context=80).to(CPU)
+    task = rows_task(data=rows, dev=rows, context=80)
 
     inputs, targets = task.batch(seed=0, step=0, batch_size=4)
 
@@ -72,23 +76,8 @@ def test_padding_changes_no_loss(task: Transduction) -> None:
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-6)
 
 
-def test_the_vocabulary_is_the_training_rows_words_as_planning_says(
-    files: Path, task: Transduction
-) -> None:
+def test_the_vocabulary_is_the_words_of_the_training_rows(task: Transduction) -> None:
     assert task.words == ("ant", "bee", "cat", "dog")
-    settings: dict[str, Any] = {
-        "data": str(files / "rows.tsv"),
-        "dev": None,
-        "test": None,
-        "generalisation": {},
-        "context": 16,
-        "eval_examples": 5,
-        "validation_fraction": 0.1,
-        "pretraining": None,
-    }
-    assert vocab_size("transduction", settings) == Transduction.prepare(**settings).vocab_size
-    settings["pretraining"] = {"corpus": str(text(files)), "words": 3, "tokens": 64}
-    assert vocab_size("transduction", settings) == Transduction.prepare(**settings).vocab_size
 
 
 def text(folder: Path) -> Path:
@@ -100,10 +89,13 @@ def text(folder: Path) -> Path:
 def pretrained(files: Path) -> Transduction:
     """Three steps of two windows of text."""
     rows = str(files / "rows.tsv")
-    return Transduction.prepare(
-        data=rows, dev=rows, generalisation={"gen": str(files / "gen.tsv")}, context=16,
+    return rows_task(
+        data=rows,
+        dev=rows,
+        generalisation={"gen": str(files / "gen.tsv")},
+        context=16,
         pretraining={"corpus": str(text(files)), "words": 4, "tokens": 3 * 2 * 16},
-    ).to(CPU)  # fmt: skip
+    )
 
 
 def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
@@ -145,10 +137,12 @@ def test_a_text_without_a_window_is_refused_in_one_line(files: Path) -> None:
     rows = str(files / "rows.tsv")
     wanted = "must have more words than `context`, got 108 and context=108; use a larger `corpus`"
     with pytest.raises(ValueError, match=wanted):
-        Transduction.prepare(
-            data=rows, dev=rows, context=108,
+        rows_task(
+            data=rows,
+            dev=rows,
+            context=108,
             pretraining={"corpus": str(text(files)), "words": 4, "tokens": 64},
-        )  # fmt: skip
+        )
 
 
 def random_model(vocabulary: int, seed: int) -> Model:
@@ -253,7 +247,7 @@ def test_an_evaluation_looks_at_no_more_rows_than_asked_and_the_end_at_all(
     files: Path,
 ) -> None:
     rows = str(files / "rows.tsv")
-    task = Transduction.prepare(data=rows, dev=rows, context=16, eval_examples=2).to(CPU)
+    task = rows_task(data=rows, dev=rows, context=16, eval_examples=2)
     seen: list[int] = []
 
     def watched(inputs: Tensor) -> Tensor:
@@ -269,7 +263,7 @@ def test_an_evaluation_looks_at_no_more_rows_than_asked_and_the_end_at_all(
 def test_chunks_of_an_evaluation_hold_rows_of_like_length_and_each_row_once(
     mirror: Path,
 ) -> None:
-    task = Transduction.prepare(data="cogs_vf", eval_examples=300).to(CPU)
+    task = rows_task(data="cogs_vf", eval_examples=300)
     sizes: list[tuple[int, ...]] = []
 
     def watched(inputs: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_draws
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode
-from fathom.objectives.text.tokenizer import check_tokenizer
+from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.token_loss import token_losses
 
 EVAL_CHUNK_TOKENS = 8192
@@ -37,25 +37,17 @@ class Language:
     """Of the validation split."""
 
     @classmethod
-    def prepare(
-        cls,
-        *,
-        corpus: str,
-        tokenizer: str,
-        context: int,
-        eval_tokens: int,
-        validation_fraction: float = 0.1,
-    ) -> Self:
-        """Read, split and encode; `eval_tokens` is the most that one evaluation may use."""
+    def prepare(cls, keys: LanguageConfig) -> Self:
+        """The text read, split and encoded."""
+        context, eval_tokens = keys.context, keys.eval_tokens
         if eval_tokens < context:
             raise ObjectiveError(
                 f"`eval_tokens` must be at least `context`, got eval_tokens={eval_tokens}, "
                 f"context={context}; use eval_tokens={context} or more"
             )
-        check_tokenizer(tokenizer)
-        text = read_corpus(corpus, validation_fraction=validation_fraction)
-        ids = encode(text, tokenizer=tokenizer)
-        _check_size(ids, corpus=corpus, context=context)
+        text = read_corpus(keys.corpus, validation_fraction=keys.validation_fraction)
+        ids = encode(text, tokenizer=keys.tokenizer)
+        _check_size(ids, corpus=keys.corpus, context=context)
         return cls(
             train=ids.train,
             validation=ids.validation,

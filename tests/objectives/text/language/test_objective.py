@@ -9,10 +9,15 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.text.language import Language
+from fathom.objectives.text.language.objective import Language
+from tests.support.objectives import CPU, prepared
 
-CPU = torch.device("cpu")
 CONTEXT = 8
+
+
+def language(**settings: object) -> Language:
+    task: Language = prepared("language", **settings)
+    return task
 
 
 @pytest.fixture
@@ -20,9 +25,7 @@ def counting(tmp_path: Path) -> Language:
     """Text in which every byte follows the one before: 0 is left out, as text has none."""
     file = tmp_path / "counting.txt"
     file.write_bytes(bytes(range(1, 128)) * 100)
-    return Language.prepare(
-        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=100
-    ).to(CPU)
+    return language(corpus=str(file), context=CONTEXT, eval_tokens=100)
 
 
 def uniform(inputs: Tensor) -> Tensor:
@@ -43,10 +46,8 @@ def test_targets_are_the_inputs_one_token_later(counting: Language) -> None:
 def test_every_place_of_the_training_split_can_be_drawn_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_bytes(bytes(range(1, 21)) + bytes(range(101, 121)))
-    language = Language.prepare(
-        corpus=str(file), tokenizer="bytes", context=3, eval_tokens=3, validation_fraction=0.5
-    ).to(CPU)
-    batch = language.batch(seed=1, step=1, batch_size=2000)
+    task = language(corpus=str(file), context=3, eval_tokens=3, validation_fraction=0.5)
+    batch = task.batch(seed=1, step=1, batch_size=2000)
     assert set(batch.inputs[:, 0].tolist()) == set(range(1, 18))
     assert set(batch.targets[:, -1].tolist()) == set(range(4, 21))
 
@@ -80,18 +81,16 @@ def test_a_certain_right_guess_costs_nothing_and_a_uniform_one_eight_bits_a_byte
 def test_bits_per_byte_count_the_bytes_that_tokens_stand_for(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("äöü" * 1000)
-    language = Language.prepare(
-        corpus=str(file), tokenizer="chars", context=CONTEXT, eval_tokens=80
-    ).to(CPU)
-    assert language.tokens_per_byte == 0.5
-    measured = language.evaluate(lambda inputs: torch.zeros(*inputs.shape, 4))
+    task = language(corpus=str(file), tokenizer="chars", context=CONTEXT, eval_tokens=80)
+    assert task.tokens_per_byte == 0.5
+    measured = task.evaluate(lambda inputs: torch.zeros(*inputs.shape, 4))
     assert measured["bits_per_byte"] == pytest.approx(2 * 0.5, rel=1e-6)
 
 
 def test_the_evaluation_is_the_exact_mean_over_the_tokens_it_uses() -> None:
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, 256, 20_001).astype(np.uint8)
-    language = Language(
+    task = Language(
         train=tokens,
         validation=tokens,
         vocab_size=256,
@@ -102,9 +101,7 @@ def test_the_evaluation_is_the_exact_mean_over_the_tokens_it_uses() -> None:
     table = torch.from_numpy(rng.normal(size=(256, 256)).astype(np.float32))
     nats = -torch.log_softmax(table.double(), dim=1).numpy()
     expected = nats[tokens[:-1], tokens[1:]].mean()
-    assert language.evaluate(lambda inputs: table[inputs])["loss"] == pytest.approx(
-        expected, rel=1e-6
-    )
+    assert task.evaluate(lambda inputs: table[inputs])["loss"] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -115,15 +112,13 @@ def test_an_evaluation_uses_windows_spread_evenly_without_overlap(
 ) -> None:
     file = tmp_path / "text.txt"
     file.write_bytes(b"abcdefg\n" * 1590)  # A tenth: 1272 bytes, 158 windows and 8 bytes.
-    language = Language.prepare(
-        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=eval_tokens
-    )
-    starts = language._eval_starts()
-    assert len(language.validation) == 1272
-    assert len(starts) == language.eval_windows == windows
+    task = language(corpus=str(file), context=CONTEXT, eval_tokens=eval_tokens)
+    starts = task._eval_starts()
+    assert len(task.validation) == 1272
+    assert len(starts) == task.eval_windows == windows
     assert starts[0] == 0
     if windows > 1:
-        assert starts[-1] == len(language.validation) - CONTEXT - 1
+        assert starts[-1] == len(task.validation) - CONTEXT - 1
         gaps = set(np.diff(starts).tolist())
         assert min(gaps) >= CONTEXT
         assert max(gaps) - min(gaps) <= 1
@@ -147,18 +142,16 @@ def test_the_loss_has_a_gradient_and_is_computed_in_float32(counting: Language) 
 def test_training_windows_hold_no_validation_token(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_bytes(b"t" * 9_000 + b"v" * 1_000)
-    language = Language.prepare(
-        corpus=str(file), tokenizer="bytes", context=CONTEXT, eval_tokens=80
-    ).to(CPU)
-    batch = language.batch(seed=0, step=0, batch_size=5000)
+    task = language(corpus=str(file), context=CONTEXT, eval_tokens=80)
+    batch = task.batch(seed=0, step=0, batch_size=5000)
     assert set(batch.targets.flatten().tolist()) == {ord("t")}
-    assert isinstance(language.validation, Tensor)
-    assert set(language.validation.tolist()) == {ord("v")}
+    assert isinstance(task.validation, Tensor)
+    assert set(task.validation.tolist()) == {ord("v")}
 
 
 def test_prepared_data_travels_out_of_band_and_is_placed_without_a_copy() -> None:
     tokens = np.arange(1000, dtype=np.int16)
-    language = Language(
+    task = Language(
         train=tokens,
         validation=tokens[::-1].copy(),
         vocab_size=1000,
@@ -167,7 +160,7 @@ def test_prepared_data_travels_out_of_band_and_is_placed_without_a_copy() -> Non
         tokens_per_byte=1.0,
     )
     buffers: list[pickle.PickleBuffer] = []
-    head = pickle.dumps(language, protocol=5, buffer_callback=buffers.append)
+    head = pickle.dumps(task, protocol=5, buffer_callback=buffers.append)
     assert len(head) < 1000
     assert len(buffers) == 2
     arrived = pickle.loads(head, buffers=[memoryview(bytes(buffer)) for buffer in buffers])
@@ -185,7 +178,7 @@ def test_a_placed_objective_can_be_placed_again(counting: Language) -> None:
 def test_ids_of_every_size_arrive_unchanged(vocabulary: int) -> None:
     dtype = np.uint8 if vocabulary == 256 else np.int16 if vocabulary < 2**15 else np.int32
     tokens = np.linspace(0, vocabulary - 1, 500).astype(dtype)
-    language = Language(
+    task = Language(
         train=tokens,
         validation=tokens,
         vocab_size=vocabulary,
@@ -193,67 +186,57 @@ def test_ids_of_every_size_arrive_unchanged(vocabulary: int) -> None:
         eval_windows=1,
         tokens_per_byte=1.0,
     ).to(CPU)
-    batch = language.batch(seed=0, step=0, batch_size=1)
+    batch = task.batch(seed=0, step=0, batch_size=1)
     assert batch.inputs[0].tolist() == tokens[:-1].tolist()
     assert batch.targets[0].tolist() == tokens[1:].tolist()
 
 
-def settings(folder: Path, text: str, **changed: object) -> dict[str, object]:
+def of_text(folder: Path, text: str, **changed: object) -> Language:
     (folder / "text.txt").write_text(text)
-    return {
-        "corpus": str(folder / "text.txt"),
-        "tokenizer": "bytes",
-        "context": CONTEXT,
-        "eval_tokens": 80,
-        **changed,
-    }
+    given = {"corpus": str(folder / "text.txt"), "context": CONTEXT, "eval_tokens": 80}
+    return language(**given | changed)
 
 
 @pytest.mark.parametrize(
-    ("length", "fraction", "train", "validation"), [(80, 0.1, 72, 8), (64, 0.875, 8, 56)]
+    ("length", "fraction", "train", "validation"), [(80, 0.1, 72, 8), (16, 0.5, 8, 8)]
 )
 def test_a_split_of_less_than_one_window_is_refused_with_both_lengths(
     tmp_path: Path, length: int, fraction: float, train: int, validation: int
 ) -> None:
-    arguments = settings(tmp_path, "x" * length, validation_fraction=fraction)
     with pytest.raises(
         ObjectiveError, match=f"{train} training and {validation} validation tokens, context=8"
     ) as caught:
-        Language.prepare(**arguments)  # type: ignore[arg-type]
+        of_text(tmp_path, "x" * length, validation_fraction=fraction)
     assert "\n" not in str(caught.value)
 
 
 def test_one_window_in_each_split_is_enough(tmp_path: Path) -> None:
-    language = Language.prepare(
-        **settings(tmp_path, "x" * 18, validation_fraction=0.5)  # type: ignore[arg-type]
-    ).to(CPU)
-    assert language.batch(seed=0, step=0, batch_size=3).inputs.shape == (3, CONTEXT)
-    assert language.eval_windows == 1
+    task = of_text(tmp_path, "x" * 18, validation_fraction=0.5)
+    assert task.batch(seed=0, step=0, batch_size=3).inputs.shape == (3, CONTEXT)
+    assert task.eval_windows == 1
 
 
 def test_less_than_one_window_to_evaluate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ObjectiveError, match=r"eval_tokens=7, context=8; use eval_tokens=8"):
-        Language.prepare(**settings(tmp_path, "x" * 100, eval_tokens=7))  # type: ignore[arg-type]
+        of_text(tmp_path, "x" * 100, eval_tokens=7)
 
 
-@pytest.mark.parametrize("changed", [{"corpus": "missing.txt"}, {"tokenizer": "words"}])
+@pytest.mark.parametrize("changed", [{"corpus": "missing.txt"}, {"tokenizer": "bpe:256"}])
 def test_a_missing_corpus_or_tokenizer_is_refused(
     tmp_path: Path, changed: dict[str, object]
 ) -> None:
     with pytest.raises(ObjectiveError, match=str(*changed.values())):
-        Language.prepare(**settings(tmp_path, "x" * 100, **changed))  # type: ignore[arg-type]
+        of_text(tmp_path, "x" * 100, **changed)
 
 
 def test_a_model_that_counts_learns_tiny_shakespeare_better_than_chance(mirror: Path) -> None:
-    language = Language.prepare(
-        corpus="tiny_shakespeare", tokenizer="chars", context=64, eval_tokens=100_000
-    )
-    assert language.vocab_size == 66
+    task = language(corpus="tiny_shakespeare", tokenizer="chars", context=64, eval_tokens=100_000)
+    assert task.vocab_size == 66
     counts = np.ones((66, 66), dtype=np.float32)
-    np.add.at(counts, (language.train[:-1], language.train[1:]), 1)
+    np.add.at(counts, (task.train[:-1], task.train[1:]), 1)
     bigram = torch.from_numpy(np.log(counts / counts.sum(axis=1, keepdims=True)))
-    loss = language.to(CPU).evaluate(lambda inputs: bigram[inputs])["loss"]
-    assert 2.3 < loss < 2.6 < language.chance_loss
+    loss = task.to(CPU).evaluate(lambda inputs: bigram[inputs])["loss"]
+    assert 2.3 < loss < 2.6 < task.chance_loss
 
 
 @pytest.mark.gpu

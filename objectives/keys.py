@@ -1,0 +1,112 @@
+"""Groups of keys in a study file, numbers as people write them, and the keys of any objective."""
+
+import re
+from abc import ABC, abstractmethod
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+LONGEST_VALUE = 80
+"""Characters of a wrong value that an error message repeats."""
+SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
+
+
+def short(value: object) -> str:
+    """The `repr` of a value for an error message, cut after `LONGEST_VALUE` characters."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
+
+
+def parse_count(value: object) -> int:
+    """A whole number, also written `300k`, `1.5M`, `2B` or `1e6`.
+
+    >>> parse_count("1.5M")
+    1500000
+
+    Raises:
+        ValueError: if the value is anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"must be a number such as 300000, 300k or 1.5M, got {short(value)}")
+    match = COUNT_PATTERN.fullmatch(str(value).strip().replace("_", ""))
+    if match is None:
+        raise ValueError(
+            f"must be a positive number such as 300000, 300k or 1.5M, got {short(value)}"
+        )
+    number = Decimal(match[1]) * SUFFIXES.get(match[2].lower(), 1)
+    if not 1 <= number < 10**18:
+        raise ValueError(f"must be between 1 and 1e18, got {short(value)}")
+    if number % 1:
+        raise ValueError(f"must be a whole number, got {short(value)}")
+    return int(number)
+
+
+def _refuse_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, got {str(value).lower()}")
+    return value
+
+
+# The JSON schema needs the pattern: it cannot express `parse_count`.
+CountText = Annotated[str, Field(pattern=r"^[0-9_]+(\.[0-9]+)?([eE]\+?[0-9]+)?\s*[kKmMbBtT]?$")]
+Number = Annotated[int, BeforeValidator(parse_count, json_schema_input_type=int | CountText)]
+Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
+Real = Annotated[float, BeforeValidator(_refuse_boolean)]
+# The upper bounds are far beyond any study; they keep sums finite and planning instant.
+Positive = Annotated[Whole, Field(ge=1, le=10**9)]
+Parameters = Annotated[Number, Field(le=10**12)]
+Few = Annotated[Whole, Field(ge=1, le=1000)]
+Share = Annotated[Real, Field(ge=0.0, lt=1.0)]
+PositiveReal = Annotated[Real, Field(gt=0.0)]
+Multiple = Annotated[Real, Field(ge=1e-3, le=1e6)]
+
+
+class Group(BaseModel):
+    """A group of keys in a study file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class ObjectiveConfig(Group, ABC):
+    """Keys of an objective, with the facts about it that planning needs; imports no torch."""
+
+    name: str
+    loss_unit: ClassVar[str] = "nats per token"
+    """Unit of the held-out loss."""
+    bidirectional: ClassVar[bool] = False
+    """True if a model that attends to both sides does not see the answers among its inputs."""
+    batched: ClassVar[bool] = False
+    """True if several trials may train as one batched model (`contract.ReplicatedObjective`)."""
+
+    if TYPE_CHECKING:  # a field of most objectives, a property where other keys settle it
+
+        @property
+        def context(self) -> int:
+            """Tokens of the longest sequence."""
+
+    @abstractmethod
+    def vocab_size(self) -> int:
+        """Number of token ids, equal to `vocab_size` of the prepared objective.
+
+        Raises:
+            ObjectiveError: if data that it depends on are missing or do not suit.
+        """
+
+    @abstractmethod
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys for a short training: at most so many tokens in a sequence and an evaluation,
+        where the task allows it."""
+
+    @property
+    def pretraining_tokens(self) -> int:
+        """Tokens at the start of the horizon that are of other data than the loss is measured on;
+        until they are over, the loss is no ground for stopping a trial."""
+        return 0
+
+    def settings(self) -> dict[str, Any]:
+        """The keys and their values without the name."""
+        return self.model_dump(exclude={"name"})

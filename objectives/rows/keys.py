@@ -1,0 +1,14 @@
+"""What the keys of the objectives on rows share."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+SplitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+SPLITS = "names of letters, digits, `_`, `.` or `-`, each with the path of its rows"
+
+
+def fewer_examples(eval_examples: int, *, context: int, eval_tokens: int) -> int:
+    """The number of examples of `context` tokens in an evaluation of at most `eval_tokens`."""
+    return min(eval_examples, max(1, eval_tokens // context))

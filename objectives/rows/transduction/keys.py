@@ -1,0 +1,86 @@
+"""Keys of `objective: transduction`."""
+
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field
+
+from fathom.objectives.keys import Group, Number, ObjectiveConfig, Positive, Real
+from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples
+from fathom.objectives.rows.transduction.pairs import Pair, PairSplits, read_splits, words_of
+from fathom.objectives.rows.word_ids import WORDS_FROM, with_frequent
+from fathom.objectives.text.corpus import read_whole
+
+
+class PretrainingConfig(Group):
+    """Text that a model is trained on before the rows."""
+
+    corpus: str = Field("stdlib", max_length=4096)
+    """Text to train on, as `corpus` of `language`."""
+    words: Positive = 8192
+    """Number of the text's most frequent words in the vocabulary; other words of the text carry no
+    loss."""
+    tokens: Number = 1_000_000
+    """Tokens at the start of the horizon that are of text, fewer than the horizon; the rest are of
+    rows."""
+
+
+class TransductionConfig(ObjectiveConfig):
+    """Sequence to sequence, by a decoder that reads the source and writes the target."""
+
+    loss_unit: ClassVar[str] = "nats per token of the targets"
+    name: Literal["transduction"]
+    data: FilePath = "cogs_vf"
+    """`cogs`, `cogs_vf`, `passivization`, or the path of your training rows: TSV, plain or .gz."""
+    dev: FilePath | None = None
+    """Path of the rows of each evaluation; without it, a part of the training rows."""
+    test: FilePath | None = None
+    """Path of rows like the training rows, for the final measurement."""
+    generalisation: dict[SplitName, FilePath] = Field(
+        {}, description=SPLITS, examples=[{"longer": "gen.tsv"}]
+    )
+    """Further splits by name."""
+    context: Positive = 256
+    """Tokens of the longest source and target together, plus two. The horizon counts this many
+    tokens for every example, padding included."""
+    eval_examples: Positive = 512
+    """Most examples of each split in an evaluation; the final one takes all."""
+    validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
+    """Fraction of the training rows that is held out if there is no `dev`."""
+    pretraining: PretrainingConfig | None = None
+    """Training on text before the rows, within one learning-rate schedule: the rate falls while
+    the rows are trained on."""
+
+    @property
+    def pretraining_tokens(self) -> int:
+        """Tokens at the start of the horizon that are of text."""
+        return self.pretraining.tokens if self.pretraining else 0
+
+    def read(self) -> PairSplits:
+        """Every row, by split; raises `ObjectiveError` if the rows do not suit."""
+        return read_splits(
+            data=self.data,
+            dev=self.dev,
+            test=self.test,
+            generalisation=self.generalisation,
+            validation_fraction=self.validation_fraction,
+            context=self.context,
+        )
+
+    def pretraining_text(self) -> str:
+        """The text that is trained on before the rows, whole; empty without pre-training."""
+        return read_whole(self.pretraining.corpus) if self.pretraining else ""
+
+    def words(self, train: list[Pair], text: str) -> list[str]:
+        """Words of the training rows and the most frequent ones of the text, sorted."""
+        most = self.pretraining.words if self.pretraining else 0
+        return with_frequent(words_of(train), text, most)
+
+    def vocab_size(self) -> int:
+        """Number of special tokens and words; reads the training rows and the text."""
+        return WORDS_FROM + len(self.words(self.read().train, self.pretraining_text()))
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""
+        own = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})
+        fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
+        return self.model_copy(update={"eval_examples": fewer, "pretraining": own})

@@ -1,0 +1,1 @@
+"""Language modelling: next-token prediction on text."""
