@@ -1,5 +1,5 @@
-"""Which tracking addresses are usable, as far as can be told without MLflow, whose import takes
-seconds; and how they are shown.
+"""Addresses of stores for MLflow and Optuna: checked without importing MLflow, shown without
+passwords.
 """
 
 import os
@@ -14,10 +14,11 @@ SCHEMES = {
     *("", "file", "http", "https", "sqlite", "postgresql", "mysql", "mssql"),
     *("databricks", "databricks-uc", "uc"),
 }
-"""What MLflow's own stores go by."""
+"""Schemes of the addresses of MLflow's own stores."""
 POSTGRESQL = ("postgresql", "postgresql+psycopg")
+"""Schemes of the addresses that Optuna's studies may have."""
 SECRET_KEYS = r"(?:\w*password|passwd|pwd|\w*token|\w*secret)"
-"""Parameters of a database's address that nobody else may see."""
+"""Pattern of the parameters of a database's address that hold secrets."""
 
 
 class TrackingError(ValueError):
@@ -72,7 +73,7 @@ def check_optuna(uri: str, mlflow: str) -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Refuse a name that MLflow's registry would, which is asked when training is over.
+    """Refuse a model's name that MLflow's registry would refuse once training is over.
 
     Raises:
         TrackingError: with what is wrong.
@@ -84,22 +85,22 @@ def check_model_name(name: str) -> None:
 
 
 def is_new_file(uri: str) -> bool:
-    """An SQLite database that is still to be made: nothing in it can be wrong."""
+    """True if the address is of an SQLite database that is still to be made."""
     path = sqlite_path(uri)
     return path is not None and not path.exists()
 
 
 def without_credentials(text: str) -> str:
-    """The text with user names and passwords taken out of every address in it."""
+    """Returns the text with user names and passwords replaced by *** in every address."""
     # To the last @ of a word: a password may hold what should have been escaped there.
     text = re.sub(r"(?<=://)[^\s'\"]*@", "***@", text)
     return re.sub(rf"({SECRET_KEYS}=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def to_keep(uri: str) -> str:
-    """The address as a file may hold it: without password, and a server's without user name.
+    """Returns the address without password, and a server's without user name, to keep in a file.
 
-    Who uses it again has the rest in the environment: `MLFLOW_TRACKING_USERNAME` and
+    Who uses it again has these in the environment: `MLFLOW_TRACKING_USERNAME` and
     `MLFLOW_TRACKING_PASSWORD`, or `PGPASSWORD`.
     """
     head, separator, rest = uri.partition("://")
@@ -111,7 +112,7 @@ def to_keep(uri: str) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """File of an SQLite address; None for any other address."""
+    """Returns the file of an SQLite address; None for any other address."""
     scheme, _, rest = uri.partition(":///")
     file = rest.partition("?")[0]
     is_file = scheme.partition("+")[0] == "sqlite" and file not in ("", ":memory:")
@@ -119,14 +120,14 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def first_line(error: Exception) -> str:
-    """An error in one line that is safe to show; of an error in a chain, the cause."""
+    """Returns an error, or the cause at the end of its chain, in a line without secrets."""
     text = without_credentials(str(error))
     line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]
     return line if len(line) <= 200 else line[:199] + "…"
 
 
 def unusable(uri: str, problem: str) -> TrackingError:
-    """The refusal of an address, in one line."""
+    """Returns the error of one line that refuses an address for MLflow."""
     return TrackingError(
         f"`tracking.uri` must be an address that MLflow can use, got {without_credentials(uri)}: "
         f"{without_credentials(problem)}; for example sqlite:///runs/mlflow.db or http://HOST:5000"
@@ -134,7 +135,7 @@ def unusable(uri: str, problem: str) -> TrackingError:
 
 
 def unusable_optuna(uri: str, problem: str) -> TrackingError:
-    """The refusal of an address for Optuna's studies, in one line."""
+    """Returns the error of one line that refuses an address for Optuna's studies."""
     return TrackingError(
         "`tracking.optuna` must be a PostgreSQL database of its own that answers, got "
         f"{without_credentials(uri)}: {without_credentials(problem)}; for example "
@@ -144,7 +145,7 @@ def unusable_optuna(uri: str, problem: str) -> TrackingError:
 
 
 def _place(uri: str) -> tuple[str | None, int, str] | None:
-    """Host, port and database of a PostgreSQL address; None of any other."""
+    """Returns host, port and database of a PostgreSQL address; None for any other address."""
     try:
         parts = urlsplit(uri)
         kind, port = parts.scheme.partition("+")[0], parts.port or 5432
@@ -154,9 +155,9 @@ def _place(uri: str) -> tuple[str | None, int, str] | None:
 
 
 def _check_file(uri: str, path: Path) -> None:
-    """See that the file is, or can become, an SQLite database that may be written to.
+    """Refuse a file that is no writable SQLite database and cannot become one.
 
-    Leaves nothing behind: the study may yet be refused for something else.
+    It is not made yet: the study may still be refused for something else.
     """
     try:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""A study's data as MLflow describes data sets: name, digest, source, and how much there is."""
+"""The data set of a study as MLflow describes one: name, digest, source and size."""
 
 import dataclasses
 import hashlib
@@ -13,18 +13,18 @@ from fathom.objectives.download import DOWNLOADS
 from fathom.search.study.config import StudyConfig
 
 PLACES = ("corpus", "data", "train")
-"""Keys of an objective that say where its data are, the first that is there."""
+"""Keys of an objective that may name the place of its data; the first one given counts."""
 LONGEST_HASHED = 2**24
-"""Bytes from either end of an array: a large corpus is not read whole once more."""
+"""Most bytes hashed at either end of an array, so that a large corpus is not read whole again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """What a study trains on, as MLflow describes data."""
+    """The data set that a study trains on, as MLflow describes one."""
 
     name: str
     digest: str
-    """At most 36 characters; the same for the same tokens."""
+    """Hash of settings and tokens, of at most 36 characters."""
     source_type: str
     source: str
     """JSON, in the form that MLflow reads for the source type."""
@@ -33,7 +33,7 @@ class DataSet:
 
 
 def data_set(config: StudyConfig, objective: Objective) -> DataSet:
-    """What the objective trains on; generated data are known by their settings."""
+    """Returns the data set of the objective; generated data are identified by their settings."""
     settings = config.objective.settings()
     name = config.objective.name
     place = next((str(settings[key]) for key in PLACES if settings.get(key)), None)
@@ -52,7 +52,7 @@ def data_set(config: StudyConfig, objective: Objective) -> DataSet:
 
 
 def _source(place: str | None, name: str) -> tuple[str, dict[str, Any]]:
-    """In the forms for which MLflow's page has words."""
+    """Returns the type of the source and the source itself, in forms that MLflow's page shows."""
     if place in DOWNLOADS:
         return "http", {"url": DOWNLOADS[place].url}
     if place:
@@ -61,7 +61,7 @@ def _source(place: str | None, name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _arrays(held: object, name: str = "") -> Iterator[tuple[str, "np.ndarray[Any, Any]"]]:
-    """The arrays of an objective, and of the values that it is made of, by name."""
+    """Yields name and array of each array in an objective and in the dataclasses it consists of."""
     if isinstance(held, np.ndarray) and held.size > 1:
         yield name, held
     elif dataclasses.is_dataclass(held):
@@ -70,6 +70,7 @@ def _arrays(held: object, name: str = "") -> Iterator[tuple[str, "np.ndarray[Any
 
 
 def _digest(settings: Mapping[str, Any], arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> str:
+    """Returns 32 characters that differ for other settings or other data."""
     found = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
     for key, array in arrays.items():
         found.update(f"{key} {array.dtype} {array.shape}".encode())

@@ -1,4 +1,4 @@
-"""What a search tells the process that mirrors it into MLflow; its run folder has the rest."""
+"""Messages from a search to the process that mirrors it into MLflow, beside the run folder."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""What MLflow gets of a study as parameters and metrics, and what they are called there.
+"""Parameters and metrics of a study by their names in MLflow.
 
-Its page shows the charts of a run in the order of their names, those with a slash first. Names are
-chosen so that the loss stands at the top and what explains it below.
+MLflow's page shows the charts of a run in the order of their names, those with a slash first. The
+names are chosen so that the loss stands at the top and what explains it below.
 """
 
 import math
@@ -12,7 +12,7 @@ import yaml
 
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import flat_optimum_row
+from fathom.search.conclusion import flat_optimum_row, shape_row
 from fathom.search.records import CurvePoint, TrialRecord, TrialSpec
 from fathom.search.scheduling.audit import RungAudit
 
@@ -20,22 +20,23 @@ MODEL = (
     *("rank_ratio", "attention_entropy", "gradient_norm"),
     *("previous_token", "induction", "copying"),
 )
-"""Of a curve, what was seen inside the model: in MLflow behind `model_`, layers `per_layer_`."""
+"""Metrics of a curve that were measured inside the model; MLflow has them behind `model_`."""
 SPEED = ("flop_utilisation", "generation_seconds", "compile_seconds")
-"""Of a curve, how fast it was: in MLflow behind `speed_`."""
+"""Metrics of a curve that measure speed; MLflow has them behind `speed_`."""
 NOT_PARAMS = ("study", "budgets", "tracking")
-"""Of a study file: its name, what has runs of its own, and where it is written."""
+"""Keys of a study file that are no parameters of the study's run."""
 LONGEST_PARAM = 500
+"""Most characters of a parameter."""
 ANSWER = (
     *("optimal_depth", "interval_low", "interval_high", "d_model", "ff_ratio", "loss", "noise"),
     *("shallowest_depth", "curve_minimum", "family_disagreement", "share_without_minimum"),
     *("params_slope", "best_ff_ratio"),
 )
-"""Numbers of an optimum's row that are metrics of its budget's run."""
+"""Values of an optimum's row that are metrics of its budget's run."""
 
 
 def metric_name(name: str) -> str:
-    """What a metric of a curve is called in MLflow."""
+    """Returns the name in MLflow of a metric of a curve."""
     if name in MODEL:
         return f"model_{name}"
     return f"speed_{name}" if name in SPEED else name
@@ -57,14 +58,14 @@ def point_metrics(point: CurvePoint) -> dict[str, float]:
 
 
 def study_params(config_text: str) -> dict[str, str]:
-    """The settings of a study by their place in its file, such as `train.batch_size`."""
+    """Returns the settings of a study by their place in its file, such as `train.batch_size`."""
     settings = yaml.safe_load(config_text)
     flat = _flat({key: value for key, value in settings.items() if key not in NOT_PARAMS})
     return {key: value[:LONGEST_PARAM] for key, value in flat}
 
 
 def study_metrics(optima: Sequence[Optimum]) -> Iterator[tuple[str, float, int]]:
-    """Name, value and budget: a chart of the study's run has budgets for its steps."""
+    """Yields name, value and budget of each answer; the budget is the step in a chart."""
     for optimum in optima:
         metrics = budget_metrics(optimum)
         for name in ("optimal_depth", "interval_low", "interval_high", "loss"):
@@ -81,31 +82,20 @@ def _flat(settings: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, s
 
 
 def trial_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a trial; never changes, as MLflow's parameters may not."""
-    shape = spec.shape
-    params = {
-        "budget": spec.budget,
-        "count": spec.count,
-        "horizon_tokens": spec.horizon_tokens,
+    """Returns the settings of a trial, which never change, as MLflow's parameters may not."""
+    params = shape_row(spec.shape) | {
+        "ff_ratio": f"{spec.shape.ff_ratio:.4g}",
         "stage": spec.stage,
-        "depth": shape.depth,
-        "d_model": shape.d_model,
-        "d_ff": shape.d_ff,
-        "ff_ratio": f"{shape.ff_ratio:.4g}",
-        "n_heads": shape.n_heads,
-        "head_dim": shape.head_dim,
-        "params_total": shape.params_total,
-        "params_non_embedding": shape.params_non_embedding,
         "seed": spec.seed,
         "learning_rate": spec.learning_rate,
         "rate_scale": spec.rate_scale,
         "prunable": spec.prunable,
     }
-    return {key: str(value) for key, value in params.items()}
+    return budget_params(spec) | {key: str(value) for key, value in params.items()}
 
 
 def summary_metrics(record: TrialRecord) -> dict[str, float]:
-    """A trial as a whole; what is not known is left out."""
+    """Returns the metrics of a trial that has ended; unknown ones are left out."""
     metrics = {
         "final_loss": record.loss,
         "step_seconds": record.step_seconds,
@@ -118,20 +108,20 @@ def summary_metrics(record: TrialRecord) -> dict[str, float]:
 
 
 def budget_metrics(optimum: Optimum) -> dict[str, float]:
-    """The answer of a budget as numbers, to sort and plot by."""
+    """Returns the numbers in the answer of a budget; unknown ones are left out."""
     row = flat_optimum_row(optimum)
     names = (*ANSWER, *(f"trials_{outcome}" for outcome in optimum.trials))
     return {name: float(row[name]) for name in names if row[name] is not None}
 
 
 def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
-    """A budget's answer as it looked while the search went on."""
+    """Returns the numbers in an interim answer of a budget; unknown ones are left out."""
     metrics = {
-        "best_depth_so_far": answer.depth,
-        "best_depth_low": answer.low,
-        "best_depth_high": answer.high,
-        "best_loss_so_far": answer.loss,
-        **{f"trials_{outcome}_so_far": number for outcome, number in answer.trials.items()},
+        "interim_optimal_depth": answer.depth,
+        "interim_interval_low": answer.low,
+        "interim_interval_high": answer.high,
+        "incumbent_loss": answer.loss,
+        **{f"interim_trials_{outcome}": number for outcome, number in answer.trials.items()},
     }
     return {
         key: float(value)
@@ -141,7 +131,7 @@ def answer_metrics(answer: InterimAnswer) -> dict[str, float]:
 
 
 def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
-    """The audit of each rung as numbers; a rung goes by its tokens, what is not known is out."""
+    """Returns the numbers in the audit of each rung, named by its tokens; unknown ones are out."""
     metrics = {
         f"rung_{audit.rung}_{name}": getattr(audit, name)
         for audit in audits
@@ -151,7 +141,7 @@ def audit_metrics(audits: Sequence[RungAudit]) -> dict[str, float]:
 
 
 def budget_params(spec: TrialSpec) -> dict[str, str]:
-    """What fixes a budget."""
+    """Returns the settings of a budget, which its trials share."""
     return {
         "budget": str(spec.budget),
         "count": spec.count.value,

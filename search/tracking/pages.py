@@ -1,28 +1,30 @@
-"""What a person reads in MLflow's web page: names, tags, parameters and descriptions. Text only."""
+"""Names, tags and descriptions of runs, as text for readers of MLflow's web page."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
-from fathom.search.report.text import interval, plateau
+from fathom.search.report.text import interval, law_formula, optional, plateau, summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
 RUN_NOTE_CHARACTERS = 8000
-"""MLflow refuses longer tags of a run."""
+"""Most characters that MLflow takes in a tag of a run."""
 EXPERIMENT_NOTE_CHARACTERS = 20_000
-"""And of an experiment."""
+"""Most characters that MLflow takes in a tag of an experiment."""
 MODE = "?workflowType=machine_learning"
-"""Ends every address; without it MLflow opens on traces of language-model calls."""
+"""End of every address; without it MLflow opens on traces of language-model calls."""
 UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )
+"""Description of a study that has no answer yet."""
 
 STATUS = {
     Outcome.FINISHED: "FINISHED",
@@ -35,7 +37,7 @@ STATUS = {
 
 
 def trial_name(spec: TrialSpec) -> str:
-    """Name of a trial's run, for example `1M · depth 4 · d_model 128 · seed 0`."""
+    """Returns the name of a trial's run, for example `1M · depth 4 · d_model 128 · seed 0`."""
     parts = [
         format_count(spec.budget),
         f"depth {spec.shape.depth}",
@@ -50,7 +52,7 @@ def trial_name(spec: TrialSpec) -> str:
 
 
 def trial_tags(record: TrialRecord) -> dict[str, str]:
-    """What to filter trials by; `outcome` and `reason` follow the trial."""
+    """Returns the tags to filter trials by; `outcome` and `reason` change with the trial."""
     outcome = record.outcome.value if record.outcome else "running"
     return {
         "outcome": outcome,
@@ -64,7 +66,7 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
 
 
 def budget_name(optimum: Optimum) -> str:
-    """Name of a concluded budget's run, for example `1M → depth 6`."""
+    """Returns the name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
     if optimum.optimal_depth is None:
         return f"{label} → {optimum.verdict}"
@@ -72,14 +74,14 @@ def budget_name(optimum: Optimum) -> str:
 
 
 def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:
-    """The answer of a budget as words. Tags, since a resumed study may change its answer."""
+    """Returns the answer of a budget as tags, since a resumed study may change its answer."""
     return {
         "verdict": optimum.verdict.value,
         "reason": optimum.reason[:RUN_NOTE_CHARACTERS],
         "optimal_depth": str(optimum.optimal_depth or ""),
         "interval": interval(optimum),
         "plateau": plateau(optimum),
-        "stopping": _trust(audits),
+        "stopping": _audit_result(audits),
         NOTE: fitted(
             [
                 f"# {headline(optimum)}",
@@ -94,7 +96,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
 
 
 def headline(optimum: Optimum) -> str:
-    """The answer of a budget in one line."""
+    """Returns the answer of a budget in one line."""
     size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
     horizon = f"after {format_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
@@ -104,34 +106,28 @@ def headline(optimum: Optimum) -> str:
 
 
 def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:
-    """The answers in the list of runs."""
+    """Returns the tag with the best depth of every budget, for the list of runs."""
     found = (o for o in optima if o.optimal_depth is not None)
     depths = ", ".join(f"{format_count(o.budget)}: {o.optimal_depth}" for o in found)
     return {"optimal_depth": depths[:RUN_NOTE_CHARACTERS]}
 
 
 def law_line(law: Law) -> str:
-    """A fitted law in one line."""
-    formula = (
-        "ln d_model = a + b·depth" if law.name == "logarithmic" else "ln depth = a + b·ln params"
-    )
-    error = law.leave_one_out_error
-    judged = "" if error is None else f"; leave-one-out error of ln depth {error:.3f}"
-    return f"- {law.name}: {formula}, a = {law.a:.4g}, b = {law.b:.4g}{judged}"
+    """Returns a fitted law with its error in one line."""
+    error = optional(law.leave_one_out_error, ".3f")
+    tested = f"; leave-one-out error of ln depth {error}" if error else ""
+    return f"- {law.name}: {law_formula(law)}{tested}"
 
 
 def study_note(
-    optima: Sequence[Optimum],
-    laws: Sequence[Law],
-    table_markdown: str,
-    *,
-    files: Sequence[tuple[Path, str]],
-    page: str,
-    run_id: str,
+    conclusion: Conclusion, *, files: Sequence[tuple[Path, str]], page: str, run_id: str
 ) -> str:
-    """Description of a study's run: answers, figure, YAML; `files` are local paths and names."""
-    answers = "\n".join(f"- **{headline(optimum)}**" for optimum in optima)
-    law_lines = "\n".join(law_line(law) for law in laws)
+    """Returns the description of a study's run: answers, figure, table, laws, files and YAML.
+
+    `files` are local paths and names in the run, `page` the address of the run.
+    """
+    answers = "\n".join(f"- **{headline(optimum)}**" for optimum in conclusion.optima)
+    law_lines = "\n".join(law_line(law) for law in conclusion.laws)
     names = [name for _, name in files]
     pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_depth_first)
     return fitted(
@@ -139,8 +135,8 @@ def study_note(
             f"## Best depth\n\n{answers or 'Nothing has finished yet.'}",
             # An address relative to the page, so that it holds on any server that has the run.
             *(f"![{n}](get-artifact?path={n}&run_uuid={run_id})" for n in pictures[:1]),
-            table_markdown,
-            f"## Law\n\n{law_lines}" if laws else "",
+            summary_table(conclusion.optima),
+            f"## Law\n\n{law_lines}" if law_lines else "",
             "## Files\n\n" + "\n".join(f"- [{n}]({page}/artifacts/{n}{MODE})" for n in names)
             if names
             else "",
@@ -154,9 +150,9 @@ def study_note(
 
 
 def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> str:
-    """Description of an experiment. Lists show its beginning only, and its own page one line.
+    """Returns the description of an experiment, of which lists show the beginning only.
 
-    `page` is where the study's run is.
+    `page` is the address of the study's run.
     """
     answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.verdict})" for o in optima)
     links = (
@@ -172,7 +168,7 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
 
 
 def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:
-    """The sections that fit whole, in order; a table or a YAML cut short would mislead."""
+    """Returns the sections that fit whole, in order; a table that is cut short would mislead."""
     note = ""
     for section in sections:
         longer = f"{note}\n\n{section}" if note else section
@@ -195,8 +191,8 @@ def _shape(optimum: Optimum) -> str:
     )
 
 
-def _trust(audits: Sequence[RungAudit]) -> str:
-    """The audit in a word, to filter by."""
+def _audit_result(audits: Sequence[RungAudit]) -> str:
+    """Returns the result of the audit in a word, to filter by."""
     if any(audit.failed for audit in audits):
         return "failed"
     if any(audit.stopped and audit.trusted is None for audit in audits):

@@ -1,4 +1,4 @@
-"""Whether an MLflow store answers now: `python -m`, with its address on standard input.
+"""Asks an MLflow store for an answer: `python -P -m`, with its address on standard input.
 
 A process of its own, since MLflow takes seconds to import, and a server may let it wait for long.
 """
@@ -13,7 +13,10 @@ from fathom.search.tracking import store
 
 
 def ask(uri: str) -> dict[str, str]:
-    """`refusal`, why the address can never be used; `silence`, why it does not answer now."""
+    """Returns `refusal`, why the address can never be used, and `silence`, why it does not answer.
+
+    Both are empty if the store answers.
+    """
     try:
         store.check(uri)
     except TrackingError as error:

@@ -1,4 +1,4 @@
-"""A trained shape in MLflow's registry, from where it loads without Fathom and its run folder."""
+"""Puts a trained shape into MLflow's registry, from where it loads without Fathom."""
 
 import shutil
 import tempfile
@@ -60,7 +60,7 @@ def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str
 
 @contextmanager
 def _code_of_the_model() -> Iterator[Path]:
-    """A folder `fathom` with `fathom.models` alone, to be logged beside the pickled model."""
+    """Yields a folder `fathom` with `fathom.models` alone, to log beside the pickled model."""
     with tempfile.TemporaryDirectory() as home:
         package = Path(home, "fathom")
         ignored = shutil.ignore_patterns("__pycache__")
@@ -77,7 +77,7 @@ def _model(chosen: BestShape, weights: Path) -> Transformer:
 
 
 def _signature(chosen: BestShape) -> ModelSignature:
-    """Tokens (B, T) to logits (B, T, V)."""
+    """Returns the signature: token ids (B, T) to logits (B, T, V)."""
     tokens = TensorSpec(np.dtype(np.int64), (-1, -1))
     logits = TensorSpec(np.dtype(np.float32), (-1, -1, chosen.shape.vocab_size))
     return ModelSignature(Schema([tokens]), Schema([logits]))

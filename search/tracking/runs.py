@@ -26,16 +26,17 @@ from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.run import TrackedPoint, TrackedRun, milliseconds
 
 STUDY_TAG = "fathom.study"
-"""On every run: the key of its run folder. On the experiment: that Fathom made it."""
+"""Tag of every run, with the key of its run folder, and of an experiment that Fathom made."""
 NODE_TAG = "fathom.node"
-"""On every run: `study`, `budget/NUMBER` or `trial/NAME`."""
+"""Tag of every run: `study`, `budget/NUMBER` or `trial/NAME`."""
 STUDY_NODE = "study"
+"""The node tag of the study's run."""
 INTERRUPTED = "interrupted"
 """The tag `outcome` of a trial that was running when the search ended."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """Form of a run folder's key, which is put into MLflow's queries as it is."""
 PAGE_RUNS = 1000
-"""Runs in a request for those that exist."""
+"""Most runs that one answer of the server lists."""
 
 
 class StudyRuns:
@@ -111,19 +112,11 @@ class StudyRuns:
         """Write the answers and their files on the study's run, and on the experiment."""
         study = self.study_run
         page = f"#/experiments/{self._experiment}/runs/{study.id}"
-        table = summary_table(conclusion.optima)
         files = [
             (path, path.relative_to(self._folder.path).as_posix())
             for path in self._folder.results()
         ]
-        note = pages.study_note(
-            conclusion.optima,
-            conclusion.laws,
-            table,
-            files=files,
-            page=page,
-            run_id=study.id,
-        )
+        note = pages.study_note(conclusion, files=files, page=page, run_id=study.id)
         study.write(tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
         study.write_steps(metrics.study_metrics(conclusion.optima))
         if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
@@ -131,7 +124,7 @@ class StudyRuns:
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
             for name, view in views.views(conclusion.optima).items():
                 self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
-        self._client.log_text(study.id, table, "optima.md")
+        self._client.log_text(study.id, summary_table(conclusion.optima), "optima.md")
         for path, name in files:
             self._client.log_artifact(study.id, str(path), name.rpartition("/")[0] or None)
 

@@ -1,7 +1,7 @@
-"""A mark in an SQLite store that this version of MLflow has opened it, as it is.
+"""A mark in an SQLite store: this version of MLflow has opened it with its present schema.
 
-By it a search knows, without MLflow's import of seconds, that the store can be used: it need not
-wait for that before its first trial.
+By the mark a search knows, without MLflow's import of seconds, that the store can be used: it need
+not wait for that before its first trial.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def is_stamped(path: Path) -> bool:
-    """Whether the file's schema is the one with which it was stamped, by the same MLflow."""
+    """True if this version of MLflow has stamped the file and its schema is still the same."""
     try:
         with closing(sqlite3.connect(path)) as database:
             (found,) = database.execute("PRAGMA user_version").fetchone()
@@ -31,6 +31,6 @@ def stamp(path: Path) -> None:
 
 
 def _stamp(database: sqlite3.Connection) -> int:
-    """31 bits of MLflow's version and its schema's."""
+    """Returns 31 bits that differ for other versions of MLflow or of its schema."""
     schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
     return zlib.crc32(f"{version('mlflow')} {schema}".encode()) >> 1

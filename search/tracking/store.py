@@ -1,4 +1,4 @@
-"""Reaching an MLflow store, with MLflow kept quiet and quick to fail."""
+"""Checks and opens an MLflow store, with MLflow kept quiet and quick to fail."""
 
 import logging
 import os
@@ -15,6 +15,7 @@ from fathom.search.study.store_uri import check_form, first_line, is_new_file, s
 from fathom.search.tracking.schema_stamp import is_stamped, stamp
 
 DATABASE_SERVERS = ("postgresql", "mysql", "mssql")
+"""Schemes of addresses that MLflow reaches through a database driver."""
 
 SETTINGS = {
     # A retried request may create a run twice. The writer tries again by itself, after a look at
@@ -26,7 +27,7 @@ SETTINGS = {
     # A search reports to nobody but its own store.
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-"""Environment of MLflow where the user has not set it."""
+"""Environment variables of MLflow, for those that the user has not set."""
 
 
 def settle() -> None:
@@ -40,7 +41,7 @@ def settle() -> None:
 
 
 def check(uri: str) -> None:
-    """Refuse what can never work, before any compute is spent.
+    """Refuse an address that can never work, before any compute is spent.
 
     A server that does not answer is no error: it may come back.
 
@@ -63,7 +64,7 @@ def check(uri: str) -> None:
 
 
 def connect(uri: str) -> MlflowClient:
-    """A client; makes the SQLite database where there is none.
+    """Returns a client of the store; makes the SQLite database if there is none.
 
     Raises:
         ConnectionError: when a database cannot be reached.
@@ -78,13 +79,13 @@ def connect(uri: str) -> MlflowClient:
 
 
 def artifact_location(uri: str, study: str) -> str | None:
-    """Folder of a study's artifacts: beside an SQLite file, elsewhere the server's choice."""
+    """Returns the folder of a study's artifacts beside an SQLite file; None if a server chooses."""
     path = sqlite_path(uri)
     return None if path is None else (path.absolute().parent / "mlartifacts" / study).as_uri()
 
 
 def _create_database(path: Path) -> None:
-    """Make the database aside and move it into place, since its making takes seconds.
+    """Make the database under another name and move it into place, since this takes seconds.
 
     A process killed in between would otherwise leave half a schema, which MLflow never mends.
     """

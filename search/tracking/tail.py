@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,13 @@ class RunTail:
             file.seek(self._read[path])
             for line in file:
                 try:
-                    take(json.loads(line))
+                    values = json.loads(line)
                 except DAMAGE:
                     if not line.endswith(b"\n"):  # it is still being written
                         return
+                else:
+                    with suppress(*DAMAGE):
+                        take(values)
                 self._read[path] += len(line)
 
     def _take_end(self, line: dict[str, Any]) -> None:

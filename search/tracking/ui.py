@@ -1,4 +1,4 @@
-"""MLflow's web page on the store that the runs used, for this machine only."""
+"""Serves MLflow's web page of the store that the runs used, to this machine only."""
 
 import os
 import signal
@@ -14,17 +14,23 @@ from typing import IO
 
 from mlflow.exceptions import MlflowException
 
-from fathom.search.study import store_uri as address
+from fathom.search.study.store_uri import (
+    TrackingError,
+    first_line,
+    sqlite_path,
+    without_credentials,
+)
 from fathom.search.tracking import store
 from fathom.search.tracking.pages import MODE
 from fathom.search.tracking.runs import STUDY_TAG
 
 STOP_SECONDS = 10.0
-"""What the server gets to end by itself."""
+"""Time that the server gets to end by itself."""
 SERVER_SETTINGS = {
     # Nine more processes, for services that no study uses.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
+"""Environment of the server."""
 
 
 def open_ui(
@@ -39,12 +45,12 @@ def open_ui(
     store.settle()
     store.check(uri)
     if uri.startswith(("http:", "https:")):
-        base = address.without_credentials(uri).rstrip("/")
+        base = without_credentials(uri).rstrip("/")
     else:
         base = f"http://{host}:{port}"
-        path = address.sqlite_path(uri)
+        path = sqlite_path(uri)
         if path is not None and not path.exists():
-            raise address.TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
+            raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
         _check_port(host, port)
     addresses = [f"{name}: {base}/{page}" for name, page in _study_pages(uri)]
     if uri.startswith(("http:", "https:")):
@@ -67,7 +73,7 @@ def open_ui(
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """The server is no child that a SIGTERM to this process would reach."""
+    """Raises KeyboardInterrupt at a SIGTERM, which would not reach the server by itself."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -76,13 +82,13 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def _study_pages(uri: str) -> list[tuple[str, str]]:
-    """Name and address of every study, the latest first."""
+    """Returns name and address of every study, the latest first."""
     try:
         found = store.connect(uri).search_experiments(order_by=["last_update_time DESC"])
     except MlflowException as error:
-        raise address.TrackingError(
-            f"`fathom ui` needs a store that answers, got {address.without_credentials(uri)} "
-            f"({address.first_line(error)}); start it or change `tracking.uri`"
+        raise TrackingError(
+            f"`fathom ui` needs a store that answers, got {without_credentials(uri)} "
+            f"({first_line(error)}); start it or change `tracking.uri`"
         ) from None
     return [
         (experiment.name, f"#/experiments/{experiment.experiment_id}/runs{MODE}")
@@ -120,7 +126,7 @@ def _wait_until_ready(
             connection.close()
     output.seek(0)
     last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
-    raise ValueError(f"MLflow's server ended by itself: {address.without_credentials(last)}")
+    raise ValueError(f"MLflow's server ended by itself: {without_credentials(last)}")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

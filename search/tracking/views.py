@@ -1,6 +1,6 @@
-"""Views of MLflow's page that a study brings along: its trials as points, loss against depth.
+"""Views for MLflow's page with the trials of a study as points: loss against depth.
 
-MLflow keeps a view that somebody shares as a tag of the experiment, and opens it by its name.
+MLflow keeps a shared view as a tag of the experiment and opens it by its name.
 """
 
 import json
@@ -11,12 +11,14 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import format_count
 
 TAG = "mlflow.sharedViewState."
+"""Beginning of the tag of a shared view."""
 SECTION = "loss-against-depth"
 ALL_TRIALS = "fathom-trials"
+"""Name of the view of all trials."""
 
 
 def views(optima: Sequence[Optimum]) -> dict[str, str]:
-    """Name of a view -> what it shows, as JSON: all trials that finished, and those of a budget."""
+    """Returns views as JSON by name: one of all finished trials, and one for each budget."""
     finished = "metrics.final_loss > 0"
     own = {view_name(o.budget): f"{finished} and params.budget = '{o.budget}'" for o in optima}
     return {
@@ -25,12 +27,12 @@ def views(optima: Sequence[Optimum]) -> dict[str, str]:
 
 
 def view_name(budget: int) -> str:
-    """Of the view of a budget's trials."""
+    """Returns the name of the view of a budget's trials."""
     return f"{ALL_TRIALS}-{format_count(budget)}"
 
 
 def view_address(experiment: str, name: str) -> str:
-    """Where the page opens it."""
+    """Returns the address, relative to MLflow's page, that opens a view."""
     shown = "workflowType=machine_learning&compareRunsMode=CHART"
     return f"#/experiments/{experiment}/runs?{shown}&viewStateShareKey={name}"
 

@@ -134,11 +134,13 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
     last = interim(300, low=3, high=6, loss=2.1)
     place.writer().write_trail(Trail(1_000_000, (*first, last)))
     run = place.find("1M")
-    assert place.tokens(run, "best_depth_so_far") == [100, 200, 300]
-    assert place.tokens(run, "best_depth_low") == [200, 300], "what is not known is not written"
-    assert run.data.metrics["best_depth_high"] == 6
-    assert run.data.metrics["best_loss_so_far"] == 2.1
-    assert run.data.metrics["trials_finished_so_far"] == 1
+    assert place.tokens(run, "interim_optimal_depth") == [100, 200, 300]
+    assert place.tokens(run, "interim_interval_low") == [200, 300], (
+        "what is not known is not written"
+    )
+    assert run.data.metrics["interim_interval_high"] == 6
+    assert run.data.metrics["incumbent_loss"] == 2.1
+    assert run.data.metrics["interim_trials_finished"] == 1
 
 
 def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
