@@ -10,7 +10,9 @@ from fathom.search.analysis.papers.crossings import Crossing, find_crossings
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.papers_text import crossing_law_words
+from fathom.search.report.papers_text import (
+    crossing_law_text,
+)
 from fathom.search.study.config import StudyConfig
 
 
@@ -45,7 +47,7 @@ def _tables(records: Sequence[TrialRecord], *, seed: int) -> Iterator[str]:
     yield "| depths | finding | parameters [95 %] | published law |"
     yield "|---|---|---|---|"
     yield from (_row(pair) for pair in found.pairs if pair.neighbours)
-    yield f"\nLaw: {crossing_law_words(found.law)}."
+    yield f"\nLaw: {crossing_law_text(found.law)}."
 
 
 def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:

@@ -29,7 +29,10 @@ from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.search.analysis.papers.required_depth import NAMED, RULES, fit_required_depth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers_text import need_words, needs_words
+from fathom.search.report.papers_text import (
+    need_text,
+    needs_text,
+)
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.config import StudyConfig, load
 
@@ -130,10 +133,10 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
         rule = RULES[metric.split("/")[0]]
         ascending = dict(sorted(measured.items()))
         own = fit_required_depth(ascending, rule, metric=metric, budget=budget, seed=0)
-        yield f"\n{paper}: {needs_words(own)}\n"
+        yield f"\n{paper}: {needs_text(own)}\n"
         yield "| difficulty | depth needed |"
         yield "|---|---|"
-        yield from (f"| {need.difficulty} | {need_words(need)} |" for need in own.needs)
+        yield from (f"| {need.difficulty} | {need_text(need)} |" for need in own.needs)
 
 
 def paper_of(config: StudyConfig) -> str:

@@ -53,7 +53,7 @@ def model_of(
         ConfigError: if there is no such format, or the format has no such model or weights.
     """
     _check(name, weights=weights is not None)
-    model = _fitted(best, name, nearest=nearest, weights=weights is not None)
+    model = fit(best, name, FORMATS[name].ARCHITECTURES, nearest=nearest, weights=bool(weights))
     if weights is None:
         return model
     note = read_note(weights)
@@ -72,7 +72,7 @@ def taking_weights(best: BestShape) -> list[str]:
     for name in FORMATS:
         with contextlib.suppress(ConfigError):
             _check(name, weights=True)
-            _fitted(best, name, nearest=False, weights=True)
+            fit(best, name, FORMATS[name].ARCHITECTURES, nearest=False, weights=True)
             found.append(name)
     return found
 
@@ -84,10 +84,6 @@ def next_step(best: BestShape, source: Path, budget: str | None, weights: Path) 
     name = ways[0] if ways else "hf"
     command = f"fathom export {source}{which} --format {name} --weights {weights}"
     return f"Next: {command}" if ways else f"No other framework takes them; `{command}` says why"
-
-
-def _fitted(best: BestShape, name: str, *, nearest: bool, weights: bool) -> ExportedModel:
-    return fit(best, name, FORMATS[name].ARCHITECTURES, nearest=nearest, weights=weights)
 
 
 def _check(name: str, *, weights: bool) -> None:
@@ -120,7 +116,7 @@ def write_folder(
     folder = out or Path(f"{model.name}-{name}")
     if os.path.lexists(folder):
         raise ConfigError(f"{folder} exists already; move it away or choose another with --out")
-    lines = [_what(model), *_differences(model)]
+    lines = [f"{model.architecture.name}, with {_sizes(model.shape)}", *_differences(model)]
     how = FORMATS[name].how_to_load(model, str(folder))
     content = FORMATS[name].files(model) | {"README.md": _readme(model, name, lines, how)}
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -134,10 +130,6 @@ def write_folder(
             carry(unfinished)
         unfinished.rename(folder)
     return [f"{folder}: {lines[0]}", *lines[1:], "", *how]
-
-
-def _what(model: ExportedModel) -> str:
-    return f"{model.architecture.name}, with {_sizes(model.shape)}"
 
 
 def _sizes(shape: Shape) -> str:

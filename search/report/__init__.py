@@ -1,1 +1,1 @@
-"""A run as a page to look at, figures for papers and tables of numbers."""
+"""The report of a run: an HTML page, figures as PNG and SVG, and tables as CSV."""

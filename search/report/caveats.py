@@ -1,4 +1,4 @@
-"""What a reader might conclude and the data do not show, in sentences."""
+"""The conclusions that the data of a study do not support, as sentences."""
 
 from collections.abc import Sequence
 from math import exp
@@ -14,12 +14,11 @@ from fathom.search.report.text import counted
 from fathom.search.scheduling.audit import RungAudit
 
 FACTOR_WORTH_A_WARNING = 1.25
-"""In depth: families of curves further apart are said to disagree, and a law that misses left-out
-budgets by more is said to be poor."""
+"""Factor in depth from which on two families disagree, or a law misses a left-out budget."""
 
 
 def unsupported(conclusion: Conclusion) -> list[str]:
-    """Each completes "these data do not show ..."."""
+    """Returns sentences; each completes "these data do not show ..."."""
     sentences: list[str] = []
     for optimum in conclusion.optima:
         own = conclusion.records_of(optimum.budget)
@@ -58,7 +57,7 @@ def _verdict_limit(optimum: Optimum) -> str:
 
 
 def _end_of_the_interval(optimum: Optimum) -> str:
-    """An interval can't leave the tested depths; at their ends it is cut, not known."""
+    """Returns a sentence if the interval ends at an end of the tested depths, which cuts it off."""
     if optimum.interval is None or optimum.verdict is Verdict.EDGE:
         return ""
     tested = [own.depth for own in optimum.depths]
@@ -76,7 +75,7 @@ def _families(optimum: Optimum) -> str:
     if optimum.family_disagreement is None or optimum.family_disagreement < FACTOR_WORTH_A_WARNING:
         return ""
     return (
-        "a best depth that is the same whatever curve is drawn; the two families put it a factor"
+        "a best depth that does not depend on the family of curves; the two put it a factor"
         f" of {optimum.family_disagreement:.2f} apart."
     )
 
@@ -89,7 +88,7 @@ def _untested_best(optimum: Optimum) -> str:
 
 
 def _unseen_depths(optimum: Optimum, records: Sequence[TrialRecord]) -> str:
-    """Depths tried and never finished: early loss says little of the end."""
+    """Returns a sentence on the depths that were tried but never trained to the end."""
     finished = {own.depth for own in optimum.depths}
     unseen = sorted({record.spec.shape.depth for record in records} - finished)
     if not unseen:

@@ -1,4 +1,4 @@
-"""How far the best depth of a budget is to be believed, as heads and facts."""
+"""The certainty of a budget's best depth, as headings and facts."""
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
@@ -6,7 +6,7 @@ from fathom.search.report.text import plateau
 
 
 def certainty(optimum: Optimum) -> dict[str, str]:
-    """Heading to fact; those that take three depths are left out with fewer."""
+    """Returns heading -> fact; facts that need three finished depths are left out with fewer."""
     if not optimum.depths:
         return {}
     facts = {

@@ -10,13 +10,13 @@ from fathom.search.analysis.papers.required_depth import RequiredDepth
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers_text import (
-    crossing_law_words,
-    crossing_words,
+    crossing_law_text,
+    crossing_text,
     matched_summaries,
-    need_words,
-    needs_words,
+    need_text,
+    needs_text,
     verdict,
-    yardstick_words,
+    yardstick_name,
 )
 from fathom.search.report.text import counted, optional, sentence
 
@@ -40,7 +40,7 @@ def papers_values(papers: PaperFindings) -> dict[str, Any]:
 
 def _crossings(found: Crossings) -> dict[str, Any]:
     return {
-        "law": sentence(crossing_law_words(found.law)),
+        "law": sentence(crossing_law_text(found.law)),
         "neighbours": [_pair_row(pair) for pair in found.pairs if pair.neighbours],
         "others": [_pair_row(pair) for pair in found.pairs if not pair.neighbours],
     }
@@ -49,7 +49,7 @@ def _crossings(found: Crossings) -> dict[str, Any]:
 def _pair_row(pair: Crossing) -> dict[str, str]:
     low, high = pair.interval or (None, None)
     curve = "a line" if len(pair.budgets) == 2 else "a parabola"
-    words = crossing_words(pair)
+    words = crossing_text(pair)
     return {
         "depths": f"{pair.shallow}, {pair.deep}",
         "finding": words.partition(" at ")[0] if pair.params else words,
@@ -62,9 +62,9 @@ def _pair_row(pair: Crossing) -> dict[str, str]:
 
 def _needed(own: RequiredDepth) -> dict[str, Any]:
     return {
-        "summary": sentence(f"{format_count(own.budget)}: {needs_words(own)}"),
+        "summary": sentence(f"{format_count(own.budget)}: {needs_text(own)}"),
         "rows": [
-            {"difficulty": str(need.difficulty), "depth needed": need_words(need)}
+            {"difficulty": str(need.difficulty), "depth needed": need_text(need)}
             for need in own.needs
         ],
         "depths": ", ".join(map(str, own.depths)),
@@ -76,7 +76,7 @@ def _matched(matched: Sequence[MatchedComparison]) -> list[dict[str, Any]]:
     return [
         {
             "title": f"{format_count(own[0].budget)}: {own[0].metric} at equal "
-            f"{yardstick_words(own[0])}",
+            f"{yardstick_name(own[0])}",
             "rows": [_matched_row(pair) for pair in own],
         }
         for own in groups

@@ -1,4 +1,4 @@
-"""Crossings, depth needed and matched comparisons in words."""
+"""The text of crossings, required depths and matched comparisons."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -7,7 +7,7 @@ from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing, CrossingKind
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import LOSS, MatchedComparison
-from fathom.search.analysis.papers.required_depth import DepthRule, DifficultyDepth, RequiredDepth
+from fathom.search.analysis.papers.required_depth import DifficultyDepth, RequiredDepth
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.text import counted
 
@@ -17,18 +17,18 @@ NOT_CROSSED = "where they can be told apart; not crossed within the sizes tried"
 
 
 def papers_lines(papers: PaperFindings) -> list[str]:
-    """The shortest that can be said of each."""
+    """Returns a line for each finding."""
     lines = []
     if papers.crossings:
         named = [pair for pair in papers.crossings.pairs if pair.neighbours and pair.params]
-        lines += [f"crossing: {crossing_words(pair)}" for pair in named]
-        lines.append(f"crossings: {crossing_law_words(papers.crossings.law)}")
-    lines += [f"{format_count(own.budget)}: {needs_words(own)}" for own in papers.required_depths]
+        lines += [f"crossing: {crossing_text(pair)}" for pair in named]
+        lines.append(f"crossings: {crossing_law_text(papers.crossings.law)}")
+    lines += [f"{format_count(own.budget)}: {needs_text(own)}" for own in papers.required_depths]
     return [*lines, *(words for _, words in matched_summaries(papers.matched))]
 
 
-def crossing_words(pair: Crossing) -> str:
-    """What two depths do, as a sentence without its end."""
+def crossing_text(pair: Crossing) -> str:
+    """Returns the comparison of two depths over sizes, without a full stop."""
     deep, shallow = f"depth {pair.deep}", f"depth {pair.shallow}"
     match pair.kind:
         case CrossingKind.CROSSED if pair.params and pair.interval:
@@ -46,8 +46,8 @@ def crossing_words(pair: Crossing) -> str:
     return f"{deep} and {shallow} are not told apart at any size"
 
 
-def crossing_law_words(law: CrossingLaw) -> str:
-    """The law with its intervals, or that the data support none and why."""
+def crossing_law_text(law: CrossingLaw) -> str:
+    """Returns the law with its intervals, or the reason that there is none."""
     if law.a is None or law.b is None or law.a_interval is None or law.b_interval is None:
         return f"no law of width against depth; {law.reason}"
     a, b = span(law.a, law.a_interval, "{:.3f}"), span(law.b, law.b_interval, "{:.4f}")
@@ -57,23 +57,18 @@ def crossing_law_words(law: CrossingLaw) -> str:
     return f"the data do not support a law {through}; {law.reason} (a = {a}, b = {b})"
 
 
-def needs_words(own: RequiredDepth) -> str:
-    """The limit and what a layer more is worth."""
-    said = f"{own.metric} {limit_words(own.rule)} in the mean of {counted(own.trials, 'trial')}"
-    said += " or more of a depth"
+def needs_text(own: RequiredDepth) -> str:
+    """Returns the limit of the metric and the difficulty gained by one more layer."""
+    limit = f"at {'most' if own.rule.at_most else 'least'} {own.rule.limit:g}"
+    said = f"{own.metric} {limit} in the mean of {counted(own.trials, 'trial')} or more of a depth"
     if own.gained is None or own.gained_interval is None:
         return f"{said}; no slope, as too few difficulties ask for depths of their own"
     unit = "doublings of the difficulty" if own.rule.doubling else "steps of difficulty"
     return f"{said}; a layer more gains {span(own.gained, own.gained_interval, '{:.2f}')} {unit}"
 
 
-def limit_words(rule: DepthRule) -> str:
-    """`at most 0.05`."""
-    return f"at {'most' if rule.at_most else 'least'} {rule.limit:g}"
-
-
-def need_words(need: DifficultyDepth) -> str:
-    """The depth, and between which depths some trials pass and others do not."""
+def need_text(need: DifficultyDepth) -> str:
+    """Returns the required depth, and the depths between which only some trials pass."""
     if need.depth is None:
         return f"none tried (a trial passes at {need.soonest})" if need.soonest else "none tried"
     if need.soonest == need.surest:
@@ -84,25 +79,25 @@ def need_words(need: DifficultyDepth) -> str:
 def matched_summaries(
     matched: Sequence[MatchedComparison],
 ) -> Iterator[tuple[list[MatchedComparison], str]]:
-    """Each question's pairs of depths, and their answer in one line."""
+    """Yields the compared pairs of depths of each metric, with a line on all of them."""
     for _, group in groupby(matched, key=lambda own: (own.budget, own.metric, own.yardstick)):
         own = list(group)
         said = ", ".join(f"{pair.shallow} to {pair.deep} {verdict(pair)}" for pair in own)
         first = own[0]
         yield (
             own,
-            f"{format_count(first.budget)}: {first.metric} at equal {yardstick_words(first)},"
+            f"{format_count(first.budget)}: {first.metric} at equal {yardstick_name(first)},"
             f" depth {said}",
         )
 
 
-def yardstick_words(own: MatchedComparison) -> str:
-    """What is held equal."""
+def yardstick_name(own: MatchedComparison) -> str:
+    """Returns the name of the quantity that is held equal."""
     return "validation loss" if own.yardstick == LOSS else own.yardstick
 
 
 def verdict(own: MatchedComparison) -> str:
-    """What the furthest common level says of the deeper one."""
+    """Returns the verdict on the deeper model at the furthest common level."""
     if not own.levels:
         return "not comparable (curves do not overlap)"
     found = own.levels[0].difference
@@ -114,7 +109,7 @@ def verdict(own: MatchedComparison) -> str:
 
 
 def span(value: float, interval: Interval, form: str) -> str:
-    """A value with its interval; open above where there is no end."""
+    """Returns a value with its interval, which is open above if `high` is None."""
     low, high = interval
     end = "any more" if high is None else form.format(high)
     return f"{form.format(value)} [{form.format(low)} to {end}]"

@@ -25,14 +25,14 @@ COUNT_MEANING = {
 
 
 def versions() -> dict[str, str]:
-    """Name -> version of Python and of every package that a result may depend on."""
+    """Returns the versions of Python and of every package that a result may depend on."""
     return {"python": platform.python_version()} | {
         name: version(name) for name in DECIDING_PACKAGES
     }
 
 
 def settings_of(config: StudyConfig) -> str:
-    """The resolved study file, without the addresses of its stores."""
+    """Returns the resolved study file, without the addresses of its stores."""
     return dump(config.model_copy(update={"tracking": TrackingConfig()}))
 
 

@@ -1,4 +1,4 @@
-"""What a report says in words: the answers and the laws."""
+"""The text of a report: answers, their parts, and fitted laws."""
 
 from collections.abc import Sequence
 from math import exp
@@ -19,12 +19,12 @@ SUMMARY = (
 
 
 def answer(optimum: Optimum) -> str:
-    """The answer of a budget in one line."""
+    """Returns the answer of a budget in one line."""
     return f"{question(optimum)}: {finding(optimum)}, {optimum.verdict}"
 
 
 def question(optimum: Optimum) -> str:
-    """What was asked: size, horizon and counting rule belong to every optimum."""
+    """Returns the size, the horizon and the counting rule of an answer."""
     return (
         f"{format_count(optimum.budget)} {optimum.count.unit},"
         f" {format_count(optimum.tokens)} tokens, {optimum.count.words} count"
@@ -32,7 +32,7 @@ def question(optimum: Optimum) -> str:
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
-    """What several budgets have in common, and their horizons."""
+    """Returns the counting rule and the horizons of several budgets."""
     tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in optima))
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
@@ -51,7 +51,7 @@ def depth_text(optimum: Optimum) -> str:
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
-    """The 95 % interval, if any; open at an end beyond which the best depth may lie."""
+    """Returns the 95 % interval, if any; it is open at an end beyond which the best may lie."""
     if optimum.interval is None:
         return ""
     low, high = optimum.interval
@@ -64,12 +64,12 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
 
 
 def plateau(optimum: Optimum) -> str:
-    """The plateau, for example `5-9`."""
+    """Returns the plateau, for example `5-9`."""
     return ranges(optimum.plateau)
 
 
 def trials(optimum: Optimum) -> str:
-    """Trials by outcome, those that occurred."""
+    """Returns the numbers of trials by outcome, for example `12 finished, 3 stopped`."""
     return ", ".join(
         f"{number} {outcome.replace('_', ' ')}"
         for outcome, number in optimum.trials.items()
@@ -78,12 +78,12 @@ def trials(optimum: Optimum) -> str:
 
 
 def sentence(text: str) -> str:
-    """The same words with a capital and a full stop."""
+    """Returns the text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 trial`, `2 trials`."""
+    """Returns number and noun, for example `1 trial` or `2 trials`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -137,7 +137,7 @@ def law_formula(law: Law) -> str:
 
 
 def law_text(law: Law) -> str:
-    """A fitted law as a formula, and how well it foretells a budget that it has not seen."""
+    """Returns a fitted law as a formula, with its error on a budget that it was not fitted to."""
     low, high = (format_count(params) for params in law.params_range)
     formula = law_formula(law)
     if law.name == LOGARITHMIC:

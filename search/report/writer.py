@@ -1,4 +1,4 @@
-"""The report of a run: one page to look at, its figures for papers, its numbers as CSV."""
+"""The files of a report: the page, figures for papers, and tables as CSV."""
 
 import os
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ TABLES = (".csv",)
 
 
 def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
-    """Write `report.html`, `figures/` and `tables/` into the run's folder; returns the page's path.
+    """Write `report.html`, `figures/` and `tables/` into the run folder; returns the page's path.
 
-    The same arguments give the same bytes. Everything is written aside first and then moved, the
-    page last, so that an interruption leaves an earlier report whole.
+    The same conclusion gives the same bytes. Files are written to a temporary folder and then
+    moved, the page last, so that an interruption leaves an earlier report whole.
     """
     charts = make_charts(conclusion)
     with TemporaryDirectory(dir=run_folder, prefix=".report-") as aside:
@@ -45,7 +45,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
 
 
 def make_charts(conclusion: Conclusion) -> tuple[Chart, ...]:
-    """Every chart for which there is something to show: across budgets first, then by budget."""
+    """Returns every chart that has something to show: across budgets first, then by budget."""
     charts = [
         depth_against_budget(conclusion.optima, conclusion.laws),
         loss_against_size(conclusion.optima, conclusion.papers.crossings),
@@ -62,7 +62,7 @@ def make_charts(conclusion: Conclusion) -> tuple[Chart, ...]:
 
 
 def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
-    """Move new files over old ones, then drop those that an earlier report had and this has not."""
+    """Move new files over old ones, then remove those that only an earlier report had."""
     folder.mkdir(exist_ok=True)
     names = {path.name for path in draft.iterdir()}
     for name in sorted(names):
@@ -73,10 +73,10 @@ def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
 
 
 def report_json(conclusion: Conclusion) -> dict[str, Any]:
-    """The answers for programs; `law` is the best one, None when none was fitted.
+    """Returns the findings as JSON values.
 
-    `rungs` of a budget audit its stopping. `crossings` is None, `required_depths` and `matched` are
-    empty, where the records say nothing of them.
+    `law` is the best fitted law or None. `rungs` of a budget are the audits of its early stopping.
+    `crossings` is None, and `required_depths` and `matched` are empty, if the records have none.
     """
     laws = conclusion.laws
     return {

@@ -1,1 +1,1 @@
-"""The charts of the report, and how they are drawn on the page and on paper."""
+"""The charts of the report, and their drawing for the page and for papers."""

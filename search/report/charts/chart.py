@@ -1,7 +1,7 @@
-"""What a chart is, before anything draws it: axes with ticks, and marks in data units.
+"""A chart as values: axes with ticks, and marks in data units.
 
-Every figure is described once in these values; `figures.py` draws the interactive and the printed
-version from the same description, so the two cannot disagree.
+`page_figures.py` draws the interactive version and `paper_figures.py` the printed one, both from
+the same values.
 """
 
 import math
@@ -21,7 +21,7 @@ VIRIDIS = (
     (159, 218, 58),
     (253, 231, 37),
 )
-"""Eight steps of matplotlib's viridis: lightness rises throughout, also for the colour-blind."""
+"""Eight colours of matplotlib's viridis, in which lightness rises throughout."""
 MOST_TICKS = 7
 
 
@@ -59,7 +59,7 @@ class Marker(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A scale with its unit in the label."""
+    """An axis: its label with the unit, its ends and its ticks."""
 
     label: str
     low: float
@@ -67,19 +67,19 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
     log: bool = False
     quantity: str
-    """Short name in hover texts."""
+    """Short name of the values in hover texts."""
     hover: str = ".4~g"
-    """Number format of d3 in hover texts."""
+    """Format of the values in hover texts, in d3's notation."""
 
     @property
     def edge(self) -> float:
-        """Where points that lie above the scale are put."""
+        """Height at which points above the scale are drawn."""
         return self.high - 0.04 * (self.high - self.low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Separate observations."""
+    """Separate points."""
 
     name: str
     x: tuple[float, ...]
@@ -88,7 +88,7 @@ class Points:
     hue: Hue
     marker: Marker
     bars: tuple[tuple[float, float], ...] = ()
-    """Low and high end of a vertical error bar for each point; empty for none."""
+    """(low, high) of a vertical error bar for each point; empty without bars."""
     in_legend: bool = True
 
 
@@ -127,21 +127,21 @@ class Chart:
     key: str
     title: str
     question: str
-    """Sizes, tokens and counting rule that it holds for."""
+    """Budget, tokens and counting rule for which the chart holds."""
     caption: str
-    """How to read it, in words."""
+    """Text on how to read the chart."""
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
     budget: int | None = None
-    """None for the figure across budgets."""
+    """Budget of the chart; None for a chart across budgets."""
     legend_title: str = ""
     wide: bool = False
-    """Needs the whole width of a page."""
+    """True if the chart takes the whole width of the page."""
 
 
 def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
-    """Colour of a depth by its place in the study's range on a log scale, shallow to deep."""
+    """Returns the colour of a depth by its place among all depths on a log scale."""
     low, high = math.log(min(depths)), math.log(max(depths))
     place = (math.log(depth) - low) / (high - low) if high > low else 0.5
     # The ends of the scale that vanish on either page are left out.
@@ -159,7 +159,7 @@ def _viridis(place: float) -> str:
 
 
 def linear_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """Round numbers between two ends, with as many decimals as tell them apart."""
+    """Returns round numbers between two ends, with the decimals that tell them apart."""
     raw = (high - low) / (MOST_TICKS - 1)
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * (1 - 1e-9))
@@ -169,7 +169,7 @@ def linear_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Round numbers between two ends of a log scale."""
+    """Returns round numbers between two ends of a log scale."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for leads in ((1, 2, 5), (1, 3), (1,)):
         ticks = [lead * 10.0**d for d in decades for lead in leads if low <= lead * 10.0**d <= high]
@@ -181,7 +181,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def spread_ticks(values: Sequence[int], low: float, high: float) -> tuple[int, ...]:
-    """Of tested whole numbers, those whose labels have room beside each other on a log scale."""
+    """Returns those of the tested depths whose labels fit beside each other on a log scale."""
     room = math.log(high / low) / 12
     kept: list[int] = []
     for value in sorted(set(values)):
@@ -191,7 +191,7 @@ def spread_ticks(values: Sequence[int], low: float, high: float) -> tuple[int, .
 
 
 def depth_axis(depths: Sequence[int]) -> Axis:
-    """A log scale over the depths that were tried, with ticks at those."""
+    """Returns a log axis over the depths that were tried, with ticks at them."""
     low, high = min(depths) / 1.25, max(depths) * 1.25
     return Axis(
         label="depth (layers)",
@@ -205,7 +205,7 @@ def depth_axis(depths: Sequence[int]) -> Axis:
 
 
 def params_axis(count: str, low: float, high: float) -> Axis:
-    """A log scale over sizes, counted as the word says."""
+    """Returns a log axis over sizes; `count` names the counting rule."""
     return Axis(
         label=f"parameters ({count} count)",
         low=low,
@@ -218,5 +218,5 @@ def params_axis(count: str, low: float, high: float) -> Axis:
 
 
 def log_grid(low: float, high: float, steps: int = 60) -> tuple[float, ...]:
-    """Values evenly spread on a log scale, both ends included."""
+    """Returns values evenly spread on a log scale, with both ends."""
     return tuple(low * (high / low) ** (i / steps) for i in range(steps + 1))

@@ -1,4 +1,4 @@
-"""Charts of what a model costs: final loss against step time and against training compute."""
+"""The charts of final loss against step time and against training compute."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
-    """Final loss against the time of a training step."""
+    """Returns the chart of final loss against the time of a training step, if a trial finished."""
     return _loss_against_cost(
         records,
         optimum,
@@ -44,7 +44,7 @@ def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> 
 
 
 def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
-    """Final loss against the floating-point operations of a trial's training."""
+    """Returns the chart of final loss against the training FLOPs of a trial, if one finished."""
     costs = [train_flops(record) for record in records if record.outcome is Outcome.FINISHED]
     power = 3 * int(math.log10(max(costs, default=1)) // 3)
     unit = f"10{str(power).translate(SUPERSCRIPTS)} FLOPs"
@@ -151,5 +151,5 @@ def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float])
 
 
 def train_flops(record: TrialRecord) -> float:
-    """Floating-point operations of the training that the trial got."""
+    """Returns the FLOPs that a trial has spent on training."""
     return record.spec.shape.train_flops_per_token * record.tokens

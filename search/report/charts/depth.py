@@ -1,4 +1,4 @@
-"""The chart of one budget's answer: loss against depth."""
+"""The chart of loss against depth for one budget, with its fit and interval."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,14 +31,14 @@ WITHOUT_LOSS = {
     Outcome.OUT_OF_MEMORY: ("out of memory", Marker.PLUS),
     Outcome.FAILED: ("failed", Marker.PLUS),
 }
-"""Outcomes that leave no loss worth a place on the scale."""
+"""Outcomes without a loss that fits the scale -> name and marker."""
 
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
-"""In ln depth: between points side by side, and of all of a depth, lest they reach the next."""
+"""In ln depth: distance of points side by side, and greatest width of all points of a depth."""
 
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
-    """Every trial, the fit through them and what it says of the best depth."""
+    """Returns the chart of trials, fitted curves and best depth; None without a loss."""
     finished = _with_outcome(records, Outcome.FINISHED)
     stopped = _with_outcome(records, Outcome.STOPPED)
     losses = [last_loss(record) for record in finished or stopped]
@@ -110,7 +110,7 @@ def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
 
 
 def _curves(optimum: Optimum) -> list[Mark]:
-    """Both families, over the depths that they were fitted to."""
+    """Returns the curves of both families over the fitted depths."""
     if optimum.power is None or optimum.parabola is None:
         return []
     grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
@@ -217,7 +217,7 @@ def _trials(
     edge: float | None = None,
     in_legend: bool = True,
 ) -> list[Mark]:
-    """One point a trial at its last loss, or side by side on the upper edge."""
+    """Returns one point for each trial, at its last loss or side by side on the upper edge."""
     if not records:
         return []
     depths = [record.spec.shape.depth for record in records]
@@ -236,7 +236,7 @@ def _trials(
 
 
 def _aside(depths: Sequence[int], index: int) -> float:
-    """How far a point stands from the middle of those of its depth, in ln depth."""
+    """Returns the distance of a point from the middle of the points of its depth, in ln depth."""
     beside = depths.count(depths[index]) - 1
     place = depths[:index].count(depths[index]) - beside / 2
     return place * min(NEXT_POINT, WIDEST_ROW / max(1, beside))

@@ -38,14 +38,14 @@ from fathom.search.report.charts.chart import (
 from fathom.search.report.text import question_across
 
 MARGIN = 2.5
-"""How far beyond the study's budgets the chart reaches, as a factor."""
+"""Factor by which the chart reaches beyond the study's budgets."""
 WIDEST = 5
-"""A band that spans a larger factor in depth is cut off rather than let flatten all else."""
+"""Factor in depth above which a band does not widen the scale."""
 NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Chart | None:
-    """Best depths with their intervals, beside the laws; None where there is nothing to compare."""
+    """Returns the chart of best depths, intervals and laws; None without a best depth."""
     known = [optimum for optimum in optima if optimum.optimal_depth is not None]
     if not known or not known[0].count.of_parameters:
         return None
@@ -123,7 +123,7 @@ def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[Mark]:
 
 
 def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
-    """Published curves, moved from parameters without embeddings to the study's own count."""
+    """Returns published curves, converted from non-embedding parameters to the study's count."""
     shapes = [(o.budget, o.shape.params_non_embedding) for o in known if o.shape is not None]
     if not shapes:
         return []
@@ -148,7 +148,7 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
 def _predictions(
     predict: Callable[[float], Prediction], sizes: Sequence[float]
 ) -> list[Prediction]:
-    """What a law says of every size of which it says something."""
+    """Returns the predictions for those sizes that have one."""
     found: list[Prediction] = []
     for size in sizes:
         # A law has no depth for sizes too small for one layer; the curve begins where it has.
@@ -158,7 +158,7 @@ def _predictions(
 
 
 def _dashed_outside(name: str, points: Sequence[tuple[float, float, bool]], hue: Hue) -> list[Mark]:
-    """A curve in runs, dashed where it is extrapolated."""
+    """Returns a curve in parts, dashed where it is extrapolated."""
     runs: list[tuple[Sequence[tuple[float, float, bool]], bool]] = []
     start = 0
     for end in range(1, len(points) + 1):

@@ -1,7 +1,7 @@
-"""Charts for the page, interactive. The only home of plotly.
+"""Interactive charts for the page, as JSON for plotly.js. The only home of plotly.
 
-Its Python objects would check every value again, in the time that all the rest of a page takes; a
-test has them look at every kind of chart instead.
+Plotly's Python objects check every value, which takes as long as the rest of a page; a test runs
+these checks on every kind of chart instead.
 """
 
 import html
@@ -26,16 +26,16 @@ SYMBOLS = {
     Marker.CROSS: ("x-thin-open", 8),
     Marker.PLUS: ("cross-thin-open", 9),
 }
-"""Symbol and size in pixels."""
+"""Marker -> symbol and size in pixels."""
 
 
 def plotly_script() -> str:
-    """The whole of plotly.js, to be embedded once in a page."""
+    """Returns the source of plotly.js, to be embedded once in a page."""
     return str(get_plotlyjs())
 
 
 def interactive(chart: Chart) -> dict[str, Any]:
-    """The chart for plotly.js as plain JSON values, in the colours of a light page."""
+    """Returns the chart as JSON values for plotly.js, in the colours of a light page."""
     return {
         "data": [_trace(mark, chart) for mark in chart.marks],
         "layout": {
@@ -62,7 +62,7 @@ def _plotly_legend_title(chart: Chart) -> dict[str, Any]:
 
 
 def palette(charts: Sequence[Chart]) -> dict[str, str]:
-    """Every colour of the charts on a light page, and what it becomes on a dark one."""
+    """Returns each colour of the charts on a light page -> its colour on a dark one."""
     hues = {mark.hue for chart in charts for mark in chart.marks}
     return {hue.light: hue.dark for hue in sorted(hues, key=lambda hue: hue.light)}
 

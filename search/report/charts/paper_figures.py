@@ -1,4 +1,4 @@
-"""Charts for papers, as PNG and SVG, on a light ground. The only home of matplotlib."""
+"""Charts for papers, as PNG and SVG on a light background. The only home of matplotlib."""
 
 import io
 import math
@@ -19,19 +19,19 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from fathom.search.report.charts.chart import MUTED, Axis, Band, Chart, Line, Mark, Marker, Points
 
 WIDTH, HEIGHT = 6.4, 4.8
-"""Inches. A figure is higher than that where the rows of its legend need the room."""
+"""Inches; a figure with many rows in its legend is higher."""
 LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.12, 0.62, 0.52
-"""Inches from the axes to the sides, and to the legend, which stands below them.
+"""Inches from the axes to the sides, and to the legend below them.
 
-Fixed, since matplotlib's own layout draws a figure twice over to find them.
+They are fixed, since matplotlib's own layout draws a figure twice to find them.
 """
 LEGEND_ROW, LEGEND_TITLE, LEGEND_EDGE = 0.158, 0.18, 0.16
-"""Inches."""
+"""Height in inches of a row of the legend, of its title, and of its edge."""
 LOWEST_AXES = 2.7
 DOTS_PER_INCH = 160
 LETTERS_PER_INCH = 18
 CHARTS_A_PROCESS = 20
-"""Fewer are drawn sooner than another process starts."""
+"""Charts that are drawn in the time in which another process starts."""
 BAND_OPACITY = 0.16
 SYMBOLS = {
     Marker.DOT: ("o", 5.0),
@@ -45,7 +45,7 @@ SYMBOLS = {
     Marker.CROSS: ("x", 6.0),
     Marker.PLUS: ("+", 7.0),
 }
-"""Symbol and size in points."""
+"""Marker -> symbol and size in points."""
 OPEN = (Marker.HOLLOW, Marker.ABOVE)
 PAPER: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -66,9 +66,9 @@ PAPER: dict[Any, Any] = {
 
 
 def save_static(charts: Sequence[Chart], folder: Path) -> None:
-    """Every chart as `KEY.png` and `KEY.svg`; needs no display.
+    """Save every chart as `KEY.png` and `KEY.svg`; no display is needed.
 
-    A chart takes a fifth of a second, so those of many budgets are shared out among processes.
+    A chart takes a fifth of a second, so many charts are divided among processes.
     """
     processes = min(os.cpu_count() or 1, len(charts) // CHARTS_A_PROCESS)
     if processes < 2:
@@ -88,7 +88,7 @@ def _save(charts: Sequence[Chart], folder: Path) -> None:
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows by itself, without pyplot's list of open ones."""
+    """A figure that a notebook shows by itself, without pyplot's list of open figures."""
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -97,7 +97,7 @@ class ShownFigure(Figure):
 
 
 def static(chart: Chart) -> ShownFigure:
-    """The chart to show, change or save."""
+    """Returns the chart as a figure to show, change or save."""
     with matplotlib.rc_context(PAPER):
         return _drawn(chart)
 
@@ -118,7 +118,7 @@ def _drawn(chart: Chart) -> ShownFigure:
 
 
 def _legend_inches(figure: Figure, axes: Axes, title: str) -> float:
-    """Put the legend below the axes, where it hides no point; returns how high it is."""
+    """Put the legend below the axes, where it hides no point; returns its height in inches."""
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return 0.0
@@ -129,7 +129,7 @@ def _legend_inches(figure: Figure, axes: Axes, title: str) -> float:
 
 
 def _columns(names: Sequence[str]) -> int:
-    """As many as fit into the width of a figure, beside the symbols."""
+    """Returns the number of legend columns that fit into the width of a figure."""
     return max(1, min(6, int(WIDTH * LETTERS_PER_INCH / (max(map(len, names)) + 7))))
 
 

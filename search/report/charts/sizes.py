@@ -1,4 +1,4 @@
-"""The chart of depths against one another over sizes: where a deeper one begins to win."""
+"""The chart of the loss of each depth against size, with the crossings between depths."""
 
 import math
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from fathom.search.report.charts.chart import (
     params_axis,
 )
 from fathom.search.report.charts.trials import loss_axis
-from fathom.search.report.papers_text import crossing_words
+from fathom.search.report.papers_text import crossing_text
 from fathom.search.report.text import question_across
 
 Courses = dict[int, list[tuple[int, float, float]]]
-"""Depth -> its budgets, ascending, with the loss above the best and its standard error."""
+"""Depth -> (budget, loss above the best depth, standard error), by budget."""
 
 MARGIN = 1.2
-"""How far beyond the study's budgets the chart reaches, as a factor."""
+"""Factor by which the chart reaches beyond the study's budgets."""
 
 
 def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) -> Chart | None:
-    """Each depth's loss above the budget's best; None where no two depths share two budgets."""
+    """Returns the chart of each depth's loss above the best; None without crossings."""
     if crossings is None or not optima[0].count.of_parameters:
         return None
     known = sorted((own for own in optima if own.depths), key=lambda own: own.budget)
@@ -91,7 +91,7 @@ def _depths(courses: Courses) -> list[Mark]:
 
 
 def _crossings(crossings: Crossings, courses: Courses) -> list[Mark]:
-    """Each on the line of its shallower depth."""
+    """Returns the crossings as points on the line of their shallower depth."""
     named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
     if not named:
         return []
@@ -104,7 +104,7 @@ def _crossings(crossings: Crossings, courses: Courses) -> list[Mark]:
             name="crossing",
             x=tuple(pair.params for pair in named if pair.params),
             y=tuple(heights),
-            hover=tuple(crossing_words(pair) for pair in named),
+            hover=tuple(crossing_text(pair) for pair in named),
             hue=ACCENT,
             marker=Marker.STAR,
         )

@@ -1,4 +1,4 @@
-"""The chart of learning curves, and what all charts of trials share."""
+"""The chart of learning curves, and the axes and texts that charts of trials share."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ MOST_LEGEND_DEPTHS = 10
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
-    """Loss against tokens of every trial, coloured by depth, with the rungs."""
+    """Returns the chart of every learning curve, coloured by depth; None without late losses."""
     points = [point for record in records for point in record.curve if point.tokens]
     late = [
         point.loss
@@ -43,8 +43,8 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
-        caption="One line a trial. Deep models start slowly, so curves cross: who pauses at a rung"
-        " (dashed) goes on later when it turns out to be among the best.",
+        caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
+        " at a rung (dashed) resumes if it comes to belong to the best.",
         x=Axis(
             label="training tokens",
             low=ends[0],
@@ -85,7 +85,7 @@ def _rungs(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
 
 
 def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
-    """One line a trial; the legend names each depth once."""
+    """Returns one line for each trial; the legend names each depth once."""
     marks: list[Mark] = []
     depths = [record.spec.shape.depth for record in records]
     named = set(legend_depths(records))
@@ -112,7 +112,7 @@ def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
 def _ends(
     name: str, records: Sequence[TrialRecord], outcome: Outcome, marker: Marker, y: Axis
 ) -> list[Mark]:
-    """Where the trials of an outcome ended, kept inside the scale."""
+    """Returns the last points of the trials with an outcome, kept inside the scale."""
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     if not ended:
         return []
@@ -129,13 +129,13 @@ def _ends(
 
 
 def last_loss(record: TrialRecord) -> float:
-    """Loss at the last evaluation, whatever the outcome; infinite when there is none."""
+    """Returns the loss at the last evaluation, for any outcome; infinite without one."""
     loss = record.curve[-1].loss if record.curve else math.inf
     return loss if math.isfinite(loss) else math.inf
 
 
 def describe(record: TrialRecord) -> str:
-    """A trial in one line, for hover texts."""
+    """Returns one line on a trial, for hover texts."""
     spec, shape = record.spec, record.spec.shape
     return (
         f"{spec.trial}: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff},"
@@ -145,7 +145,7 @@ def describe(record: TrialRecord) -> str:
 
 
 def legend_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
-    """The depths that a legend names: all, or as many as can be read."""
+    """Returns the depths that a legend names: all, or as many as can be read."""
     tested = sorted({record.spec.shape.depth for record in records})
     if len(tested) <= MOST_LEGEND_DEPTHS:
         return tuple(tested)
@@ -153,15 +153,15 @@ def legend_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
 
 
 def legend_title(records: Sequence[TrialRecord]) -> str:
-    """Says so when the legend does not name every depth."""
+    """Returns the title of the legend, which says if some depths are not named."""
     tested = {record.spec.shape.depth for record in records}
     return "depth" if len(legend_depths(records)) == len(tested) else "depth (some)"
 
 
 def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
-    """A scale on which the good losses can be told apart: far worse ones are left above it.
+    """Returns an axis that separates the good losses; much worse ones lie above it.
 
-    It reaches down to `floor` where that is lower than they are.
+    It reaches down to `floor`, if that is lower than the losses.
     """
     low = min(*losses, floor)
     quarter = quantiles(losses, n=4)[2] if len(losses) > 1 else low

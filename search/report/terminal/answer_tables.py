@@ -2,7 +2,6 @@
 
 from rich.console import Console
 
-from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
@@ -11,7 +10,6 @@ from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers_text import papers_lines
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import answer_row, interval, law_formula
-from fathom.search.study.config import StudyConfig
 
 COLUMNS = (
     *("budget", "tokens", "depth", "95 % interval", "plateau", "d_model", "ff_ratio"),
@@ -32,27 +30,18 @@ def print_conclusion(conclusion: Conclusion, console: Console) -> None:
 
 
 def print_answers(conclusion: Conclusion, console: Console) -> None:
-    """Print the best depth of each budget and the law across budgets."""
-    _print_optima(conclusion.config, conclusion.optima, console)
-    _print_laws(conclusion.laws, console)
-
-
-def _print_optima(config: StudyConfig, optima: tuple[Optimum, ...], console: Console) -> None:
-    """Print a table with one row for each budget, then the reason of each verdict."""
+    """Print a table with one row for each budget, the reason of each verdict, and the best law."""
+    config = conclusion.config
     table = empty_table(
         f"{config.study}: optimal depth ({config.count.unit_in_full})",
         tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
     )
-    for optimum in optima:
+    for optimum in conclusion.optima:
         table.add_row(*_optimum_row(optimum))
     console.print(table)
-    for optimum in optima:
+    for optimum in conclusion.optima:
         console.print(f"{format_count(optimum.budget)}: {optimum.reason}", highlight=False)
-
-
-def _print_laws(laws: tuple[Law, ...], console: Console) -> None:
-    """Print the best law, if one was fitted."""
-    for law in laws[:1]:
+    for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 
 

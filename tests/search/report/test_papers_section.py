@@ -12,7 +12,7 @@ from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers_text import crossing_law_words, need_words, papers_lines
+from fathom.search.report.papers_text import crossing_law_text, need_text, papers_lines
 from fathom.search.report.terminal.answer_tables import print_papers
 from tests.support.papers import GEN, crossing_records, hop_records, matched_records
 from tests.support.reporting import page_on, publish, rows, visible
@@ -76,7 +76,7 @@ def test_a_study_without_a_law_says_so_plainly() -> None:
         crossings=3, supported=False, reason="b may be 0", a=5.0, b=0.01,
         a_interval=(4.0, 6.0), b_interval=(-0.01, 0.03),
     )  # fmt: skip
-    assert crossing_law_words(doubtful) == (
+    assert crossing_law_text(doubtful) == (
         "the data do not support a law through 3 crossings of neighbouring depths; b may be 0 "
         "(a = 5.000 [4.000 to 6.000], b = 0.0100 [-0.0100 to 0.0300])"
     )
@@ -106,7 +106,7 @@ def test_a_depth_comes_with_what_single_trials_say(
 ) -> None:
     depth, soonest, surest = depths
     need = DifficultyDepth(difficulty=8, depth=depth, soonest=soonest, surest=surest)
-    assert need_words(need) == words
+    assert need_text(need) == words
 
 
 def test_the_page_says_whether_depth_helps_beyond_the_loss() -> None:
