@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.parametrization import Scheme
-from fathom.search.commands.check.check import CheckResult, SizeAxis, check_study, first_moves
+from fathom.search.commands.check.check import CheckResult, SizeAxis, check_study, coordinate_check
 from fathom.search.commands.check.probe import PROBE, Probe
 from fathom.search.study.config import StudyConfig, load
 
@@ -45,9 +45,9 @@ def transfer_rows(result: CheckResult) -> list[str]:
     """Both axes of a scheme."""
     return [
         f"| {result.scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
-        f"x{2**axis.base.best_octave:.2f} to x{2**axis.far.best_octave:.2f} | "
+        f"x{2**axis.base.best_log2_factor:.2f} to x{2**axis.far.best_log2_factor:.2f} | "
         f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f} | "
-        f"{axis.octaves_per_doubling:+.2f} ± {axis.error:.2f} | {axis.moves.largest[1]:+.2f} | "
+        f"{axis.log2_shift:+.2f} ± {axis.error:.2f} | {axis.coordinates.largest[1]:+.2f} | "
         f"{'carries over' if axis.carries_over else 'does not'} |"
         for axis in result.axes
     ]
@@ -56,7 +56,7 @@ def transfer_rows(result: CheckResult) -> list[str]:
 def largest_moves(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:
     """The largest exponent over each axis."""
     study = varied(config, scheme, variant)
-    return [f"{first_moves(study, axis).largest[1]:+.2f}" for axis in SizeAxis]
+    return [f"{coordinate_check(study, axis).largest[1]:+.2f}" for axis in SizeAxis]
 
 
 def print_moves(config: StudyConfig, schemes: list[Scheme]) -> None:
@@ -70,7 +70,7 @@ def print_moves(config: StudyConfig, schemes: list[Scheme]) -> None:
 
 def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> None:
     """The whole check."""
-    headings = ("scheme", "axis", "best rate", "loss there", "octaves a doubling")
+    headings = ("scheme", "axis", "best rate", "loss there", "log2 factor per doubling")
     print(f"| {' | '.join(headings)} | largest exponent | verdict |")
     print("|---" * 7 + "|")
     for scheme in schemes:

@@ -15,7 +15,7 @@ from fathom.search.study.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reshaped:
+class PublishedPrediction:
     """A published model with the prediction of its best shape."""
 
     trained: Trained
@@ -23,7 +23,7 @@ class Reshaped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foretold:
+class BudgetPrediction:
     """A budget of a run with the prediction of the run's law."""
 
     optimum: Optimum
@@ -45,18 +45,18 @@ def predict_size(params: str, law: str) -> Prediction:
     return best_law(_optima(law), Path(law)).predict(size)
 
 
-def predict_table(law: str) -> Sequence[Reshaped] | Sequence[Foretold]:
+def predict_table(law: str) -> Sequence[PublishedPrediction] | Sequence[BudgetPrediction]:
     """Predictions for the sizes of GPT-3 by `levine2020`, or for a run's budgets by its own law.
 
     Raises:
         ConfigError: when the run has no law.
     """
     if law == LEVINE:
-        return [Reshaped(trained=own, prediction=levine2020(own.params)) for own in GPT3]
+        return [PublishedPrediction(trained=own, prediction=levine2020(own.params)) for own in GPT3]
     optima = _optima(law)
     fitted, used = best_law(optima, Path(law)), usable(optima)
     return [
-        Foretold(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
+        BudgetPrediction(optimum=own, fitted=own in used, prediction=_if_any(fitted, own.budget))
         for own in optima
     ]
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from fathom.search.analysis.law import Prediction
 from fathom.search.analysis.published import TRILLION_NOTE
-from fathom.search.commands.predict import Foretold, Reshaped
+from fathom.search.commands.predict import BudgetPrediction, PublishedPrediction
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 
@@ -39,26 +39,26 @@ def print_prediction(prediction: Prediction) -> None:
         print("This size lies outside the range that the law was fitted on.")
 
 
-def table_json(rows: Sequence[Reshaped] | Sequence[Foretold]) -> dict[str, Any]:
+def table_json(rows: Sequence[PublishedPrediction] | Sequence[BudgetPrediction]) -> dict[str, Any]:
     """The table as JSON: a prediction for each row, and the note of the published law."""
     found: dict[str, Any] = {"rows": [_row_json(row) for row in rows]}
-    if any(isinstance(row, Reshaped) for row in rows):
+    if any(isinstance(row, PublishedPrediction) for row in rows):
         found["note"] = TRILLION_NOTE
     return found
 
 
-def print_table(rows: Sequence[Reshaped] | Sequence[Foretold]) -> None:
+def print_table(rows: Sequence[PublishedPrediction] | Sequence[BudgetPrediction]) -> None:
     """Prints the table and explains its marks."""
     console = Console()
-    reshaped = [row for row in rows if isinstance(row, Reshaped)]
-    console.print(_reshaped_table(reshaped) if reshaped else _foretold_table(rows))
-    if reshaped:
+    published = [row for row in rows if isinstance(row, PublishedPrediction)]
+    console.print(_published_table(published) if published else _budget_table(rows))
+    if published:
         print(TRILLION_NOTE)
     if any(row.prediction and row.prediction.extrapolated for row in rows):
         print("* outside the sizes that the law was fitted on")
 
 
-def _reshaped_table(rows: Sequence[Reshaped]) -> Table:
+def _published_table(rows: Sequence[PublishedPrediction]) -> Table:
     heads = ("GPT-3", "trained L, d", "N = 12 L d^2", "depth", "d_model")
     table = empty_table("Sizes of GPT-3 by Levine et al. 2020", heads)
     for row in rows:
@@ -69,19 +69,19 @@ def _reshaped_table(rows: Sequence[Reshaped]) -> Table:
     return table
 
 
-def _foretold_table(rows: Sequence[Reshaped | Foretold]) -> Table:
+def _budget_table(rows: Sequence[PublishedPrediction | BudgetPrediction]) -> Table:
     law = next((row.prediction.law for row in rows if row.prediction), "")
     heads = ("budget", "measured", "95 %", "verdict", "by law", "95 %", "d_model")
     table = empty_table(f"Budgets of the run, and its {law} law", heads)
     for row in rows:
-        if isinstance(row, Foretold):
-            table.add_row(*_foretold_cells(row))
+        if isinstance(row, BudgetPrediction):
+            table.add_row(*_budget_cells(row))
     return table
 
 
-def _row_json(row: Reshaped | Foretold) -> dict[str, Any]:
+def _row_json(row: PublishedPrediction | BudgetPrediction) -> dict[str, Any]:
     predicted = prediction_json(row.prediction) if row.prediction else {}
-    if isinstance(row, Reshaped):
+    if isinstance(row, PublishedPrediction):
         trained = row.trained
         return {
             "model": trained.name,
@@ -100,7 +100,7 @@ def _row_json(row: Reshaped | Foretold) -> dict[str, Any]:
     }
 
 
-def _foretold_cells(row: Foretold) -> list[str]:
+def _budget_cells(row: BudgetPrediction) -> list[str]:
     own, prediction = row.optimum, row.prediction
     low, high = (prediction.interval if prediction else None) or (None, None)
     depth, width = _depth_and_width(prediction)

@@ -49,7 +49,7 @@ def answer(
     vocab_size: int,
 ) -> Answer | None:  # fmt: skip
     """The answer; None if the budgets support no law, or no law has a depth at the asked size."""
-    found = [(law, foretold) for law in laws if (foretold := _foretold(law, question.params))]
+    found = [(law, predicted) for law in laws if (predicted := _predicted(law, question.params))]
     if not found:
         return None
     (law, prediction), *others = found
@@ -120,7 +120,7 @@ def answer_yaml(found: Answer) -> str:
     return entries_yaml(found.study, [entry])
 
 
-def _foretold(law: Law, params: int) -> Prediction | None:
+def _predicted(law: Law, params: int) -> Prediction | None:
     try:
         return law.predict(params)
     except ValueError:

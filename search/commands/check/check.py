@@ -1,9 +1,10 @@
 """Checks that one learning rate suits shapes of every depth and width. Needs neither Ray nor
 MLflow.
 
-Two looks at the study's own parametrization: how far activations move in the first steps, over
-sizes that only a few steps can be afforded of; and where the best rate lies, by short trainings of
-a base shape, a deep and a wide one on the study's own text. A rate carries over when both say so.
+The check has two parts. The coordinate check measures how far activations change in the first
+steps, over sizes that can be trained for a few steps only. The sweep finds the best rate of a base
+shape, a deep one and a wide one by short trainings on the study's own data. A rate carries over if
+both pass.
 """
 
 import math
@@ -23,7 +24,7 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes
 
-MOVES_LIMIT = 0.45
+EXPONENT_LIMIT = 0.45
 """Largest absolute exponent of an activation's change against the size that counts as flat. Over
 head layouts, positions, gates, tied weights and rates, schemes that scale stay well below and
 others well above: `python -m benchmarks.answers.carrying --moves`."""
@@ -31,11 +32,11 @@ RATE_LIMIT = 0.5
 """Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
 bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m
 benchmarks.answers.carrying`."""
-MOVING_STEPS = 6
-MOVING_SEEDS = (0, 1)
-MOVING_DEPTHS = (2, 4, 16, 64)
-MOVING_WIDENINGS = (1, 2, 4, 8)
-MOVING_VOCABULARY, MOVING_CONTEXT = 64, 16
+COORDINATE_STEPS = 6
+COORDINATE_SEEDS = (0, 1)
+COORDINATE_DEPTHS = (2, 4, 16, 64)
+COORDINATE_WIDENINGS = (1, 2, 4, 8)
+COORDINATE_VOCABULARY, COORDINATE_CONTEXT = 64, 16
 
 
 class SizeAxis(StrEnum):
@@ -46,7 +47,7 @@ class SizeAxis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class CoordinateCheck:
     """Coordinate check along one axis: exponents of the activations' changes in the first steps."""
 
     sizes: tuple[int, ...]
@@ -63,7 +64,7 @@ class Moves:
     @property
     def flat(self) -> bool:
         """True if no activation's exponent exceeds the limit."""
-        return abs(self.largest[1]) <= MOVES_LIMIT
+        return abs(self.largest[1]) <= EXPONENT_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ class AxisCheck:
     """Result of the check on one axis: depth or width."""
 
     axis: SizeAxis
-    moves: Moves
+    coordinates: CoordinateCheck
     base: Sweep
     far: Sweep
 
@@ -84,9 +85,9 @@ class AxisCheck:
         return near.d_model, far.d_model
 
     @property
-    def octaves_per_doubling(self) -> float:
+    def log2_shift(self) -> float:
         """Shift of the best log2 learning rate per doubling of the axis."""
-        return (self.far.best_octave - self.base.best_octave) / self._doublings
+        return (self.far.best_log2_factor - self.base.best_log2_factor) / self._doublings
 
     @property
     def error(self) -> float:
@@ -97,12 +98,12 @@ class AxisCheck:
     def rate_stays(self) -> bool:
         """True if both best rates are enclosed and close enough to each other."""
         known = self.base.enclosed and self.far.enclosed
-        return known and abs(self.octaves_per_doubling) <= RATE_LIMIT
+        return known and abs(self.log2_shift) <= RATE_LIMIT
 
     @property
     def carries_over(self) -> bool:
         """True if both parts of the check pass on this axis."""
-        return self.moves.flat and self.rate_stays
+        return self.coordinates.flat and self.rate_stays
 
     @property
     def _doublings(self) -> float:
@@ -136,12 +137,12 @@ class CheckResult:
     @property
     def best_rate(self) -> float:
         """Best learning rate of the base shape."""
-        return self.learning_rate * 2**self.base.best_octave
+        return self.learning_rate * 2**self.base.best_log2_factor
 
     @property
     def rate_fits(self) -> bool:
         """True if the study's learning rate is within a factor of 2 of the base shape's best."""
-        return self.base.enclosed and abs(self.base.best_octave) <= 1
+        return self.base.enclosed and abs(self.base.best_log2_factor) <= 1
 
 
 def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> CheckResult:
@@ -165,7 +166,7 @@ def check_on(
     )
     shallow, deep = probe.depths
     base = prober.sweep(depth=shallow, widening=1, centre=0)
-    centre = base.lowest.octave
+    centre = base.lowest.log2_factor
     far = {
         SizeAxis.DEPTH: prober.sweep(depth=deep, widening=1, centre=centre),
         SizeAxis.WIDTH: prober.sweep(depth=shallow, widening=probe.widening, centre=centre),
@@ -176,7 +177,9 @@ def check_on(
         learning_rate=config.train.learning_rate,
         probe=probe,
         axes=tuple(
-            AxisCheck(axis=axis, moves=first_moves(config, axis), base=base, far=far[axis])
+            AxisCheck(
+                axis=axis, coordinates=coordinate_check(config, axis), base=base, far=far[axis]
+            )
             for axis in SizeAxis
         ),
         study_sizes=sizes,
@@ -190,7 +193,7 @@ def _study_sizes(config: StudyConfig, vocab_size: int) -> dict[SizeAxis, tuple[i
     return {SizeAxis.DEPTH: (min(depths), max(depths)), SizeAxis.WIDTH: (min(widths), max(widths))}
 
 
-def first_moves(config: StudyConfig, axis: SizeAxis) -> Moves:
+def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
     """Result of the coordinate check along one axis, at the study's learning rate."""
     train = config.train
     adamw = AdamW(
@@ -200,28 +203,28 @@ def first_moves(config: StudyConfig, axis: SizeAxis) -> Moves:
         eps=train.eps,
     )
     found: dict[int, tuple[Coordinates, ...]] = {}
-    for depth, widening in _moving_sizes(axis):
+    for depth, widening in _coordinate_sizes(axis):
         shape = probe_shape(
             config,
             depth=depth,
             widening=widening,
-            vocab_size=MOVING_VOCABULARY,
-            context=MOVING_CONTEXT,
+            vocab_size=COORDINATE_VOCABULARY,
+            context=COORDINATE_CONTEXT,
         )
         found[shape.depth if axis is SizeAxis.DEPTH else shape.d_model] = coordinates(
             shape,
             config.model.parametrization.build(),
             adamw,
-            steps=MOVING_STEPS,
-            seeds=MOVING_SEEDS,
+            steps=COORDINATE_STEPS,
+            seeds=COORDINATE_SEEDS,
         )
-    return Moves(sizes=tuple(found), exponents=_exponents(found))
+    return CoordinateCheck(sizes=tuple(found), exponents=_exponents(found))
 
 
-def _moving_sizes(axis: SizeAxis) -> list[tuple[int, int]]:
+def _coordinate_sizes(axis: SizeAxis) -> list[tuple[int, int]]:
     if axis is SizeAxis.DEPTH:
-        return [(depth, 1) for depth in MOVING_DEPTHS]
-    return [(MOVING_DEPTHS[0], widening) for widening in MOVING_WIDENINGS]
+        return [(depth, 1) for depth in COORDINATE_DEPTHS]
+    return [(COORDINATE_DEPTHS[0], widening) for widening in COORDINATE_WIDENINGS]
 
 
 def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
@@ -230,7 +233,7 @@ def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
     def exponent(name: str) -> float:
         return fmean(
             slope(list(found), [getattr(moves[step], name) for moves in found.values()])
-            for step in range(1, MOVING_STEPS + 1)
+            for step in range(1, COORDINATE_STEPS + 1)
         )
 
     return Coordinates(**{field.name: exponent(field.name) for field in fields(Coordinates)})

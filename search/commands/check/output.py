@@ -25,7 +25,7 @@ def follow(console: Console) -> Watch:
 
     def say(shape: Shape, point: RatePoint) -> None:
         losses = " ".join(f"{loss:.4f}" for loss in point.losses)
-        line = f"{_name(shape):<24} rate {_factor(point.octave):<7} loss {losses}"
+        line = f"{_name(shape):<24} rate {_factor(point.log2_factor):<7} loss {losses}"
         console.print(line, style="dim", highlight=False)
 
     return say
@@ -50,7 +50,7 @@ def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
 def print_check(result: CheckResult, console: Console) -> None:
     """Prints the verdicts, their reasons, and which settings to change."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("axis", "trained", "best rates", "a doubling", "moves", "verdict"):
+    for heading in ("axis", "trained", "best rates", "a doubling", "activations", "verdict"):
         table.add_column(heading, no_wrap=True)
     for axis in result.axes:
         table.add_row(*_row(axis, result.learning_rate))
@@ -69,7 +69,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
     if axis.carries_over:
         return (
             f"from {name} {near} to {far} the best rate goes {_step(axis)} a doubling, "
-            f"and {_moves(axis)}"
+            f"and {_coordinates_text(axis)}"
         )
     faults = []
     for sweep, size in ((axis.base, near), (axis.far, far)):
@@ -80,8 +80,8 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
             f"the best rate goes {_step(axis)} a doubling from {name} {near} to {far}, more than "
             f"the {_factor(RATE_LIMIT)} allowed either way"
         )
-    if not axis.moves.flat:
-        faults.append(f"{_moves(axis)}, so training treats sizes far apart unlike")
+    if not axis.coordinates.flat:
+        faults.append(f"{_coordinates_text(axis)}, so sizes far apart train differently")
     return f"{', and '.join(faults)}; {_remedy(scheme)}"
 
 
@@ -100,7 +100,7 @@ def rate_words(result: CheckResult) -> str:
     if result.rate_fits:
         return f"{own} is within a factor of 2 of {best}, the best for {name}"
     return (
-        f"{own} is {_factor(-base.best_octave)} of {best}, the best for {name}; "
+        f"{own} is {_factor(-base.best_log2_factor)} of {best}, the best for {name}; "
         f"set `train.learning_rate: {best}`"
     )
 
@@ -120,12 +120,12 @@ def scope(result: CheckResult) -> str:
 
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
     """One clause that says how far the study's sizes go beyond those that were checked."""
-    (least, most), trained, moved = own, axis.sizes[1], axis.moves.sizes[-1]
+    (least, most), trained, moved = own, axis.sizes[1], axis.coordinates.sizes[-1]
     words = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
         return words
     seen = "" if most <= moved else f", and beyond {moved} on nothing"
-    return f"{words}, which beyond {trained} rests on the first moves alone{seen}"
+    return f"{words}, which beyond {trained} rests on the coordinate check alone{seen}"
 
 
 def check_json(result: CheckResult) -> dict[str, Any]:
@@ -151,10 +151,10 @@ def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
         "carries_over": axis.carries_over,
         "reason": reason(axis, result.scheme),
         "trained_sizes": list(axis.sizes),
-        "rate_factor_per_doubling": 2**axis.octaves_per_doubling,
-        "standard_error_octaves": axis.error,
-        "moved_sizes": list(axis.moves.sizes),
-        "move_exponents": asdict(axis.moves.exponents),
+        "rate_factor_per_doubling": 2**axis.log2_shift,
+        "standard_error_log2": axis.error,
+        "coordinate_sizes": list(axis.coordinates.sizes),
+        "coordinate_exponents": asdict(axis.coordinates.exponents),
     }
 
 
@@ -162,35 +162,35 @@ def _sweep_entry(sweep: Sweep) -> dict[str, Any]:
     return {
         "depth": sweep.shape.depth,
         "d_model": sweep.shape.d_model,
-        "best_rate_factor": 2**sweep.best_octave,
+        "best_rate_factor": 2**sweep.best_log2_factor,
         "enclosed": sweep.enclosed,
-        "rates": [{"factor": 2.0**p.octave, "losses": list(p.losses)} for p in sweep.points],
+        "rates": [{"factor": 2.0**p.log2_factor, "losses": list(p.losses)} for p in sweep.points],
     }
 
 
 def _row(axis: AxisCheck, learning_rate: float) -> list[str]:
     near, far = axis.sizes
-    rates = [_rate(learning_rate * 2**sweep.best_octave) for sweep in (axis.base, axis.far)]
+    rates = [_rate(learning_rate * 2**sweep.best_log2_factor) for sweep in (axis.base, axis.far)]
     style, word = ("green", "carries over") if axis.carries_over else ("red", "does not carry over")
     return [
         axis.axis.value,
         f"{near} to {far}",
         " to ".join(rates),
         _step(axis),
-        f"{axis.axis.value}^{axis.moves.largest[1]:.2f}",
+        f"{axis.axis.value}^{axis.coordinates.largest[1]:.2f}",
         f"[{style}]{word}[/]",
     ]
 
 
 def _step(axis: AxisCheck) -> str:
     error = f" (standard error x{2**axis.error:.2f})" if axis.error else ""
-    return f"x{2**axis.octaves_per_doubling:.2f}{error}"
+    return f"x{2**axis.log2_shift:.2f}{error}"
 
 
-def _moves(axis: AxisCheck) -> str:
-    name, exponent = axis.moves.largest
-    sizes = f"from {axis.axis.value} {axis.moves.sizes[0]} to {axis.moves.sizes[-1]}"
-    do = "move" if axis.moves.flat else "do not move"
+def _coordinates_text(axis: AxisCheck) -> str:
+    name, exponent = axis.coordinates.largest
+    sizes = f"from {axis.axis.value} {axis.coordinates.sizes[0]} to {axis.coordinates.sizes[-1]}"
+    do = "change" if axis.coordinates.flat else "do not change"
     power = f"{axis.axis.value}^{exponent:.2f}"
     return f"activations {do} alike {sizes} ({ACTIVATIONS[name]} most apart, as {power})"
 
@@ -206,11 +206,7 @@ def _remedy(scheme: Scheme) -> str:
 
 def _beyond(sweep: Sweep) -> str:
     side = "below" if sweep.lowest == sweep.points[0] else "above"
-    return f"{side} {_factor(sweep.lowest.octave)} of the study's, the last one tried"
-
-
-def _sizes(axis: AxisCheck) -> str:
-    return ", ".join(map(str, axis.moves.sizes))
+    return f"{side} {_factor(sweep.lowest.log2_factor)} of the study's, the last one tried"
 
 
 def _name(shape: Shape) -> str:
@@ -221,5 +217,5 @@ def _rate(rate: float) -> str:
     return f"{rate:.2g}"
 
 
-def _factor(octaves: float) -> str:
-    return f"x{2**octaves:.2g}"
+def _factor(log2_factor: float) -> str:
+    return f"x{2**log2_factor:.2g}"

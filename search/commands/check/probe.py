@@ -101,17 +101,17 @@ class Prober:
             context=self.objective.context,
             probe=self.probe,
         )
-        return sweep(shape, lambda octave: self._point(shape, octave), centre=centre)
+        return sweep(shape, lambda log2_factor: self._point(shape, log2_factor), centre=centre)
 
-    def _point(self, shape: Shape, octave: int) -> RatePoint:
-        losses = [self._loss(shape, octave, seed) for seed in range(self.probe.seeds)]
-        point = RatePoint(octave=octave, losses=tuple(losses))
+    def _point(self, shape: Shape, log2_factor: int) -> RatePoint:
+        losses = [self._loss(shape, log2_factor, seed) for seed in range(self.probe.seeds)]
+        point = RatePoint(log2_factor=log2_factor, losses=tuple(losses))
         self.watch(shape, point)
         return point
 
-    def _loss(self, shape: Shape, octave: int, number: int) -> float:
+    def _loss(self, shape: Shape, log2_factor: int, number: int) -> float:
         """Final held-out loss; the chance loss if the training diverged."""
-        plan = self._plan(octave)
+        plan = self._plan(log2_factor)
         # The same seed at every shape and rate: the same text in the same order.
         seed = derive_seed(self.config.seed, "check", number)
         parametrization = self.config.model.parametrization.build()
@@ -120,12 +120,12 @@ class Prober:
         guess = self.objective.chance_loss
         return guess if last.diverged else min(last.loss, guess)
 
-    def _plan(self, octave: int) -> TrainPlan:
+    def _plan(self, log2_factor: int) -> TrainPlan:
         settings, probe = self.config.train, self.probe
         return TrainPlan(
             steps=probe.steps,
             batch_size=max(1, probe.tokens_per_step // self.objective.context),
-            learning_rate=settings.learning_rate * 2.0**octave,
+            learning_rate=settings.learning_rate * 2.0**log2_factor,
             warmup_steps=max(1, round(max(settings.warmup, probe.warmup) * probe.steps)),
             cooldown_steps=round(settings.cooldown * probe.steps),
             weight_decay=settings.weight_decay,

@@ -1,6 +1,6 @@
 """Sweep of learning rates on one shape, by short trainings at rates a factor of 2 apart.
 
-A rate is told as its octave: 0 is the study's own, 1 is twice that, -1 half of it.
+Rates are given as log2 factors: 0 is the study's own, 1 is twice that, -1 half of it.
 """
 
 import math
@@ -18,7 +18,7 @@ REACH = 4
 class RatePoint:
     """Losses of one shape at one learning rate."""
 
-    octave: int
+    log2_factor: int
     losses: tuple[float, ...]
     """Final held-out loss of each seed, in nats per token."""
 
@@ -47,15 +47,15 @@ class Sweep:
         return self.lowest not in (self.points[0], self.points[-1])
 
     @property
-    def best_octave(self) -> float:
+    def best_log2_factor(self) -> float:
         """Log2 factor at the lowest point of the parabola through the best rate and its neighbours.
 
         Of a best rate at the edge, the edge: the true one lies at least as far.
         """
         if not self.enclosed:
-            return float(self.lowest.octave)
+            return float(self.lowest.log2_factor)
         left, middle, right = (point.loss for point in self._bracket)
-        return self.lowest.octave + (left - right) / (2 * (left - 2 * middle + right))
+        return self.lowest.log2_factor + (left - right) / (2 * (left - 2 * middle + right))
 
     @property
     def error(self) -> float:
@@ -83,14 +83,16 @@ def sweep(shape: Shape, train_at: Callable[[int], RatePoint], *, centre: int) ->
     points: dict[int, RatePoint] = {}
     waiting = [centre - 1, centre, centre + 1]
     while waiting:
-        points |= {octave: train_at(octave) for octave in waiting}
-        found = Sweep(shape=shape, points=tuple(points[octave] for octave in sorted(points)))
+        points |= {log2_factor: train_at(log2_factor) for log2_factor in waiting}
+        found = Sweep(
+            shape=shape, points=tuple(points[log2_factor] for log2_factor in sorted(points))
+        )
         waiting = [] if found.enclosed else _further(found)
     return found
 
 
 def _further(found: Sweep) -> list[int]:
-    edge = found.lowest.octave
+    edge = found.lowest.log2_factor
     further = edge - 1 if found.lowest == found.points[0] else edge + 1
     return [further] if abs(further) <= REACH else []
 

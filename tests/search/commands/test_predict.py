@@ -12,7 +12,7 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.commands.predict import Foretold, predict_size, predict_table
+from fathom.search.commands.predict import BudgetPrediction, predict_size, predict_table
 from fathom.search.commands.predict_tables import print_table, table_json
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
@@ -111,7 +111,7 @@ def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
     rows = predict_table(run_of(tmp_path, [*study, *larger]))
 
     last = rows[-1]
-    assert isinstance(last, Foretold)
+    assert isinstance(last, BudgetPrediction)
     assert not last.fitted
     assert last.prediction
     assert last.prediction.extrapolated

@@ -18,11 +18,11 @@ from fathom.models.shape import Positions, Residual, Shape
 from fathom.search.commands.check.check import (
     AxisCheck,
     CheckResult,
-    Moves,
+    CoordinateCheck,
     SizeAxis,
     check_on,
     check_study,
-    first_moves,
+    coordinate_check,
 )
 from fathom.search.commands.check.output import check_json, rate_words, reason, scope
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
@@ -54,8 +54,8 @@ train: {{learning_rate: {rate}}}
 
 
 @cache
-def moves(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> Moves:
-    return first_moves(study(scheme, space=space), axis)
+def moves(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> CoordinateCheck:
+    return coordinate_check(study(scheme, space=space), axis)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_first_moves_are_flat_over_both_axes_under_completep(
 def test_they_are_flat_over_width_under_mup_with_other_residuals(residual: Residual) -> None:
     config = study(Scheme.MUP)
     model = config.model.model_copy(update={"residual": residual})
-    found = first_moves(config.model_copy(update={"model": model}), SizeAxis.WIDTH)
+    found = coordinate_check(config.model_copy(update={"model": model}), SizeAxis.WIDTH)
     assert found.sizes == moves(Scheme.MUP, SizeAxis.WIDTH).sizes
     assert found.flat
 
@@ -101,7 +101,7 @@ def test_the_sizes_reach_further_than_a_laptop_can_train() -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_moves_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
     exponents = Coordinates(stream=0.1, features=sign * 0.7, logits=0.0)
-    told = Moves(sizes=(2, 64), exponents=exponents)
+    told = CoordinateCheck(sizes=(2, 64), exponents=exponents)
     assert not told.flat
     assert told.largest == ("features", sign * 0.7)
 
@@ -193,7 +193,7 @@ def test_any_objective_can_be_checked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "fathom.search.commands.check.check.first_moves",
+        "fathom.search.commands.check.check.coordinate_check",
         lambda config, axis: moves(Scheme.MUP, axis),
     )
     (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
@@ -216,8 +216,10 @@ def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
 def test_the_rates_are_multiples_of_the_studys_own() -> None:
     whole = prober(Successor()).sweep(depth=1, widening=1, centre=1)
     half = prober(Successor(), rate="2e-3").sweep(depth=1, widening=1, centre=2)
-    losses = [{p.octave: p.losses for p in found.points} for found in (whole, half)]
-    assert [losses[1][octave + 1] for octave in (0, 1, 2)] == [losses[0][o] for o in (0, 1, 2)]
+    losses = [{p.log2_factor: p.losses for p in found.points} for found in (whole, half)]
+    assert [losses[1][log2_factor + 1] for log2_factor in (0, 1, 2)] == [
+        losses[0][o] for o in (0, 1, 2)
+    ]
 
 
 def test_a_training_that_diverges_counts_as_a_guess() -> None:
@@ -231,21 +233,27 @@ def test_a_training_that_diverges_counts_as_a_guess() -> None:
 
 def planted(shape: Shape, best: float, *, bend: float = 0.1, reach: int = 4) -> Sweep:
     points = tuple(
-        RatePoint(octave=octave, losses=(2 + bend * (octave - best) ** 2,) * 2)
-        for octave in range(-reach, reach + 1)
+        RatePoint(log2_factor=log2_factor, losses=(2 + bend * (log2_factor - best) ** 2,) * 2)
+        for log2_factor in range(-reach, reach + 1)
     )
     return Sweep(shape=shape, points=points)
 
 
-FLAT = Moves(sizes=(2, 64), exponents=Coordinates(stream=0.1, features=0.0, logits=-0.3))
-STEEP = Moves(sizes=(2, 64), exponents=Coordinates(stream=1.1, features=0.0, logits=-0.3))
+FLAT = CoordinateCheck(sizes=(2, 64), exponents=Coordinates(stream=0.1, features=0.0, logits=-0.3))
+STEEP = CoordinateCheck(sizes=(2, 64), exponents=Coordinates(stream=1.1, features=0.0, logits=-0.3))
 
 
 def axis_check(
-    *, base: float = 0.0, far: float = 0.0, moves: Moves = FLAT, axis: SizeAxis = SizeAxis.DEPTH
+    *,
+    base: float = 0.0,
+    far: float = 0.0,
+    coordinates: CoordinateCheck = FLAT,
+    axis: SizeAxis = SizeAxis.DEPTH,
 ) -> AxisCheck:
     shape = replace(BASE, depth=8) if axis is SizeAxis.DEPTH else replace(BASE, d_model=128)
-    return AxisCheck(axis=axis, moves=moves, base=planted(BASE, base), far=planted(shape, far))
+    return AxisCheck(
+        axis=axis, coordinates=coordinates, base=planted(BASE, base), far=planted(shape, far)
+    )
 
 
 def result_of(*axes: AxisCheck) -> CheckResult:
@@ -263,7 +271,7 @@ def result_of(*axes: AxisCheck) -> CheckResult:
 def test_a_best_rate_that_stays_carries_over(far: float) -> None:
     one = axis_check(far=far)
     assert one.carries_over
-    assert one.octaves_per_doubling == pytest.approx(far / 2)
+    assert one.log2_shift == pytest.approx(far / 2)
     assert "a doubling" in reason(one, Scheme.COMPLETEP)
 
 
@@ -285,7 +293,7 @@ def test_one_that_moves_does_not_and_the_reason_has_factor_limit_and_remedy(
 
 
 def test_a_best_rate_that_stays_does_not_make_up_for_activations_that_do_not() -> None:
-    one = axis_check(moves=STEEP)
+    one = axis_check(coordinates=STEEP)
     assert one.rate_stays
     assert not one.carries_over
     assert "depth^1.10" in reason(one, Scheme.MUP)
@@ -318,7 +326,7 @@ def test_no_rate_is_advised_where_none_suits_every_shape() -> None:
 
 def test_sizes_of_the_study_that_were_not_looked_at_are_named() -> None:
     words = scope(result_of(axis_check(), axis_check(axis=SizeAxis.WIDTH)))
-    assert "depth goes from 1 to 100, which beyond 8 rests on the first moves alone" in words
+    assert "depth goes from 1 to 100, which beyond 8 rests on the coordinate check alone" in words
     assert "beyond 64 on nothing" in words
     assert words.endswith("width goes from 12 to 112")
 

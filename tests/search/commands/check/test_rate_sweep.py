@@ -11,56 +11,62 @@ SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=8,
 
 
 def trained(loss: Callable[[int], float], *, tried: list[int] | None = None) -> Sweep:
-    def train_at(octave: int) -> RatePoint:
+    def train_at(log2_factor: int) -> RatePoint:
         if tried is not None:
-            tried.append(octave)
-        return RatePoint(octave=octave, losses=(loss(octave),))
+            tried.append(log2_factor)
+        return RatePoint(log2_factor=log2_factor, losses=(loss(log2_factor),))
 
     return sweep(SHAPE, train_at, centre=0)
 
 
 @pytest.mark.parametrize("best", [-3.4, -1.0, -0.3, 0.0, 0.45, 2.2])
 def test_the_lowest_point_of_a_parabola_in_log_rate_is_found_wherever_it_lies(best: float) -> None:
-    found = trained(lambda octave: 2 + 0.1 * (octave - best) ** 2)
+    found = trained(lambda log2_factor: 2 + 0.1 * (log2_factor - best) ** 2)
     assert found.enclosed
-    assert found.best_octave == pytest.approx(best)
+    assert found.best_log2_factor == pytest.approx(best)
 
 
 def test_only_the_best_rate_and_its_neighbours_shape_the_parabola() -> None:
     # Far from the best a loss curve is no parabola: it flattens out at the loss of a guess.
-    found = trained(lambda octave: min(2 + 0.1 * (octave + 3) ** 2, 2.5))
-    assert found.best_octave == pytest.approx(-3)
+    found = trained(lambda log2_factor: min(2 + 0.1 * (log2_factor + 3) ** 2, 2.5))
+    assert found.best_log2_factor == pytest.approx(-3)
 
 
 def test_three_rates_suffice_where_the_middle_one_is_best_and_more_are_tried_downhill_only() -> (
     None
 ):
     tried: list[int] = []
-    trained(lambda octave: octave**2, tried=tried)
+    trained(lambda log2_factor: log2_factor**2, tried=tried)
     assert tried == [-1, 0, 1]
     tried.clear()
-    trained(lambda octave: (octave - 2) ** 2, tried=tried)
+    trained(lambda log2_factor: (log2_factor - 2) ** 2, tried=tried)
     assert tried == [-1, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_best_rate_beyond_the_reach_is_told_as_not_enclosed(side: int) -> None:
-    found = trained(lambda octave: float(-side * octave))
+    found = trained(lambda log2_factor: float(-side * log2_factor))
     assert not found.enclosed
-    assert found.best_octave == side * REACH
+    assert found.best_log2_factor == side * REACH
     assert found.error == 0.0
 
 
 def test_a_sweep_begins_where_it_is_told() -> None:
-    found = sweep(SHAPE, lambda octave: RatePoint(octave=octave, losses=(abs(octave),)), centre=-2)
-    assert [point.octave for point in found.points] == [-3, -2, -1, 0, 1]
+    found = sweep(
+        SHAPE,
+        lambda log2_factor: RatePoint(log2_factor=log2_factor, losses=(abs(log2_factor),)),
+        centre=-2,
+    )
+    assert [point.log2_factor for point in found.points] == [-3, -2, -1, 0, 1]
 
 
 def seeded(
     left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]
 ) -> Sweep:
     losses = zip((-1, 0, 1), (left, middle, right), strict=True)
-    points = tuple(RatePoint(octave=octave, losses=several) for octave, several in losses)
+    points = tuple(
+        RatePoint(log2_factor=log2_factor, losses=several) for log2_factor, several in losses
+    )
     return Sweep(shape=SHAPE, points=points)
 
 
@@ -71,8 +77,8 @@ def test_seeds_that_differ_by_a_constant_leave_no_error_and_others_do() -> None:
     # by two means of two seeds, and the curve bends by 0.22.
     noisy = seeded((2.10, 2.10), (1.985, 2.015), (2.10, 2.10))
     assert noisy.error == pytest.approx((2 * 0.00015 / 2) ** 0.5 / (2 * 0.2))
-    assert noisy.best_octave == pytest.approx(0)
+    assert noisy.best_log2_factor == pytest.approx(0)
 
 
 def test_one_seed_knows_no_error() -> None:
-    assert trained(lambda octave: octave**2).error == 0.0
+    assert trained(lambda log2_factor: log2_factor**2).error == 0.0
