@@ -1,31 +1,25 @@
 """The study that `fathom init` drafts: as large as the text and this machine allow."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.search.formatting import exact_count, format_seconds
-from fathom.search.study.budget import DEFAULT_TOKENS_PER_PARAMETER
+from fathom.search.study.affordable import (
+    FEWER_TOKENS,
+    MOST_EPOCHS,
+    TOKENS,
+    largest_affordable,
+    three_budgets,
+)
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.plan import Machine, plan_study, this_machine
 
-MOST_EPOCHS = 4
-"""Up to here repeated text is nearly worth new text (Muennighoff et al. 2023)."""
-SIZES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
-"""Of the smallest budget, times a power of ten; the others are twice and four times as large."""
-POWERS = range(4, 12)
-"""Below 10k a budget has hardly more than three depths to choose from."""
-TOKENS = int(DEFAULT_TOKENS_PER_PARAMETER)
-"""A parameter of the largest budget."""
-FEWER_TOKENS = (5, 10)
-"""The same, where budgets that the user names would otherwise be too large; with fewer than
-these a model has hardly begun to learn."""
 VALIDATION_FRACTION = 0.1
 EVALUATION_SHARE = 64
 """Training tokens per token of an evaluation: all evaluations together then cost about a tenth of
@@ -97,22 +91,16 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
     """
-    options = _ladders() if budgets is None else _horizons(_parsed(budgets))
-    chosen, machine, reason = (
-        None,
-        None,
-        f"{TOKENS} tokens a parameter are the usual horizon",
-    )
-    for sizes, tokens_per_parameter in options:
-        config = _config(seen, study, sizes, tokens_per_parameter)
-        machine = machine or this_machine(config)  # asking a driver takes its time
-        draft = _draft(config, tokens_per_parameter, machine, seen)
-        if draft.epochs > MOST_EPOCHS or draft.hours > hours:
-            reason = _excess(draft, hours)
-            break
-        chosen = draft
+    options = three_budgets() if budgets is None else _longer_trainings(_parsed(budgets))
+    drafts = _drafts(seen, study, options)
+    chosen, refused = largest_affordable((draft, not _excess(draft, hours)) for draft in drafts)
+    if refused is None:
+        reason = f"{TOKENS} tokens a parameter are the usual horizon"
+    else:
+        reason = _excess(refused, hours)
     if chosen is None:
-        remedy = "give it more text" if draft.epochs > MOST_EPOCHS else "allow more `--hours`"
+        too_long = refused is not None and refused.epochs > MOST_EPOCHS
+        remedy = "give it more text" if too_long else "allow more `--hours`"
         raise ConfigError(f"no study is small enough: {reason}; {remedy}")
     return replace(chosen, reason=reason)
 
@@ -122,15 +110,18 @@ def study_name(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip("._-")[:64] or "study"
 
 
-def _ladders() -> Iterator[tuple[tuple[int, ...], int]]:
-    """Three budgets each, which a law needs, ascending."""
-    for power, size in product(POWERS, SIZES):
-        smallest = int(size * 10**power)
-        yield (smallest, 2 * smallest, 4 * smallest), TOKENS
-
-
-def _horizons(budgets: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
+def _longer_trainings(budgets: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
     yield from ((budgets, tokens) for tokens in (*FEWER_TOKENS, TOKENS))
+
+
+def _drafts(
+    seen: Seen, study: str, options: Iterable[tuple[tuple[int, ...], int]]
+) -> Iterator[Draft]:
+    machine = None
+    for budgets, tokens_per_parameter in options:
+        config = _config(seen, study, budgets, tokens_per_parameter)
+        machine = machine or this_machine(config)  # asking a driver takes its time
+        yield _draft(config, tokens_per_parameter, machine, seen)
 
 
 def _parsed(budgets: str) -> tuple[int, ...]:
@@ -181,8 +172,10 @@ def eval_tokens(horizon: int) -> int:
 
 
 def _excess(draft: Draft, hours: float) -> str:
-    """The reason why a draft is too large: its epochs, or its hours."""
+    """The reason why a draft is too large: its epochs or its hours; empty if it is not."""
     if draft.epochs > MOST_EPOCHS:
         return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
-    time = format_seconds(3600 * draft.hours)
-    return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
+    if draft.hours > hours:
+        time = format_seconds(3600 * draft.hours)
+        return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
+    return ""

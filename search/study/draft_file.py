@@ -6,7 +6,8 @@ import yaml
 
 from fathom.search.formatting import format_seconds
 from fathom.search.run_folder import write_atomically
-from fathom.search.study.draft import MOST_EPOCHS, Draft, Seen
+from fathom.search.study.affordable import MOST_EPOCHS
+from fathom.search.study.draft import Draft, Seen
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
 

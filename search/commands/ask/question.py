@@ -7,6 +7,7 @@ from math import isfinite
 
 from fathom.models.shape import Count
 from fathom.search.formatting import exact_count
+from fathom.search.study.affordable import TOKENS
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.draft import eval_tokens
@@ -89,7 +90,7 @@ def question(
     size = count_of("--params", params)
     return Question(
         params=size,
-        tokens=count_of("--tokens", tokens) if tokens else 20 * size,
+        tokens=count_of("--tokens", tokens) if tokens else TOKENS * size,
         data=data,
         tokenizer=tokenizer,
         hours=hours,

@@ -10,7 +10,6 @@ from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.ask.answer import Answer, answer, answer_yaml, lines
-from fathom.search.commands.ask.ladder import choose_budgets, smallest_budget
 from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan
@@ -19,9 +18,9 @@ from fathom.search.formatting import format_count, format_seconds
 from fathom.search.pipeline import RunResult, run_study
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.study.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.draft import MOST_EPOCHS
 from fathom.search.study.draft_file import write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline

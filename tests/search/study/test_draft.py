@@ -10,8 +10,9 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from fathom.search.study.affordable import MOST_EPOCHS
 from fathom.search.study.config import load
-from fathom.search.study.draft import MOST_EPOCHS, Draft, Seen, choose, look, study_name
+from fathom.search.study.draft import Draft, Seen, choose, look, study_name
 from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from fathom.search.commands.ask.ladder import (
+from fathom.search.study.affordable import (
     SHARE_OF_TIME,
     SHORTEST_HORIZON,
     SMALLEST,
