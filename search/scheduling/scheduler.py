@@ -49,7 +49,7 @@ class Scheduler:
         listeners: Iterable[Listener] = (),
         studies: Studies | None = None,
     ) -> None:
-        """Continue the search in `folder`; its Optuna studies go to `studies`, or into the folder."""
+        """Continue the search in `folder`; Optuna studies go to `studies`, or into the folder."""
         self.config, self.folder, self._listeners = config, folder, tuple(listeners)
         self.live: dict[str, TrialRecord] = {}
         past = read_past(folder)
