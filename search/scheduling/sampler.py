@@ -1,11 +1,11 @@
-"""Optuna draws the shapes of one budget and is told the truth about every trial.
+"""The sampler of one budget: Optuna draws its shapes, and is told how every trial ended.
 
 Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn point is snapped to a
 feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
 A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
 diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
 teaches nothing. It draws from a study in memory, begun from the records. What is kept of it
-(`studies.py`) holds ended trials only, so a killed run leaves none RUNNING.
+(`optuna_studies.py`) holds ended trials only, so a killed run leaves none RUNNING.
 """
 
 import math
@@ -118,7 +118,7 @@ class ShapeSampler:
         return told
 
     def _holds(self, shape: Shape) -> bool:
-        """Whether Optuna's rectangle has the shape; that of a damaged record may lie outside."""
+        """True if a shape lies in Optuna's rectangle; that of a damaged record may not."""
         point = self._coordinates(shape)
         return all(side.low <= point[name] <= side.high for name, side in self._space.items())
 
@@ -143,7 +143,7 @@ class ShapeSampler:
         }
 
     def _by_curve(self, index: int, records: Sequence[TrialRecord]) -> dict[str, float]:
-        """Where one draw of the curve over depth, as it looks so far, is lowest (Thompson 1933).
+        """The lowest point of one draw of the curve over depth so far (Thompson sampling, 1933).
 
         Depths are tried as often as they are likely to be the best, and ratios evenly.
         """
