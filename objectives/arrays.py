@@ -1,4 +1,4 @@
-"""Token ids in one long array: read without copying on a worker, gathered where they lie.
+"""Token ids in one long array, which workers read without copying.
 
 Shapes: R rows, T time.
 """
@@ -21,11 +21,11 @@ from fathom.objectives.token_ids import PAD
 
 Rows = NDArray[np.int64]
 WIDTHS = 8
-"""Lengths that a batch may have, up to the context."""
+"""Number of different widths of a batch, up to the context."""
 
 
 def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
-    """On the device; on CPU the array's own memory."""
+    """The token ids as a tensor on the device; on a CPU it shares the array's memory."""
     if isinstance(tokens, Tensor):
         return tokens.to(device)
     with warnings.catch_warnings():
@@ -36,28 +36,28 @@ def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
 
 
 def tokens_of(ids: Ids | Tensor) -> Tensor:
-    """The ids of an objective that was placed."""
+    """The token ids of an objective that is placed on a device."""
     assert isinstance(ids, Tensor), "place the objective with `to` first"
     return ids
 
 
 def windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
-    """The sequences from each start on, and the same one token later."""
+    """A batch of the sequences (B, T) at each start; targets are the same one token later."""
     both = tokens.unfold(0, context + 1, 1)[starts].long()
     return Batch(inputs=both[:, :-1], targets=both[:, 1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequences:
-    """Rows of different lengths; only the ids are ever on the device."""
+    """Rows of token ids of different lengths; only the ids are moved to the device."""
 
     ids: Ids | Tensor
     starts: Rows
-    """Of each row among the ids, and the end of the last one: R + 1."""
+    """Offset of each row in `ids`, then the end of the last row: (R + 1,)."""
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]], vocab_size: int) -> Self:
-        """One array out of many; each row is let go of once it is taken."""
+        """The rows joined in one array; each row is freed once it is copied."""
         arrays = [np.array(row, id_type(vocab_size)) for row in rows]
         lengths = np.array([len(array) for array in arrays], np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
@@ -68,15 +68,15 @@ class Sequences:
 
     @property
     def lengths(self) -> Rows:
-        """Tokens of each row."""
+        """Number of tokens of each row, (R,)."""
         return np.diff(self.starts)
 
     def to(self, device: torch.device) -> Self:
-        """The same with the ids on the device."""
+        """The rows with their token ids on the device."""
         return dataclasses.replace(self, ids=placed(self.ids, device))
 
     def padded(self, rows: Rows, width: int) -> Tensor:
-        """The rows (R, width), padded after their ends; int64."""
+        """The given rows as a tensor (R, width) of int64, padded after their ends."""
         ids = tokens_of(self.ids)
         bounds_2R = np.stack((self.starts[rows], self.starts[rows + 1]))
         bounds_2R1 = torch.from_numpy(bounds_2R).to(ids.device)[:, :, None]
@@ -86,21 +86,21 @@ class Sequences:
 
 
 def batch_width(longest: int, context: int) -> int:
-    """Width of a batch whose longest row is given: one of a few, as each is compiled once."""
+    """Width of a batch with a longest row, one of `WIDTHS` values: each is compiled once."""
     step = math.ceil(context / WIDTHS)
     return min(context, step * math.ceil(longest / step))
 
 
 def spread(count: int, most: int) -> Rows:
-    """At most so many of `count` rows, evenly from the first to the last."""
+    """Indices of at most `most` of `count` rows, evenly spaced from the first to the last."""
     chosen = min(count, most)
     return np.arange(chosen) * (count - 1) // max(1, chosen - 1)
 
 
 def chunks(rows: Rows, lengths: Rows, tokens: int) -> Iterator[Rows]:
-    """The rows in groups of similar length, each of at most so many tokens with its padding.
+    """The rows in groups of similar length, each of at most `tokens` tokens, padding included.
 
-    `lengths` are those of `rows`; a longer row is a group of its own.
+    `lengths` are those of `rows`; a row with more tokens is a group of its own.
     """
     order = np.argsort(lengths, kind="stable")
     first = 0

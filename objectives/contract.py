@@ -1,4 +1,4 @@
-"""What every objective is to the rest of Fathom.
+"""The interface of every objective.
 
 An objective is prepared once, on the driver, from plain settings; it then travels to every worker
 as numpy arrays (read without copying from a node's object store) and is placed on the device where
@@ -16,11 +16,11 @@ Model = Callable[[Tensor], Tensor]
 
 
 IGNORED = -100
-"""The target where nothing is asked of the model: in a prompt, in padding."""
+"""Target without loss: in a prompt, in padding."""
 
 
 class Batch(NamedTuple):
-    """Token ids, both (B, T) and int64: what the model reads, and what it should say next.
+    """Inputs of the model and the next tokens it should predict, both (B, T) and int64.
 
     T is at most the objective's context. A target may be `IGNORED`.
     """
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
 
 
 class Objective(Protocol):
-    """What a shape is judged on. Losses are nats, lower is better."""
+    """A task that shapes are trained and evaluated on. Losses are nats, lower is better."""
 
     @property
     def vocab_size(self) -> int:
@@ -42,40 +42,40 @@ class Objective(Protocol):
 
     @property
     def chance_loss(self) -> float:
-        """Loss of a guess without learning; a trained model above it has diverged."""
+        """Loss of an untrained guess in nats; a trained model above it has diverged."""
 
     def to(self, device: torch.device) -> Self:
-        """The same objective with its data on the device."""
+        """The objective with its data on the device."""
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training batch of a step: the same for the same seed and step, whatever came before.
+        """Training batch of a step, a function of seed and step alone.
 
-        This is what makes a resumed trial bit-identical and lets shapes be compared on the same
-        data in the same order.
+        Resumed trials are therefore bit-identical, and shapes are compared on the same data in
+        the same order.
         """
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean training loss over the batch's targets, a scalar with a gradient."""
+        """Mean loss over the batch's targets in nats, a scalar with a gradient."""
 
     def evaluate(self, model: Model) -> dict[str, float]:
-        """Fixed held-out measurement; has the key `loss`, other keys are further metrics."""
+        """Metrics on a fixed held-out set by name; `loss` is one of them."""
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Measured once, when training has ended: what is too dear for every evaluation."""
+        """Metrics by name that are measured once, at the end, because they take long."""
 
 
 class ReplicatedObjective(Objective, Protocol):
-    """An objective that can also judge several models at once, each on data of its own.
+    """An objective that can also evaluate several models at once, each on its own data.
 
-    The model is then called with the sequences of all, replica by replica, and answers in the same
-    order; each replica meets what it would meet alone.
+    The model is called with the sequences of all replicas, one replica after another, and returns
+    logits in that order. Each replica gets the data that it would get alone.
     """
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
-        """One after another, what `batch` returns for each seed."""
+        """The batches that `batch` returns for each seed, joined: (seeds * B, T)."""
 
     def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        """Mean training loss of each replica, (replicas,) with a gradient."""
+        """Mean loss of each replica in nats, (replicas,) with a gradient."""
 
     def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        """What `evaluate` would return for each replica."""
+        """Metrics of each replica, equal to those of `evaluate`."""

@@ -25,13 +25,13 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A file as published."""
+    """Address and checksum of a published file."""
 
     url: str
     sha256: str
-    """Of the uncompressed content."""
+    """Checksum of the uncompressed content, in hex."""
     path: str
-    """Below the cache folder and below a mirror, where `.gz` may follow."""
+    """Path below the cache folder and below a mirror; in a mirror, `.gz` may follow."""
 
 
 DOWNLOADS = {
@@ -45,18 +45,18 @@ DOWNLOADS = {
 
 
 def cache_folder() -> Path:
-    """`$FATHOM_CACHE`, or `~/.cache/fathom`."""
+    """The folder `$FATHOM_CACHE`, or `~/.cache/fathom`."""
     return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/fathom").expanduser()
 
 
 def mirror_folder() -> Path | None:
-    """`$FATHOM_MIRROR`, or None when files come from the network."""
+    """The folder `$FATHOM_MIRROR`; None if files come from the network."""
     mirror = os.environ.get(MIRROR_VARIABLE)
     return Path(mirror).expanduser() if mirror else None
 
 
 def read_download(download: Download, *, cache: Path, mirror: Path | None) -> bytes:
-    """Uncompressed content; from the mirror when there is one, otherwise through the cache."""
+    """Uncompressed content of a file, from the mirror if there is one, else through the cache."""
     if mirror is not None:
         return _read_mirrored(download, mirror_file(download, mirror))
     target = cache / download.path
@@ -90,7 +90,7 @@ def _read_mirrored(download: Download, file: Path) -> bytes:
 
 
 def _download(download: Download, target: Path) -> None:
-    """Leaves the target whole and checked, or not at all."""
+    """Write the target, whole and checked, or not at all."""
     part = target.with_name(target.name + ".part")
     try:
         _fetch(download.url, part)
@@ -109,7 +109,7 @@ def _download(download: Download, target: Path) -> None:
 
 
 def _fetch(url: str, part: Path) -> None:
-    """Completes the partial file, from where it stops when the server can."""
+    """Complete a partial file, from its end if the server can."""
     part.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})

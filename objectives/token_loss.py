@@ -1,4 +1,4 @@
-"""Nats of each token, and which tokens count.
+"""The loss of each token, in nats.
 
 Shapes: B batch, T time, N = B * T, V vocabulary.
 """
@@ -14,7 +14,7 @@ from fathom.objectives.contract import IGNORED, Batch, Model
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:
-    """Nats of each token, (N,)."""
+    """Loss of each token in nats, (N,)."""
     logits_NV, targets_N = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
     if torch.compiler.is_compiling():
         return F.cross_entropy(logits_NV.float(), targets_N, reduction="none")
@@ -23,15 +23,15 @@ def token_losses(model: Model, batch: Batch) -> Tensor:
 
 
 def masked_loss(model: Model, batch: Batch) -> Tensor:
-    """Mean nats over the targets that are not ignored."""
+    """Mean loss over the targets that are not `IGNORED`, in nats, a scalar."""
     asked_N = (batch.targets != IGNORED).flatten()
     losses_N = token_losses(model, Batch(batch.inputs, batch.targets.clamp(min=0)))
     return (losses_N * asked_N).sum() / asked_N.sum()
 
 
 def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Nats of each target, 0 where it is ignored; whether it is asked; whether its most likely
-    token is right. All (B, T)."""
+    """Loss of each target in nats, 0 if ignored; True if it is not ignored; True if the most
+    likely token is right. All (B, T)."""
     asked_BT = batch.targets != IGNORED
     targets_BT = batch.targets.clamp(min=0)
     logits_BTV = model(batch.inputs)
@@ -43,7 +43,7 @@ def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """PyTorch's, whose gradient takes five passes over the vocabulary; here three, in place."""
+    """Cross entropy whose gradient takes three passes over the vocabulary; PyTorch's takes five."""
 
     @staticmethod
     def forward(ctx: Any, logits_NV: Tensor, targets_N: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the objectives with fresh data have in common: their measurement, by difficulty.
+"""Errors by difficulty of the objectives with generated data.
 
 Shapes: B batch, T time, P parts.
 """
@@ -14,9 +14,9 @@ from fathom.objectives.contract import Batch, Model
 from fathom.objectives.token_loss import answers
 
 EVAL_CHUNK_TOKENS = 8192
-"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
 SOLVED_ERROR = 0.05
-"""Sanford et al. 2024 call a difficulty solved at no more errors than these."""
+"""Share of errors up to which a difficulty counts as solved, as in Sanford et al. 2024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +26,19 @@ class ScoredPart:
     name: str
     batch: Batch
     counted: Tensor
-    """(B, T), where an error counts; a target may be asked for its loss alone."""
+    """True where an error counts, (B, T); other targets count for the loss alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a model did on a part."""
+    """Sums of a model's loss and errors over one part of an evaluation."""
 
     nats: float
     asked: float
     wrong: float
     counted: float
     exact: float
-    """Sequences without an error."""
+    """Number of sequences without an error."""
     sequences: float
 
     @property
@@ -54,7 +54,7 @@ class Tally:
 
 @torch.no_grad()
 def tally(model: Model, parts: Iterable[ScoredPart]) -> dict[str, Tally]:
-    """Each part by name; one synchronisation with the device for all."""
+    """The tally of each part by name, with one synchronisation with the device."""
     names, sums = [], []
     for part in parts:
         names.append(part.name)
@@ -70,7 +70,7 @@ def tally(model: Model, parts: Iterable[ScoredPart]) -> dict[str, Tally]:
 
 
 def mean_loss(tallies: Iterable[Tally]) -> float:
-    """Nats for each target that was asked, over all parts."""
+    """Mean loss over the targets of all parts, in nats."""
     every = tuple(tallies)
     return math.fsum(one.nats for one in every) / math.fsum(one.asked for one in every)
 
@@ -81,7 +81,7 @@ def gain(error: float, baseline: float) -> float:
 
 
 def solved(errors: Iterable[tuple[int, float]]) -> float:
-    """The last difficulty, ascending, up to which every one is solved; 0 when the first is not."""
+    """The last of the ascending difficulties up to which all are solved; 0 if the first is not."""
     last = 0
     for difficulty, error in errors:
         if error > SOLVED_ERROR:
@@ -99,7 +99,7 @@ def _chunks(part: ScoredPart) -> Iterator[tuple[Batch, Tensor]]:
 
 
 def _sums(model: Model, batch: Batch, counted_BT: Tensor) -> Tensor:
-    """The fields of a `Tally`, (6,)."""
+    """Fields of a `Tally` in order, (6,)."""
     losses_BT, asked_BT, right_BT = answers(model, batch)
     wrong_BT = counted_BT & ~right_BT
     sums = (

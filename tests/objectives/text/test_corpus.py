@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.objectives.download import cache_folder
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from tests.support.places import ROOT
@@ -81,8 +82,14 @@ def test_a_mirror_without_the_corpus_is_noticed_by_the_cheap_check(
         check_corpus("tiny_shakespeare")
 
 
-def test_a_published_corpus_passes_the_cheap_check_without_a_network() -> None:
+def test_a_published_corpus_passes_the_cheap_check_without_being_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, **_: asked.append(request))
     check_corpus("tiny_shakespeare")
+    assert not asked
+    assert not cache_folder().exists()
 
 
 def test_a_file_is_split_at_its_last_tenth(tmp_path: Path) -> None:
