@@ -152,7 +152,8 @@ def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: P
     assert len(ours) == 4
     for one, other in zip(ours, theirs, strict=True):
         assert one.outcome is Outcome.FINISHED
-        assert one.loss == pytest.approx(other.loss, abs=1e-4)
+        # In micro-batches one process differs as much: sums of another order, at losses near zero.
+        assert one.loss == pytest.approx(other.loss, abs=1e-3)
 
 
 def failure(**failures: Exception) -> WorkerGroupError:
