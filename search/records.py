@@ -3,6 +3,7 @@ report."""
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -125,6 +126,14 @@ class TrialRecord:
     def tokens_per_second(self) -> float | None:
         """Training throughput, evaluations excluded."""
         return self.tokens / self.curve[-1].train_seconds if self.tokens else None
+
+
+def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:
+    """Returns budget, ascending -> its trials, in their order."""
+    groups: dict[int, list[TrialRecord]] = {}
+    for record in records:
+        groups.setdefault(record.spec.budget, []).append(record)
+    return dict(sorted(groups.items()))
 
 
 def without_known_points(record: TrialRecord, report: Report) -> Report:

@@ -24,11 +24,6 @@ class Parabola:
         x = log(depth)
         return self.c0 + self.c1 * x + self.c2 * x * x
 
-    @property
-    def vertex_depth(self) -> float:
-        """Depth where the parabola turns; its lowest point when it opens upwards."""
-        return exp(-self.c1 / (2 * self.c2))
-
     def lowest(self, ends: tuple[float, float]) -> float:
         """Depth of the parabola's lowest point between two ends, which are given as ln depth."""
         if self.c2 > 0:

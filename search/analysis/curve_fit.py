@@ -77,12 +77,12 @@ class Draws:
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
 
-def points_of(evidence: DepthEstimates) -> DepthPoints:
+def points_of(estimates: DepthEstimates) -> DepthPoints:
     """The points of the depths' estimated losses."""
     return DepthPoints(
-        depths=np.array([own.depth for own in evidence.depths], dtype=np.int64),
-        losses=np.array([own.loss for own in evidence.depths], dtype=np.float64),
-        covariance=evidence.covariance,
+        depths=np.array([own.depth for own in estimates.depths], dtype=np.int64),
+        losses=np.array([own.loss for own in estimates.depths], dtype=np.float64),
+        covariance=estimates.covariance,
     )
 
 

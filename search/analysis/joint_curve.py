@@ -40,7 +40,7 @@ def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None
     return curve.best_of(depths) if curve else _leading(records)
 
 
-def fit_joint_curve(records: Sequence[TrialRecord], evidence: DepthEstimates) -> Fit | None:
+def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -> Fit | None:
     """The curve through all trials of one budget; `estimates` are of those that finished.
 
     None with fewer than three depths. The forecasts use the confirmation trials as well.
@@ -48,11 +48,11 @@ def fit_joint_curve(records: Sequence[TrialRecord], evidence: DepthEstimates) ->
     confirmed = confirmed_depths(records)
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
-    foretold = points_of(
+    forecast_points = points_of(
         combine_shapes(forecasts(exploring, others), noise=0.0, degrees_of_freedom=0)
     )
     points, certain = _join(
-        _only(points_of(evidence), confirmed), foretold, _rate_variance(records)
+        _only(points_of(estimates), confirmed), forecast_points, _rate_variance(records)
     )
     return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
 
@@ -81,14 +81,17 @@ def _rate_variance(records: Sequence[TrialRecord]) -> float:
     return float(np.mean(np.square(gains))) if gains else 0.0
 
 
-def _join(confirmed: DepthPoints, foretold: DepthPoints, own: float) -> tuple[DepthPoints, Flags]:
+def _join(
+    confirmed: DepthPoints, forecast_points: DepthPoints, rate_variance: float
+) -> tuple[DepthPoints, Flags]:
     """Returns the points by depth, which may come twice, and flags of the confirmed ones, or of all
     where none was confirmed. `rate_variance` is added to the variance of each forecast."""
-    doubt = foretold.covariance + LEVEL**2 + own * np.eye(len(foretold.depths))
+    error = forecast_points.covariance + LEVEL**2
+    error += rate_variance * np.eye(len(forecast_points.depths))
     both = DepthPoints(
-        depths=np.concatenate([confirmed.depths, foretold.depths]),
-        losses=np.concatenate([confirmed.losses, foretold.losses]),
-        covariance=block_diag(confirmed.covariance, doubt),
+        depths=np.concatenate([confirmed.depths, forecast_points.depths]),
+        losses=np.concatenate([confirmed.losses, forecast_points.losses]),
+        covariance=block_diag(confirmed.covariance, error),
     )
     count = len(confirmed.depths) or len(both.depths)
     order = np.argsort(both.depths, kind="stable")

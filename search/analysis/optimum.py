@@ -6,7 +6,6 @@ curves over depth, `verdict.py` turns the result into a verdict.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,24 +21,11 @@ from fathom.search.analysis.depth_estimates import (
 )
 from fathom.search.analysis.joint_curve import fit_joint_curve
 from fathom.search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import Outcome, TrialRecord, by_budget
 
 PLATEAU_PROBABILITY = 0.1
 """Smallest probability of lying within `PLATEAU_WIDTH` of the best at which a depth belongs to the
 plateau."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthLoss:
-    """The estimated loss of one depth at the horizon."""
-
-    depth: int
-    loss: float
-    """Nats per token, corrected to the exact parameters of the budget and one feed-forward ratio.
-    """
-    standard_error: float
-    trials: int
-    """Number of finished trials behind the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +63,7 @@ class Optimum:
     share_without_minimum: float | None
     """Share of the bootstrap draws without a lowest point inside the tested range; they are not
     thrown away but count for the end that is lower."""
-    depths: tuple[DepthLoss, ...]
+    depths: tuple[DepthEstimate, ...]
     """By depth, ascending."""
     noise: float
     """Standard deviation of the loss between seeds, nats per token."""
@@ -96,8 +82,7 @@ class Optimum:
 
 def find_optima(records: Sequence[TrialRecord], *, seed: int) -> tuple[Optimum, ...]:
     """The optimum of each budget, by budget."""
-    ordered = sorted(records, key=_budget)
-    return tuple(find_optimum(list(own), seed=seed) for _, own in groupby(ordered, key=_budget))
+    return tuple(find_optimum(own, seed=seed) for own in by_budget(records).values())
 
 
 def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000) -> Optimum:
@@ -107,16 +92,16 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         ValueError: when the records are of no budget or of several.
     """
     spec = _only_budget(records).spec
-    evidence = estimate_depths(records)
-    points = points_of(evidence)
+    estimates = estimate_depths(records)
+    points = points_of(estimates)
     curves = fit(points) if len(points.depths) >= 3 else None
     drawn = None
-    freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
+    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
     if curves:
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
-    joined = fit_joint_curve(records, evidence)
+    joined = fit_joint_curve(records, estimates)
     vertex = _within(drawn, joined.optimum) if joined and drawn else None
     depth = decide(points, vertex, certain)
     decided = vertex is not None and whole_depth(vertex) == depth
@@ -124,8 +109,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     location = None
     if vertex and drawn and depth:
         location = _locate(points, vertex, depth, drawn, plateau, certain)
-    best = _tested(evidence, depth, joined if decided else None, location) if depth else None
-    verdict, reason = judge(records, evidence, location, plateau)
+    best = _tested(estimates, depth, joined if decided else None, location) if depth else None
+    verdict, reason = judge(records, estimates, location, plateau)
     return Optimum(
         budget=spec.budget,
         count=spec.count,
@@ -143,24 +128,16 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         parabola=curves.parabola if curves else None,
         family_disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
         share_without_minimum=drawn.dropped if drawn else None,
-        depths=tuple(
-            DepthLoss(
-                depth=own.depth,
-                loss=own.loss,
-                standard_error=own.standard_error,
-                trials=own.trials,
-            )
-            for own in evidence.depths
-        ),
-        noise=evidence.noise,
-        params_slope=evidence.params_slope,
-        best_ff_ratio=evidence.best_ratio if _has_feed_forward(evidence) else None,
+        depths=estimates.depths,
+        noise=estimates.noise,
+        params_slope=estimates.params_slope,
+        best_ff_ratio=estimates.best_ratio if _has_feed_forward(estimates) else None,
         trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
     )
 
 
-def _has_feed_forward(evidence: DepthEstimates) -> bool:
-    return any(own.shape.d_ff for own in evidence.depths)
+def _has_feed_forward(estimates: DepthEstimates) -> bool:
+    return any(own.shape.d_ff for own in estimates.depths)
 
 
 def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | None:
@@ -265,11 +242,11 @@ def _factor(one: float, other: float) -> float:
 
 
 def _tested(
-    evidence: DepthEstimates, depth: int, joined: Fit | None, location: Location | None
+    estimates: DepthEstimates, depth: int, joined: Fit | None, location: Location | None
 ) -> DepthEstimate:
     """The estimate at the answered depth if it was tested, else of the best tested depth in the
     interval."""
-    tested = {own.depth: own for own in evidence.depths}
+    tested = {own.depth: own for own in estimates.depths}
     if depth in tested or joined is None or location is None:
         return tested[depth]
     low, high = location.interval
@@ -277,14 +254,10 @@ def _tested(
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:
-    budgets = sorted({_budget(record) for record in records})
+    budgets = list(by_budget(records))
     if len(budgets) != 1:
         raise ValueError(
             f"an optimum is of the trials of one budget, got budgets {budgets}; "
             + ("use `find_optima`" if budgets else "run the study first")
         )
     return records[0]
-
-
-def _budget(record: TrialRecord) -> int:
-    return record.spec.budget

@@ -61,7 +61,7 @@ class Location:
 
 def judge(
     records: Sequence[TrialRecord],
-    evidence: DepthEstimates,
+    estimates: DepthEstimates,
     location: Location | None,
     plateau: Sequence[int],
 ) -> tuple[Verdict, str]:
@@ -69,20 +69,20 @@ def judge(
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
-    tested = [own.depth for own in evidence.depths]
+    tested = [own.depth for own in estimates.depths]
     if location is None:
         return Verdict.INSUFFICIENT, _too_few(tested)
-    if evidence.degrees_of_freedom < KNOWN_NOISE:
-        return Verdict.INSUFFICIENT, _unknown_noise(evidence.degrees_of_freedom)
+    if estimates.degrees_of_freedom < KNOWN_NOISE:
+        return Verdict.INSUFFICIENT, _unknown_noise(estimates.degrees_of_freedom)
     level = _octaves(plateau) / _octaves(tested)
-    if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(evidence)):
-        return _flat_or_noisy(evidence, location, plateau)
+    if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
+        return _flat_or_noisy(estimates, location, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
         return Verdict.EDGE, _go_shallower(records, tested[0])
     if location.depth == tested[-1] or location.deep_share >= EDGE_SHARE:
         return Verdict.EDGE, _go_deeper(records, tested[-1])
     if location.interval == (tested[0], tested[-1]):
-        return Verdict.INSUFFICIENT, _more_seeds(evidence)
+        return Verdict.INSUFFICIENT, _more_seeds(estimates)
     low, high = location.interval
     return Verdict.IDENTIFIED, (
         f"the 95 % interval, {low} to {high}, is narrower than the range of depths that finished, "
@@ -94,30 +94,30 @@ def _octaves(depths: Sequence[int]) -> float:
     return log2(depths[-1] / depths[0])
 
 
-def _flat(evidence: DepthEstimates) -> bool:
+def _flat(estimates: DepthEstimates) -> bool:
     """True if one loss for all depths explains the measurements (generalised F test), and no depth
     is certainly worse than the best.
 
     With few degrees of freedom the test of all depths at once overlooks a single one.
     """
-    losses = np.array([own.loss for own in evidence.depths])
-    certain = float(stdtrit(evidence.degrees_of_freedom, CERTAIN))
-    if points_of(evidence).height(certain).any():
+    losses = np.array([own.loss for own in estimates.depths])
+    certain = float(stdtrit(estimates.degrees_of_freedom, CERTAIN))
+    if points_of(estimates).height(certain).any():
         return False
-    precision = np.linalg.inv(evidence.covariance)
+    precision = np.linalg.inv(estimates.covariance)
     around = losses - precision.sum(axis=0) @ losses / precision.sum()
     squares = float(around @ precision @ around)
     freedom = len(losses) - 1
-    chance = fdtrc(freedom, evidence.degrees_of_freedom, squares / freedom)
+    chance = fdtrc(freedom, estimates.degrees_of_freedom, squares / freedom)
     return bool(chance > CHANCE_OF_FLAT)
 
 
 def _flat_or_noisy(
-    evidence: DepthEstimates, location: Location, plateau: Sequence[int]
+    estimates: DepthEstimates, location: Location, plateau: Sequence[int]
 ) -> tuple[Verdict, str]:
     """The verdict on a flat range: insufficient where the noise may hide a large difference."""
     if location.difference > HIDDEN:
-        return Verdict.INSUFFICIENT, _more_seeds(evidence)
+        return Verdict.INSUFFICIENT, _more_seeds(estimates)
     return Verdict.PLATEAU, (
         f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and "
         f"none of them is worse than the best by more than {location.difference:.3f} (95 %); "
@@ -130,16 +130,16 @@ def seeds_to_resolve(noise: float) -> int:
     return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
 
 
-def _more_seeds(evidence: DepthEstimates) -> str:
-    seeds = max(3, seeds_to_resolve(evidence.noise))
-    if seeds <= max(own.trials for own in evidence.depths):
+def _more_seeds(estimates: DepthEstimates) -> str:
+    seeds = max(3, seeds_to_resolve(estimates.noise))
+    if seeds <= max(own.trials for own in estimates.depths):
         return "what the feed-forward ratio does hides how depths differ; raise `trials`"
     remedy = (
         f"set `confirm.seeds: {seeds}`"
         if seeds <= MOST_SEEDS
         else f"raise `tokens`, as it would take {seeds} seeds"
     )
-    return f"seeds differ by {evidence.noise:.4f} nats, which hides how depths differ; {remedy}"
+    return f"seeds differ by {estimates.noise:.4f} nats, which hides how depths differ; {remedy}"
 
 
 def _unknown_noise(freedom: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.records import Outcome
@@ -97,8 +98,13 @@ def _budget_json(optimum: Optimum, conclusion: Conclusion) -> dict[str, Any]:
             # Four outcomes are promised; running out of memory is one way to fail.
             "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         },
-        "depths": [asdict(own) for own in optimum.depths],
+        "depths": [_depth_json(own) for own in optimum.depths],
         "power": asdict(optimum.power) if optimum.power else None,
         "parabola": asdict(optimum.parabola) if optimum.parabola else None,
         "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
     }
+
+
+def _depth_json(estimate: DepthEstimate) -> dict[str, Any]:
+    names = ("depth", "loss", "standard_error", "trials")
+    return {name: getattr(estimate, name) for name in names}

@@ -11,10 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.depth_estimates import KNOWN_NOISE, combine_shapes, seed_noise
+from fathom.search.analysis.depth_estimates import (
+    KNOWN_NOISE,
+    DepthEstimate,
+    combine_shapes,
+    seed_noise,
+)
 from fathom.search.analysis.forecast import forecasts
 from fathom.search.analysis.joint_curve import incumbent_depth
-from fathom.search.analysis.optimum import DepthLoss, Optimum, find_optimum
+from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.analysis.verdict import Verdict, seeds_to_resolve
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.study.groups import ConfirmConfig
@@ -206,7 +211,7 @@ def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
     return sorted(own, key=lambda shape: shape.depth)
 
 
-def _possible(depths: Sequence[DepthLoss]) -> set[int]:
+def _possible(depths: Sequence[DepthEstimate]) -> set[int]:
     """The depths that are not certainly worse than the best of them."""
     best = min(depths, key=lambda own: own.loss, default=None)
     return {

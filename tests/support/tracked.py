@@ -9,10 +9,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from fathom.models.shape import Count, Shape
+from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.law_fit import POWER
-from fathom.search.analysis.optimum import DepthLoss, Optimum
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion
 from fathom.search.record_json import to_json, to_values
@@ -110,7 +111,7 @@ def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
         parabola=None,
         family_disagreement=None,
         share_without_minimum=None,
-        depths=(DepthLoss(depth=4, loss=1.51, standard_error=0.002, trials=3),),
+        depths=(DepthEstimate(depth=4, loss=1.51, standard_error=0.002, trials=3, shape=SHAPE),),
         noise=0.004,
         params_slope=-0.2,
         best_ff_ratio=4.0,

@@ -6,7 +6,7 @@ subtracting the losses, so one is drawn through the differences. Crossings of ne
 are what a law is fitted through.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations, pairwise
@@ -22,7 +22,7 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
 )
 from fathom.search.analysis.papers.crossing_law import CrossingLaw, fit_crossing_law
-from fathom.search.records import TrialRecord
+from fathom.search.records import TrialRecord, by_budget
 
 CLEAR = 2.0
 """Standard errors of the difference from which on one depth is clearly ahead of another."""
@@ -122,7 +122,7 @@ def find_crossings(
     generator = np.random.default_rng([seed, len("crossings")])
     sized = [
         _sized(estimate_depths(own), budget, generator, draws)
-        for budget, own in _by_budget(records)
+        for budget, own in by_budget(records).items()
     ]
     repeated = _repeated(sized)
     beside = set(pairwise(repeated))
@@ -145,27 +145,22 @@ def _law(crossed: Sequence[tuple[Crossing, Array]]) -> CrossingLaw:
     )
 
 
-def _by_budget(records: Sequence[TrialRecord]) -> Iterator[tuple[int, list[TrialRecord]]]:
-    for budget in sorted({record.spec.budget for record in records}):
-        yield budget, [record for record in records if record.spec.budget == budget]
-
-
 def _repeated(sized: Sequence[_Sized]) -> list[int]:
     """The depths that two budgets or more have, ascending."""
     depths = sorted({depth for own in sized for depth in own.row})
     return [depth for depth in depths if sum(depth in own.row for own in sized) > 1]
 
 
-def _sized(evidence: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
+def _sized(estimates: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
     """Draws losses parametrically, as `curve_fit.draw` does: resampling two or three seeds would
     understate the spread."""
-    losses = np.array([own.loss for own in evidence.depths], dtype=np.float64)
-    freedom = max(evidence.degrees_of_freedom, KNOWN_NOISE)
+    losses = np.array([own.loss for own in estimates.depths], dtype=np.float64)
+    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
     known = np.sqrt(generator.chisquare(freedom, draws) / freedom)
-    root = np.linalg.cholesky(evidence.covariance)
+    root = np.linalg.cholesky(estimates.covariance)
     noise = root @ generator.standard_normal((len(losses), draws)) / known
-    row = {own.depth: place for place, own in enumerate(evidence.depths)}
-    return _Sized(budget, row, losses, losses[:, None] + noise, evidence.covariance)
+    row = {own.depth: place for place, own in enumerate(estimates.depths)}
+    return _Sized(budget, row, losses, losses[:, None] + noise, estimates.covariance)
 
 
 def _cross(

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.papers.metric_trials import metric_trials
-from fathom.search.records import CurvePoint, TrialRecord
+from fathom.search.records import CurvePoint, TrialRecord, by_budget
 
 LOSS = "loss"
 """Yardstick that every trial has."""
@@ -74,8 +74,8 @@ def find_matched(records: Sequence[TrialRecord]) -> tuple[MatchedComparison, ...
     """Comparisons by budget, metric, yardstick and depth; empty where evaluations measured no such
     metric."""
     found: list[MatchedComparison] = []
-    for budget in sorted({record.spec.budget for record in records}):
-        trials = metric_trials([record for record in records if record.spec.budget == budget])
+    for budget, of_budget in by_budget(records).items():
+        trials = metric_trials(of_budget)
         for metric, yardstick in _questions([own for each in trials.values() for own in each]):
             paths = {
                 depth: [_path(record, metric, yardstick) for record in own]

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from scipy.special import stdtrit
 
 from fathom.search.analysis.papers.metric_trials import metric_trials
-from fathom.search.records import TrialRecord
+from fathom.search.records import TrialRecord, by_budget
 
 NAMED = re.compile(r"(?P<metric>(?P<kind>\w+)/[a-z]+)(?P<difficulty>\d+)")
 """Pattern of a metric with a difficulty, such as `error/k8`."""
@@ -95,8 +95,8 @@ def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[
     """The required depths of each budget and metric; empty for fewer than two depths or
     difficulties."""
     found = []
-    for budget in sorted({record.spec.budget for record in records}):
-        trials = metric_trials([record for record in records if record.spec.budget == budget])
+    for budget, own in by_budget(records).items():
+        trials = metric_trials(own)
         for metric, measured in _by_metric(trials).items():
             rule = RULES[metric.split("/")[0]]
             if len(measured) > 1 and len(trials) > 1:
@@ -104,22 +104,6 @@ def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[
                     fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
                 )
     return tuple(found)
-
-
-def required_depth_across(
-    studies: Mapping[int, Sequence[TrialRecord]], metric: str, *, seed: int
-) -> RequiredDepth:
-    """The required depths of one budget of several studies, each with a difficulty of its own."""
-    measured = {
-        difficulty: {
-            depth: [record.curve[-1].metrics[metric] for record in trials]
-            for depth, trials in metric_trials(records).items()
-        }
-        for difficulty, records in sorted(studies.items())
-    }
-    budget = next(record.spec.budget for records in studies.values() for record in records)
-    rule = RULES[metric.split("/")[0]]
-    return fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
 
 
 def fit_required_depth(

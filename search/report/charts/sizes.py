@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fathom.search.analysis.optimum import DepthLoss, Optimum
+from fathom.search.analysis.depth_estimates import DepthEstimate
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
 from fathom.search.report.charts.chart import (
@@ -65,7 +66,7 @@ def _courses(known: Sequence[Optimum]) -> Courses:
     return {depth: courses[depth] for depth in sorted(courses) if len(courses[depth]) > 1}
 
 
-def _error(own: DepthLoss) -> float:
+def _error(own: DepthEstimate) -> float:
     return own.standard_error if math.isfinite(own.standard_error) else 0.0
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from fathom.search.analysis.papers.required_depth import (
+    RULES,
     DifficultyDepth,
     RequiredDepth,
     find_required_depths,
-    required_depth_across,
+    fit_required_depth,
 )
 from fathom.search.records import Outcome
 from tests.support.papers import DIFFICULTIES, hop_records, measured_trial, sanford
@@ -39,16 +40,14 @@ def test_the_rule_of_hops_is_found() -> None:
 
 
 def test_the_rule_of_blocks_is_found_across_studies() -> None:
-    studies = {
-        k: [
-            measured_trial(depth, seed, {"exact_match/61-80": 0.99 if depth >= k - 2 else 0.2})
-            for depth in (1, 2, 3, 4, 5)
-            for seed in range(2)
-        ]
+    measured = {
+        k: {depth: [0.99 if depth >= k - 2 else 0.2] * 2 for depth in (1, 2, 3, 4, 5)}
         for k in (3, 4, 5, 6, 7)
     }
 
-    own = required_depth_across(studies, "exact_match/61-80", seed=0)
+    own = fit_required_depth(
+        measured, RULES["exact_match"], metric="exact_match/61-80", budget=1_000_000, seed=0
+    )
 
     assert [need.depth for need in own.needs] == [1, 2, 3, 4, 5]
     assert own.gained == pytest.approx(1), "a layer is a block more"
