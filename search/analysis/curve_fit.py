@@ -73,7 +73,7 @@ class Draws:
     """Best depth of each draw, kept inside the tested range; (draws,)."""
     heights: Array
     """Loss above the lowest of the draw's curve; (draws, whole depths of the range), nats."""
-    dropped: float
+    share_without_minimum: float
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
 
@@ -94,10 +94,10 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
     misfit = CURVE_ERROR * points.height(1)
     white = _whitening(points.covariance, misfit)
     fits = PowerFit(points, white, EXPONENTS)
-    telling = np.ones(len(points.depths), dtype=bool) if certain is None else certain
-    surprise = _surprise(points, fits.curve(), misfit, telling)
-    if surprise:
-        misfit = np.hypot(misfit, surprise)
+    certain = np.ones(len(points.depths), dtype=bool) if certain is None else certain
+    excess = _excess_misfit(points, fits.curve(), misfit, certain)
+    if excess:
+        misfit = np.hypot(misfit, excess)
         white = _whitening(points.covariance, misfit)
         fits = PowerFit(points, white, EXPONENTS)
     squares = fits.squares[:, 0]
@@ -163,12 +163,12 @@ def _whitening(covariance: Array, misfit: Array) -> Array:
     return white
 
 
-def _surprise(points: DepthPoints, curve: PowerCurve, misfit: Array, telling: Flags) -> float:
+def _excess_misfit(points: DepthPoints, curve: PowerCurve, misfit: Array, certain: Flags) -> float:
     """Standard deviation of depths near the best about the best curve, beyond what is expected.
 
     Near are the depths not clearly worse than the best; with three or fewer nothing can be said.
     """
-    near = telling & (points.height(CLEAR) == 0)
+    near = certain & (points.height(CLEAR) == 0)
     spare = int(near.sum()) - 3
     if spare < 1:
         return 0.0

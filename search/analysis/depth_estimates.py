@@ -232,7 +232,7 @@ class _Regression:
         above = self._losses - self._losses.min() - 2 * np.sqrt(noise)
         local = noise + (FAR * np.maximum(0.0, above)) ** 2
         self.between = self._between(local)
-        self.slopes, self._doubt = self._fit_slopes(local + self.between)
+        self.slopes, self._slope_covariance = self._fit_slopes(local + self.between)
         self.levels, self.covariance = self._fit_levels(noise + self.between)
 
     def depth(self, group: int) -> DepthEstimate:
@@ -245,7 +245,7 @@ class _Regression:
             loss=float(self.levels[group]),
             standard_error=sqrt(self.covariance[group, group]),
             trials=sum(s.trials for s in own),
-            shape=min(own, key=self._believed).shape,
+            shape=min(own, key=self._shrunk_loss).shape,
         )
 
     def best_ratio(self) -> float:
@@ -254,11 +254,11 @@ class _Regression:
         ratios = self._design[:, -2]
         tried = np.linspace(ratios.min(), ratios.max(), 101)
         powers = np.stack([tried, tried**2])
-        doubt = np.sqrt(np.einsum("kn,kl,ln->n", powers, self._doubt[1:, 1:], powers))
-        bound = self.slopes[1:] @ powers + 2 * doubt
+        error = np.sqrt(np.einsum("kn,kl,ln->n", powers, self._slope_covariance[1:, 1:], powers))
+        bound = self.slopes[1:] @ powers + 2 * error
         return float(np.exp(self._centre + tried[bound.argmin()]))
 
-    def _believed(self, shape: ShapeLoss) -> float:
+    def _shrunk_loss(self, shape: ShapeLoss) -> float:
         """The loss of a shape, shrunk towards the fit by the noise's share of its residual."""
         expected = float(self._row(shape) @ np.concatenate([self.levels, self.slopes]))
         return expected + self.between / (self.between + shape.variance) * (shape.loss - expected)
@@ -285,7 +285,9 @@ class _Regression:
         weights /= weights.sum(axis=0)
         covariates = self._design[:, -3:]
         moved = weights.T @ covariates
-        covariance = weights.T @ (weights * variance[:, None]) + moved @ self._doubt @ moved.T
+        covariance = (
+            weights.T @ (weights * variance[:, None]) + moved @ self._slope_covariance @ moved.T
+        )
         return weights.T @ (self._losses - covariates @ self.slopes), covariance
 
     def _between(self, noise: Array) -> float:

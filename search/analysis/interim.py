@@ -45,7 +45,7 @@ def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswe
 
     It uses the forecast final loss of each trial until enough depths are confirmed.
     """
-    told = [record for record in records if record.curve]
+    evaluated = [record for record in records if record.curve]
     depth = incumbent_depth(records)
     if depth is None:
         return None
@@ -57,13 +57,13 @@ def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswe
         interval = _interval(records, depth, seed)
     outcomes = Counter(record.outcome for record in records)
     return InterimAnswer(
-        budget=told[0].spec.budget,
-        tokens=sum(record.tokens for record in told),
-        time=max(record.curve[-1].time for record in told),
+        budget=evaluated[0].spec.budget,
+        tokens=sum(record.tokens for record in evaluated),
+        time=max(record.curve[-1].time for record in evaluated),
         depth=depth,
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
-        loss=min(point.loss for record in told for point in record.curve),
+        loss=min(point.loss for record in evaluated for point in record.curve),
         trials={own.value: outcomes[own] for own in Outcome} | {"running": outcomes[None]},
     )
 

@@ -123,8 +123,8 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     if len(points.params) < FEWEST_BUDGETS:
         return ()
     laws = [law for name in (LOGARITHMIC, POWER) if (law := _fit(name, points))]
-    judged = [replace(law, leave_one_out_error=_leave_one_out(law.name, points)) for law in laws]
-    return tuple(sorted(judged, key=_badness))
+    tested = [replace(law, leave_one_out_error=_leave_one_out(law.name, points)) for law in laws]
+    return tuple(sorted(tested, key=_sort_key))
 
 
 def _points(optima: Sequence[Optimum]) -> SizedDepths:
@@ -181,7 +181,7 @@ def _leave_one_out(name: str, points: SizedDepths) -> float | None:
     return float(np.mean(errors))
 
 
-def _badness(law: Law) -> tuple[bool, float]:
+def _sort_key(law: Law) -> tuple[bool, float]:
     """Sort key of laws: those with a leave-one-out error first, the smallest error first."""
     return law.leave_one_out_error is None, law.leave_one_out_error or 0.0
 

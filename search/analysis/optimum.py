@@ -102,13 +102,13 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
     joined = fit_joint_curve(records, estimates)
-    vertex = _within(drawn, joined.optimum) if joined and drawn else None
-    depth = decide(points, vertex, certain)
-    decided = vertex is not None and whole_depth(vertex) == depth
+    minimum = _within(drawn, joined.optimum) if joined and drawn else None
+    depth = decide(points, minimum, certain)
+    decided = minimum is not None and whole_depth(minimum) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
-    if vertex and drawn and depth:
-        location = _locate(points, vertex, depth, drawn, plateau, certain)
+    if minimum and drawn and depth:
+        location = _locate(points, minimum, depth, drawn, plateau, certain)
     best = _tested(estimates, depth, joined if decided else None, location) if depth else None
     verdict, reason = judge(records, estimates, location, plateau)
     return Optimum(
@@ -117,8 +117,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         tokens=spec.horizon_tokens,
         optimal_depth=depth,
         interval=location.interval if location else None,
-        curve_minimum=location.vertex if location else None,
-        curve_minimum_interval=location.vertex_interval if location else None,
+        curve_minimum=location.minimum if location else None,
+        curve_minimum_interval=location.minimum_interval if location else None,
         plateau=plateau,
         verdict=verdict,
         reason=reason,
@@ -127,7 +127,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         power=curves.power if curves else None,
         parabola=curves.parabola if curves else None,
         family_disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
-        share_without_minimum=drawn.dropped if drawn else None,
+        share_without_minimum=drawn.share_without_minimum if drawn else None,
         depths=estimates.depths,
         noise=estimates.noise,
         params_slope=estimates.params_slope,
@@ -140,7 +140,7 @@ def _has_feed_forward(estimates: DepthEstimates) -> bool:
     return any(own.shape.d_ff for own in estimates.depths)
 
 
-def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | None:
+def decide(points: DepthPoints, minimum: float | None, certain: float) -> int | None:
     """The whole depth at the lowest point, unless the losses contradict it; None without any.
 
     It may not lie at or beyond a tested depth that is worse than the best tested one by so many
@@ -149,18 +149,18 @@ def decide(points: DepthPoints, vertex: float | None, certain: float) -> int | N
     if not len(points.depths):
         return None
     best = int(points.depths[points.best])
-    if vertex is None:
+    if minimum is None:
         return best
-    turn = whole_depth(vertex)
+    turn = whole_depth(minimum)
     shallowest, deepest = _possible(points, certain)
     return turn if shallowest <= turn <= deepest else best
 
 
-def _within(drawn: Draws, vertex: float) -> float:
+def _within(drawn: Draws, minimum: float) -> float:
     """The lowest point of the curve, clipped to the interval of the confirmed depths, which have
     the last word."""
     low, high = _quantiles(drawn)
-    return min(max(vertex, low), high)
+    return min(max(minimum, low), high)
 
 
 def _quantiles(drawn: Draws) -> tuple[float, float]:
@@ -183,7 +183,7 @@ def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
 
 def _locate(
     points: DepthPoints,
-    vertex: float,
+    minimum: float,
     depth: int,
     drawn: Draws,
     plateau: Sequence[int],
@@ -202,8 +202,8 @@ def _locate(
     return Location(
         depth=depth,
         interval=(min(whole_depth(low), depth), max(whole_depth(high), depth)),
-        vertex=min(max(vertex, low), high),
-        vertex_interval=(low, high),
+        minimum=min(max(minimum, low), high),
+        minimum_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
         difference=float(np.quantile(drawn.heights[:, within].max(axis=1), 0.95)),

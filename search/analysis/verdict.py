@@ -48,9 +48,9 @@ class Location:
     depth: int
     interval: tuple[int, int]
     """95 % interval in whole depths."""
-    vertex: float
+    minimum: float
     """Depth where the curve is lowest, before rounding."""
-    vertex_interval: tuple[float, float]
+    minimum_interval: tuple[float, float]
     """95 % interval of it, before rounding."""
     shallow_share: float
     """Share of the draws that are lowest at the shallow end of the tested range."""
@@ -74,7 +74,7 @@ def judge(
         return Verdict.INSUFFICIENT, _too_few(tested)
     if estimates.degrees_of_freedom < KNOWN_NOISE:
         return Verdict.INSUFFICIENT, _unknown_noise(estimates.degrees_of_freedom)
-    level = _octaves(plateau) / _octaves(tested)
+    level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         return _flat_or_noisy(estimates, location, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
@@ -90,7 +90,7 @@ def judge(
     )
 
 
-def _octaves(depths: Sequence[int]) -> float:
+def _log2_span(depths: Sequence[int]) -> float:
     return log2(depths[-1] / depths[0])
 
 

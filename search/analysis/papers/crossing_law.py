@@ -55,8 +55,8 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
     line = solve @ widths
     misses = widths - design @ line
     squares = float(misses @ weights @ misses)
-    surprise = sqrt(max(1.0, squares / (count - 2)))
-    lines = line[:, None] + surprise * (solve @ (drawn_widths - widths[:, None]))
+    error_factor = sqrt(max(1.0, squares / (count - 2)))
+    lines = line[:, None] + error_factor * (solve @ (drawn_widths - widths[:, None]))
     (a_low, b_low), (a_high, b_high) = np.quantile(lines, [0.025, 0.975], axis=1).tolist()
     reason, supported = _judge(b_low, b_high, chance=float(chdtrc(count - 2, squares)))
     return CrossingLaw(

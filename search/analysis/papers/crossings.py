@@ -170,13 +170,13 @@ def _cross(
     gap = _gap(shared, shallow, deep)
     at_sizes = _hat(gap, gap.log_params)
     fitted = at_sizes @ gap.measured
-    surprise = _surprise(gap, fitted)
-    error = surprise * np.sqrt((at_sizes**2) @ gap.error**2)
+    error_factor = _error_factor(gap, fitted)
+    error = error_factor * np.sqrt((at_sizes**2) @ gap.error**2)
     kind = _kind(fitted / error)
     crossed = kind is CrossingKind.CROSSED
     grid = np.linspace(gap.log_params[0], gap.log_params[-1], GRID)
     curve = _hat(gap, grid)
-    moved = gap.measured[:, None] + surprise * (gap.drawn - gap.measured[:, None])
+    moved = gap.measured[:, None] + error_factor * (gap.drawn - gap.measured[:, None])
     drawn = _zeros(grid, curve @ moved)
     low, high = np.exp(np.quantile(drawn, [0.025, 0.975])).tolist()
     pair = Crossing(
@@ -217,7 +217,7 @@ def _hat(gap: _Gap, at: Array) -> Array:
     return np.asarray(np.vander(at - centre, order + 1) @ solve, dtype=np.float64)
 
 
-def _surprise(gap: _Gap, fitted: Array) -> float:
+def _error_factor(gap: _Gap, fitted: Array) -> float:
     """Factor on the errors, at least 1: the excess of the residuals from the curve."""
     spare = len(fitted) - 3
     if spare < 1:

@@ -68,12 +68,12 @@ def test_an_error_that_all_depths_share_moves_no_optimum() -> None:
 
 def test_curves_without_a_lowest_point_inside_are_counted_and_fall_on_the_lower_end() -> None:
     falling = drawn(losses_at({depth: 1.6 - 0.05 * log(depth) for depth in DEPTHS}))
-    assert falling.dropped > 0.9
+    assert falling.share_without_minimum > 0.9
     assert np.median(falling.optima) == 12
     inside = drawn(on_curve(symmetric(3.7, 0.2)))
-    assert inside.dropped == 0
+    assert inside.share_without_minimum == 0
     level = drawn(losses_at({depth: 1.6 + flat(depth) for depth in DEPTHS}, error=0.01))
-    assert 0.2 < level.dropped < 1
+    assert 0.2 < level.share_without_minimum < 1
 
 
 def test_heights_are_above_the_lowest_point_of_each_draw() -> None:
