@@ -156,6 +156,19 @@ def test_the_examples_of_docstrings_say_what_happens(module: str) -> None:
     assert not done.failed
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_benchmarks_and_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    modules = re.findall(r"python -m ((?:benchmarks|tests)(?:\.\w+)+)", text)
+    files = re.findall(r"\b(?:search|models|objectives|benchmarks|tests)/[\w/]+\.[a-z]+", text)
+
+    places = [ROOT / module.replace(".", "/") for module in modules]
+    assert not [
+        place for place in places if not (place.is_dir() or place.with_suffix(".py").exists())
+    ]
+    assert not [file for file in files if not (ROOT / file).exists()]
+
+
 NOTES = {
     "install": "it makes an environment",
     "long": "it trains for minutes or hours, or takes data from elsewhere",

@@ -81,8 +81,9 @@ class Law:
         and the scatter about it. The quantile is the normal one, since the error comes from the
         optima's own intervals and not from how far they miss the line: of that, three budgets have
         one degree of freedom (t 12.7). Covered, over 600 studies a case (`coverage` in
-        `tests/search/test_law.py`, 3 and 5 budgets): 95 to 98 % where the law holds exactly; 78 to
-        86 % where budgets scatter about it as widely as they err, too widely for so few to tell.
+        `tests/search/analysis/test_law.py`, 3 and 5 budgets): 95 to 98 % where the law holds
+        exactly; 78 to 86 % where budgets scatter about it as widely as they err, too widely for so
+        few to tell.
 
         Raises:
             ValueError: when the law has no depth of at least 1 there.
