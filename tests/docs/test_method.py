@@ -24,7 +24,7 @@ def test_its_constants_are_those_of_the_code() -> None:
 
     assert len(rows) > 30
     for name, told, file in rows:
-        value = getattr(importlib.import_module(file.replace("/", ".")), name)
+        value = getattr(importlib.import_module("fathom." + file.replace("/", ".")), name)
         values = value if isinstance(value, tuple) else (value,)
         assert [float(one) for one in told.split(",")] == pytest.approx(values), name
 
