@@ -1,7 +1,7 @@
-"""Admin's profile: how strongly each skip connection starts, seen in one forward pass.
+"""Admin's profile: the initial weight of each skip connection, from one forward pass.
 
 Liu et al. 2020, arXiv 2004.08249. A post-norm layer whose branches are as strong as its stream
-amplifies every change of a weight; omega lets the stream lead by what came before.
+amplifies every change of a weight; omega lets the stream dominate its branches.
 """
 
 import math
@@ -17,10 +17,10 @@ from fathom.models.transformer import Transformer
 
 @torch.no_grad()
 def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
-    """Set each omega of a model of `residual: admin` from its initial weights; returns them.
+    """Sets each omega of a model of `residual: admin` from its initial weights and returns them.
 
-    The first omega is 1, and each next one the root of the variance of what the one before summed,
-    over all elements: omega * x + f(x). Nothing else of the model changes, so that the training may
+    The first omega is 1, and each next one the root of the variance of the previous sum,
+    omega * x + f(x), over all elements. Nothing else of the model changes, so that the training may
     start from the weights that were profiled. The same tokens give the same omegas again.
     """
     omegas = [1.0]
@@ -43,7 +43,7 @@ def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
 def _see(
     omegas: list[float], skip_D: Tensor, _: nn.Module, inputs: tuple[Any, ...], branch_ND: Tensor
 ) -> None:
-    """Give a branch's skip connection its omega, before the sum is taken, and find the next."""
+    """Sets the omega of a branch's skip connection before the sum and finds the next one."""
     omega = omegas[-1]
     skip_D.fill_(omega)
     x_ND = inputs[0]

@@ -1,6 +1,6 @@
 """Self-attention: rotary positions, causal or masked, and keys that are smeared.
 
-Operation by operation, turning queries and keys takes a tenth of a step on a CPU. Here a pair of
+Operation by operation, rotating queries and keys takes a tenth of a step on a CPU. Here a pair of
 features is a complex number, and one product in place turns all of them, there and on the way back.
 
 Shapes: B batch, T time, H heads, K head dimension, P = K / 2 pairs of features.
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 PADDING = 0
-"""The token id that says nothing, where attention is bidirectional."""
+"""Token id of padding, which bidirectional attention leaves out."""
 
 
 def attend(
@@ -23,9 +23,9 @@ def attend(
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
-    """Outputs (B, T, H, K); queries and keys are turned first where there are turns.
+    """Outputs of attention, (B, T, H, K); queries and keys are rotated first if turns are given.
 
-    Without a mask attention is causal; with one, all keys that it allows are seen. What it is given
+    Without a mask attention is causal; with one, all keys that it allows are seen. The arguments
     may be overwritten.
     """
     q_BTHK, k_BTHK, v_BTHK = _apart(qkv_BT3HK, turns_2T2HP2)
@@ -46,7 +46,7 @@ def pattern(
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
-    """The weights by which `attend` mixes values, (B, H, T, T), a row for each query."""
+    """Attention weights (B, H, T, T) by which `attend` mixes values, a row for each query."""
     q_BTHK, k_BTHK, _ = _apart(qkv_BT3HK, turns_2T2HP2)
     logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
     if mask_B11T is None:
@@ -55,9 +55,9 @@ def pattern(
 
 
 def not_padding(tokens_BT: Tensor) -> Tensor:
-    """The mask of bidirectional attention: nobody attends to padding.
+    """Mask of bidirectional attention, (B, 1, 1, T): True where a key is not padding.
 
-    Where a sequence has nothing else, all of it is seen: a softmax over nothing is no number.
+    A sequence of padding alone is seen whole, since a softmax over no keys is not a number.
     """
     real_BT = tokens_BT != PADDING
     return (real_BT | ~real_BT.any(-1, keepdim=True))[:, None, None]
@@ -76,9 +76,9 @@ def smeared(qkv_BT3HK: Tensor, smear_H: Tensor) -> Tensor:
 
 
 def turned(x_BT2HK: Tensor, turns_T2HP2: Tensor) -> Tensor:
-    """Each pair of neighbouring features turned by the angle of its position (Su et al. 2021).
+    """Features (B, T, 2, H, K), each pair rotated by the angle of its position (Su et al. 2021).
 
-    Operation by operation, which a compiler makes one of.
+    These are several operations, which a compiler fuses into one.
     """
     cos_T2HP, sin_T2HP = turns_T2HP2.to(x_BT2HK.dtype).unbind(-1)
     a_BT2HP, b_BT2HP = x_BT2HK.view(*x_BT2HK.shape[:-1], -1, 2).unbind(-1)
@@ -87,7 +87,7 @@ def turned(x_BT2HK: Tensor, turns_T2HP2: Tensor) -> Tensor:
 
 
 def _apart(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None) -> tuple[Tensor, ...]:
-    """Turned queries, turned keys, values."""
+    """Rotated queries, rotated keys and values, (B, T, H, K) each."""
     if turns_2T2HP2 is None:
         return qkv_BT3HK.unbind(2)
     if not is_exact_on_cpu(qkv_BT3HK):
@@ -97,7 +97,7 @@ def _apart(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None) -> tuple[Tensor, ...]
 
 
 class _TurnedInPlace(torch.autograd.Function):
-    """Queries and keys turned in one pass there and one back; values pass through."""
+    """Rotation of queries and keys, in one pass forward and one backward; values pass through."""
 
     @staticmethod
     def forward(ctx: Any, qkv_BT3HK: Tensor, turns_2T2HP2: Tensor) -> Tensor:
@@ -112,17 +112,17 @@ class _TurnedInPlace(torch.autograd.Function):
 
 
 def as_complex(turns_2T2HP2: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """The turns there and back, (T, 2, H, P) each, for features of that type."""
+    """Forward and backward rotations as complex numbers, (T, 2, H, P) each, for a feature type."""
     return torch.view_as_complex(turns_2T2HP2.to(dtype)).unbind(0)
 
 
 def turn_in_place(qkv_BT3HK: Tensor, turns_T2HP: Tensor) -> Tensor:
-    """The same memory, where pairs of features of queries and keys are complex numbers."""
+    """The same tensor with its queries and keys rotated in place, as complex numbers."""
     qkv_BT3HK.view(turns_T2HP.dtype)[:, :, :2].mul_(turns_T2HP)
     return qkv_BT3HK
 
 
 def is_exact_on_cpu(x: Tensor) -> bool:
-    """Whether operations may be written for a CPU, with no compiler to do better."""
+    """True if a tensor is in full precision on a CPU and no compiler fuses its operations."""
     exact = x.dtype in (torch.float32, torch.float64)
     return exact and x.device.type == "cpu" and not torch.compiler.is_compiling()

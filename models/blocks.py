@@ -20,7 +20,7 @@ NORM_EPS = 1e-5
 
 
 class Norm(nn.Module):
-    """Norm of what is given in units of `scale`, with a gain and perhaps a bias."""
+    """Norm of a stream given in units of `scale`, with a gain and perhaps a bias."""
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()
@@ -56,13 +56,13 @@ class Attention(nn.Module):
         return out
 
     def heads(self, x_ND: Tensor, T: int) -> Tensor:
-        """Queries, keys and values, (B, T, 3, H, K), before positions turn them."""
+        """Queries, keys and values, (B, T, 3, H, K), before they are rotated."""
         qkv_BT3HK: Tensor = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
         return qkv_BT3HK if self.smear is None else smeared(qkv_BT3HK, self.smear)
 
 
 class FeedForward(nn.Module):
-    """GELU, or gated: SiLU(gate) * value (Shazeer 2020)."""
+    """Feed-forward branch: GELU, or gated as SiLU(gate) * value (Shazeer 2020)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward unless `d_ff` is 0. Pre-norm; units of the residual scale."""
+    """Pre-norm block: attention, then feed-forward unless `d_ff` is 0; in residual-scale units."""
 
     def __init__(self, shape: Shape, scales: ForwardScales) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Block(nn.Module):
         return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
 
     def _may_be_fused(self, x_ND: Tensor) -> bool:
-        """Whether it trains where that pays, and nobody looks at its parts."""
+        """True if the block trains on a CPU without autocast and no hook watches its parts."""
         if not (self.is_plain and self.training and is_exact_on_cpu(x_ND)):
             return False
         watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
@@ -123,7 +123,7 @@ class Block(nn.Module):
 
 
 class PostNormBlock(Block):
-    """Each sum is normed; the skip connections have a weight, one constant or a trained vector."""
+    """Post-norm block: each sum is normed; skip weights are one constant or a trained vector."""
 
     def __init__(self, shape: Shape, scales: ForwardScales) -> None:
         super().__init__(shape, scales)
@@ -147,7 +147,7 @@ class PostNormBlock(Block):
 
 
 class BareBlock(Block):
-    """One branch after the other, each behind its norm, and no skip connection."""
+    """Block without skip connections: one branch after the other, each behind its norm."""
 
     def forward(
         self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None

@@ -1,7 +1,7 @@
-"""The coordinate check: how far activations move in the first steps, against the size of a model.
+"""Coordinate check: how far activations change in the first steps, against the size of a model.
 
-A parametrization carries a learning rate over a size when the moves neither grow nor vanish with
-it (Yang & Hu 2021; Dey et al. 2025). The moves are measured after real steps of the real optimizer.
+A parametrization carries a learning rate over to other sizes if the changes neither grow nor vanish
+with the size (Yang & Hu 2021; Dey et al. 2025). They are measured over steps of the real optimizer.
 """
 
 import math
@@ -24,17 +24,17 @@ from fathom.models.transformer import Transformer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinates:
-    """Root mean square of one element: of an activation, or of how far it has moved."""
+    """Root mean square of an activation's elements, or of the elements of its change."""
 
     stream: float
     """Residual stream behind the last block."""
     features: float
-    """The same behind the final norm, where there is one."""
+    """Residual stream behind the final norm, or behind the last block if there is none."""
     logits: float
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Element by element."""
+        """Mean of several, field by field."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: fmean(getattr(one, name) for one in several) for name in names})
 
@@ -60,16 +60,17 @@ def coordinates(
     steps: int,
     seeds: Sequence[int],
 ) -> tuple[Coordinates, ...]:
-    """Sizes at the start, then after every step the sizes of the change since; mean of seeds.
+    """Sizes of the activations at the start, then of their change after each step: (steps + 1,).
 
-    The text is made up: what moves with the size of a model does so on any.
+    Each is a mean over the seeds. The text is generated, since the trend with the size of a model
+    does not depend on it.
     """
-    runs = [_moves(shape, parametrization, adamw, steps, seed) for seed in seeds]
+    runs = [_changes(shape, parametrization, adamw, steps, seed) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Exponent of the power law through the points: 0 when the values do not follow the size."""
+    """Exponent of the power law through the points; 0 if the values do not depend on the size."""
     x, y = ([math.log(number) for number in numbers] for numbers in (sizes, values))
     middle = fmean(x)
     return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum(
@@ -77,7 +78,7 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
     )
 
 
-def _moves(
+def _changes(
     shape: Shape, parametrization: Parametrization, adamw: AdamW, steps: int, seed: int
 ) -> list[Coordinates]:
     model = Transformer(shape, parametrization)
@@ -90,7 +91,7 @@ def _moves(
     if shape.residual is Residual.ADMIN:
         profile(model, tokens[:, :-1])
     start = _activations(model, tokens)
-    moves = [_sizes(start)]
+    changes = [_sizes(start)]
     for _ in range(steps):
         logits = model(tokens[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
@@ -98,12 +99,12 @@ def _moves(
         optimizer.step()
         optimizer.zero_grad()
         now = _activations(model, tokens)
-        moves.append(_sizes(tuple(a - b for a, b in zip(now, start, strict=True))))
-    return moves
+        changes.append(_sizes(tuple(a - b for a, b in zip(now, start, strict=True))))
+    return changes
 
 
 def _tokens(shape: Shape, generator: torch.Generator) -> Tensor:
-    """Sequences in which four tokens of five follow from the one before."""
+    """Token ids (4, context + 1) in which four of five follow from the one before."""
     batch, length, vocab = 4, shape.context + 1, shape.vocab_size
     follower = torch.randperm(vocab, generator=generator)
     tokens = torch.randint(vocab, (batch, length), generator=generator)

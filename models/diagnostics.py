@@ -1,4 +1,4 @@
-"""What goes on inside a model, layer by layer: measured on a few sequences, never changed.
+"""Diagnostics of the layers of a model on a few sequences; the model is not changed.
 
 Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, L layers, P parameters.
 """
@@ -19,16 +19,16 @@ BLOCK = 25
 """Tokens of the random block that is repeated (Olsson et al. 2022)."""
 REPEATS = 4
 FEWEST = 4
-"""Shorter blocks say little of induction."""
+"""Fewest tokens of a repeated block from which induction is measured."""
 SEQUENCES = 4
 
 Measures = dict[str, Tensor]
-"""One number a head (H,), or one a layer."""
+"""Metric -> its value in one layer: a scalar, or one number per head (H,)."""
 
 
 @torch.no_grad()
 def layers_on_text(model: Transformer, tokens_BT: Tensor) -> dict[str, Tensor]:
-    """Each (L,): how much tokens still differ, and where attention goes.
+    """Metrics (L,) of the layers by name: differences between tokens, and attention patterns.
 
     `rank_ratio`: norm of the stream without its mean over tokens, of the whole stream's; 0 when all
     tokens have become equal (Dong et al. 2021, with their composite norm).
@@ -73,7 +73,7 @@ def _composite_norm(x_BTD: Tensor) -> Tensor:
 
 @torch.no_grad()
 def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
-    """Each (L,), of the best head; nothing where the context or the vocabulary is too small.
+    """Metrics (L,) of the best head by name; empty if the context or the vocabulary is too small.
 
     `induction`: attention from a token to those right after its earlier copies, mean over the
     tokens that have one ("prefix matching" of Olsson et al. 2022). `copying`: what a head would
@@ -152,9 +152,9 @@ def block_norms(model: Transformer, optimizer: ClippedAdamW, norms_XP: Tensor) -
 
 
 def _directions(model: Transformer, tokens_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """What raises the logit of each token, (B, T, D), and what raises all logits, (D,).
+    """Directions of the stream that raise the logit of each token, (B, T, D), and all logits, (D,).
 
-    The last norm divides all alike, so only its gain counts.
+    The final norm divides all features alike, so only its gain counts.
     """
     head_VR, projection_RD = model.head()
     rows = (head_VR[tokens_BT].float(), head_VR.float().mean(0))
@@ -169,7 +169,7 @@ def _directions(model: Transformer, tokens_BT: Tensor) -> tuple[Tensor, Tensor]:
 def _watching(
     model: Transformer, measure: Callable[[Tensor], Measures]
 ) -> Iterator[list[Measures]]:
-    """What is measured of the attention weights (B, H, T, T) of each layer, in order."""
+    """Yields a list that fills with the measures of each layer's attention weights (B, H, T, T)."""
     rows: list[Measures] = []
 
     def look(attention: Attention, inputs: tuple[Any, ...]) -> None:

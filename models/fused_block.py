@@ -1,6 +1,6 @@
 """A pre-norm block as one node of autograd, for training small models on a CPU.
 
-There a fifth of a step is what modules and autograd do around each operation. The operations here,
+Modules and autograd take a fifth of such a step around the operations. The operations here,
 and their order, are those of `Block` and its parts without options, so the numbers are the same.
 It is written in one piece, since what is between two operations is what is saved.
 
@@ -23,30 +23,33 @@ _norm_back = torch.ops.aten.native_layer_norm_backward.default
 _gelu_back = torch.ops.aten.gelu_backward.default
 
 Settings = tuple[int, int, float, float]
-"""Time, heads, scale of attention, epsilon of the norms."""
+"""Number of tokens, number of heads, scale of attention, epsilon of the norms."""
 Turns = tuple[Tensor, ...] | None
-"""There and back, as `as_complex` has them; none where positions do not turn."""
+"""Forward and backward rotations from `as_complex`; None without rotary positions."""
 GRADIENTS = (True, True, False)
-"""A norm's input and its gain have one; it has no bias."""
+"""Output mask of a norm's backward pass: gradients of input and gain, none of a bias."""
 
 
 def is_plain(shape: Shape) -> bool:
-    """Whether blocks of this shape, if pre-norm, have no option that is left out here."""
+    """True if pre-norm blocks of the shape have no option that the fused block lacks."""
     options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
     return shape.d_ff > 0 and shape.norm is Normalization.LAYER and not options
 
 
 def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:
-    """What the block makes of the stream.
+    """Output of the block for a stream, (N, D).
 
-    Weights are, of each branch, the gain of its norm and both matrices.
+    `weights` are the gain of the norm and both matrices of each branch.
     """
     out_ND: Tensor = _FusedBlock.apply(settings, turns, x_ND, *weights)  # type: ignore[no-untyped-call]
     return out_ND
 
 
 class _FusedBlock(torch.autograd.Function):
-    """Names end in 1 for attention, in 2 for feed-forward: x is what each adds to."""
+    """The block with a backward pass of its own; names end in 1 for attention, 2 for feed-forward.
+
+    `x` is the stream that a branch adds to.
+    """
 
     @staticmethod
     def forward(

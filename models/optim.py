@@ -24,19 +24,16 @@ class ClippedAdamW(torch.optim.AdamW):
         super().__init__(groups, lr=0.0, betas=betas, fused=True)
         self._moments: list[tuple[list[Tensor], ...]] = []
         self.norms_P: Tensor | None = None
-        """Of the last step's gradients before clipping, in the order of the groups."""
+        """Norms (P,) of the last step's gradients before clipping, in the order of the groups."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state; its tensors are other ones."""
+        """Loads a state and drops the cached lists of its tensors."""
         torch.optim.AdamW.load_state_dict.__wrapped__(self, state_dict)  # type: ignore[attr-defined]
         self._moments = []
 
     @torch.no_grad()
     def clipped_step(self, limit: float) -> None:
-        """A step along the gradients, shortened to the norm `limit` where they are longer.
-
-        The gradients are let go.
-        """
+        """Takes a step along the gradients, clipped to the norm `limit`, and frees them."""
         gradients = [[one.grad for one in group["params"]] for group in self.param_groups]
         self.norms_P = torch.stack(torch._foreach_norm([one for own in gradients for one in own]))
         excess = (torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0)
@@ -56,7 +53,7 @@ class ClippedAdamW(torch.optim.AdamW):
         return tuple([own[key] for own in states] for key in ("exp_avg", "exp_avg_sq", "step"))
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:
-        """As PyTorch's `step` with `grad_scale`."""
+        """Updates weights and moments in place, like PyTorch's `step` with `grad_scale`."""
         for group, own, moments in zip(self.param_groups, gradients, self._moments, strict=True):
             means, squares, steps = moments
             torch._foreach_add_(steps, 1)
@@ -109,7 +106,7 @@ def build_optimizer(
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    """Give each group its multiple of the study's rate."""
+    """Sets the rate of each group to its multiple of the study's rate."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate * group["lr_scale"]
 

@@ -1,13 +1,13 @@
-"""How initialisation, learning rates and residual scales follow the shape.
+"""Rules for initialisation, learning rates and residual scales by the shape of a model.
 
 Standard, muP and CompleteP (Dey et al. 2025, arXiv 2505.01618, table 1, alpha = 1), for AdamW.
 A rate tuned on the base shape carries over width under muP, over width and depth under CompleteP.
-The table scales hidden weights by d_model / base_width. Here each matrix goes by its own fan-in,
+The table scales hidden weights by d_model / base_width. Here each matrix has its own fan-in,
 because at a fixed budget the feed-forward ratio varies too: the output of a feed-forward block has
 fan-in `d_ff`, which a width alone does not describe.
 
-The depth of that table is a pre-norm model's. The other kinds of residual start as their papers
-have it, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
+The depth of that table is a pre-norm model's. The other kinds of residual start as in their
+papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
 """
 
 import math
@@ -21,7 +21,7 @@ BASE_FF_RATIO = 4
 
 
 class Scheme(StrEnum):
-    """Which table the scales come from."""
+    """Tables of scales: standard, muP or CompleteP."""
 
     STANDARD = "standard"
     MUP = "mup"
@@ -29,7 +29,7 @@ class Scheme(StrEnum):
 
 
 class Role(StrEnum):
-    """What a weight does in the model; every weight of one role is treated alike."""
+    """Roles of weights in the model; all weights of one role follow one rule."""
 
     EMBEDDING = "embedding"
     POSITIONS = "positions"
@@ -37,10 +37,10 @@ class Role(StrEnum):
     """Second factor of an embedding of low rank; its fan-in does not follow the width."""
     NORM = "norm"
     OUTER_NORM = "outer_norm"
-    """Behind the last block, or behind the embedding."""
+    """Norm behind the last block or behind the embedding."""
     BIAS = "bias"
     SKIP = "skip"
-    """Admin's omega."""
+    """Trained weight of a skip connection, Admin's omega."""
     SMEAR = "smear"
     ATTENTION_IN = "attention_in"
     ATTENTION_OUT = "attention_out"
@@ -62,7 +62,7 @@ class Parametrization:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the weights of one role start and move, as multiples of the study's own settings."""
+    """Initial spread of the weights of a role, and multiples of the study's optimizer settings."""
 
     init_std: float
     learning_rate: float = 1.0
@@ -72,7 +72,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ForwardScales:
-    """Multipliers in the forward pass: of residual branches, both kinds of logits, and skips."""
+    """Multipliers in the forward pass for residual branches, both kinds of logits, and skips."""
 
     residual: float
     attention: float
@@ -122,7 +122,7 @@ def deepnorm_gain(shape: Shape) -> float:
 
 
 def first_skip(shape: Shape) -> float:
-    """Where Admin's omega starts: the closed form of microsoft/admin-torch, or 1 until profiled."""
+    """Initial value of Admin's omega: the closed form of microsoft/admin-torch; 1 if profiled."""
     if shape.residual is not Residual.ADMIN_CLOSED:
         return 1.0
     n = shape.branches
@@ -130,7 +130,7 @@ def first_skip(shape: Shape) -> float:
 
 
 def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
-    """One rule for every role."""
+    """Role -> rule for its weights; every role is present."""
     by_role = _rules_of_scheme(parametrization, shape)
     if shape.residual is Residual.PRE:
         return by_role

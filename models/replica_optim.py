@@ -12,19 +12,19 @@ from fathom.models.replicas import Replicas, fill_replica, replica_of
 from fathom.models.transformer import Transformer
 
 SETTINGS = ("lr_scale", "weight_decay", "eps")
-"""In what the groups of a model's optimizer differ."""
+"""Keys of the settings by which the groups of a model's optimizer differ."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """AdamW's running means, by their names in its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """How the optimizer of a single model names and groups its weights."""
+    """Names and groups of the weights in the optimizer of a single model."""
 
     names: tuple[str, ...]
-    """By the numbers that its state goes by."""
+    """Names of the weights in the order of their numbers in the optimizer's state."""
     groups: tuple[dict[str, Any], ...]
-    """As in its `state_dict`."""
+    """`param_groups` of the optimizer's `state_dict`."""
 
     @classmethod
     def of(cls, model: Transformer, optimizer: torch.optim.Optimizer) -> Self:
@@ -39,7 +39,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class ParameterPart:
-    """Neighbouring replicas of one rate in a stacked weight: what AdamW takes for a parameter."""
+    """Neighbouring replicas of one rate in a stacked weight; one parameter to AdamW."""
 
     field: str
     rows: slice
@@ -47,10 +47,10 @@ class ParameterPart:
 
 
 class ReplicaAdamW:
-    """The optimizer of a single model for each replica, in as few launches as can be.
+    """The optimizer of a single model for each replica, in as few launches as possible.
 
-    One group for every rate among neighbours and every set of settings: roles that are treated
-    alike are one, as each group costs a launch.
+    There is one group per rate of neighbouring replicas and set of settings, since each group costs
+    a launch.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class ReplicaAdamW:
         self._norms: dict[str, Tensor] = {}
 
     def set_share(self, share: float) -> None:
-        """Give each group its multiple of this share of its replicas' peak rate."""
+        """Sets the rate of each group to its multiple of this share of its replicas' peak rate."""
         for group in self._adamw.param_groups:
             group["lr"] = group["rate"] * share * group["lr_scale"]
 
     def step(self, *, grad_clip: float) -> None:
-        """Clip each replica's gradient by its own norm, update, and let the gradients go."""
+        """Clips each replica's gradient by its own norm, updates weights and frees gradients."""
         gradients = _gradients(self._model)
         norms = clip(list(gradients.values()), grad_clip)
         self._norms = dict(zip(gradients, norms, strict=True))
@@ -98,7 +98,7 @@ class ReplicaAdamW:
         self._model.zero_grad(set_to_none=True)
 
     def norms_of(self, replica: int) -> Tensor:
-        """Of one replica's last gradients before clipping, in a single optimizer's order, (P,)."""
+        """Norms (P,) of a replica's last gradients before clipping, in a single model's order."""
         slots = (self._model.slots[name] for name in self._pattern.names)
         own = ((self._norms[slot.field][replica], slot.layer) for slot in slots)
         norms = [norms_X if layer is None else norms_X[layer] for norms_X, layer in own]
@@ -120,7 +120,7 @@ class ReplicaAdamW:
         return {"state": state, "param_groups": groups}
 
     def load_state_of(self, replica: int, state: Mapping[str, Any], *, step: int) -> None:
-        """Take over a single model's moments after so many steps, the same for all replicas."""
+        """Loads a single model's moments; the number of steps is the same for all replicas."""
         for own in self._adamw.state.values():
             own["step"].fill_(step)
         for key in MOMENTS if step else ():
@@ -131,9 +131,9 @@ class ReplicaAdamW:
 
 
 def clip(gradients: Sequence[Tensor], most: float) -> list[Tensor]:
-    """Scale each replica's gradient to a norm of at most `most`, as `clip_grad_norm_` does.
+    """Scales each replica's gradient to a norm of at most `most`, as `clip_grad_norm_` does.
 
-    Returns the norms before: of blocks by layer, (R, L); of others by their first dimension.
+    Returns the norms before clipping: (R, L) for blocks, else (R, size of the first dimension).
     """
     norms = [_norms(one) for one in gradients]
     norm_R = torch.linalg.vector_norm(torch.cat(norms, dim=1), dim=1)
@@ -144,7 +144,7 @@ def clip(gradients: Sequence[Tensor], most: float) -> list[Tensor]:
 
 
 def _norms(gradient: Tensor) -> Tensor:
-    """Over all dimensions but the replicas' and the one after it, (R, X)."""
+    """Norms (R, X) over all dimensions but the replicas' and the one after it."""
     gradient_RXY = gradient.flatten(2) if gradient.dim() > 2 else gradient[:, None]
     norms_RX: Tensor = torch.linalg.vector_norm(gradient_RXY, dim=2)
     return norms_RX
@@ -166,7 +166,7 @@ def _fields_by_settings(pattern: Pattern, model: Replicas) -> dict[tuple[float, 
 
 
 def _runs(rates: Sequence[float]) -> Iterator[slice]:
-    """Where neighbours have one rate."""
+    """Slices of neighbouring replicas that share a rate, in order."""
     first = 0
     for _, run in itertools.groupby(rates):
         end = first + len(list(run))

@@ -25,10 +25,10 @@ from fathom.models.transformer import Transformer, rotary_table
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a weight of a single model lies among the stacked ones."""
+    """Place of a single model's weight among the stacked ones."""
 
     field: str
-    """Its name without the number of its block."""
+    """Name of the weight without the number of its block."""
     layer: int | None
 
     @classmethod
@@ -47,12 +47,12 @@ class Slot:
 
 
 def is_map(field: str) -> bool:
-    """Whether the stacked weight is kept as (in, out), the order in which it is multiplied."""
+    """True if the stacked weight is kept as (in, out), the order in which it is multiplied."""
     return field.endswith((".into.weight", ".out.weight"))
 
 
 class Replicas(nn.Module):
-    """Tokens (R * B, T), replica by replica, to logits (R * B, T, V).
+    """Several models of one shape: tokens (R * B, T), replica by replica, to logits (R * B, T, V).
 
     Raises:
         ValueError: for an option of the shape that only a single model has.
@@ -90,7 +90,7 @@ class Replicas(nn.Module):
         return replica_of(self.slots, self.stacked, replica)
 
     def load_state_of(self, replica: int, state: Mapping[str, Tensor]) -> None:
-        """Give one replica the weights of a single model."""
+        """Loads the weights of a single model into one replica."""
         fill_replica(self.slots, self.stacked, replica, state)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Replicas(nn.Module):
         return x_RBTD.view_as(x_RND)
 
     def _normed(self, x_RND: Tensor) -> Tensor:
-        """Without the gain, which is in the matrix that follows."""
+        """The normed stream (R, N, D) without the gain, which the next matrix contains."""
         norm = F.layer_norm if self.shape.norm is Normalization.LAYER else F.rms_norm
         return norm(x_RND, x_RND.shape[-1:], eps=NORM_EPS)
 
@@ -171,7 +171,7 @@ def fill_replica(
     replica: int,
     state: Mapping[str, Tensor],
 ) -> None:
-    """Copy a single model's tensors into one replica's part of stacked ones."""
+    """Copies a single model's tensors into one replica's part of stacked ones."""
     for name, slot in slots.items():
         slot.of_replica(stacked, replica).copy_(state[name])
 
@@ -195,14 +195,14 @@ def _sizes(single: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def _attribute(field: str) -> str:
-    """A module allows no point in a parameter's name."""
+    """Attribute of a stacked weight; a module allows no dot in a parameter's name."""
     return field.replace(".", "_")
 
 
 def _maps(
     weights: Mapping[str, Tensor], branch: str, device: torch.device
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Both maps of a branch, layer by layer; the first with the gain of the norm before it."""
+    """Both matrices of a branch, layer by layer; the first includes the gain of its norm."""
     if f"{branch}.into.weight" not in weights:
         return (), ()
     gain_RLD1 = weights[f"{branch}_norm.weight"][..., None]
@@ -211,7 +211,7 @@ def _maps(
 
 
 def _working(weight: Tensor) -> Tensor:
-    """In the precision of products, all layers at once where autocast would go one by one."""
+    """The weight in the precision of products, cast for all layers at once."""
     if torch.is_autocast_enabled(weight.device.type):
         return weight.to(torch.get_autocast_dtype(weight.device.type))
     return weight

@@ -13,7 +13,7 @@ LEAST_RATIO = 1e-3
 
 
 class Positions(StrEnum):
-    """How a model knows where a token stands."""
+    """Positional encodings."""
 
     NONE = "none"
     LEARNED = "learned"
@@ -21,16 +21,16 @@ class Positions(StrEnum):
 
 
 class Normalization(StrEnum):
-    """What a norm does to a token's features before its gain."""
+    """Norms of a token's features, before the gain."""
 
     LAYER = "layer"
-    """Takes off their mean, then divides by their spread (Ba et al. 2016)."""
+    """Layer norm: subtracts the mean, divides by the standard deviation (Ba et al. 2016)."""
     RMS = "rms"
-    """Divides by their root mean square alone, and has no bias (Zhang & Sennrich 2019)."""
+    """RMS norm: divides by the root mean square, without a bias (Zhang & Sennrich 2019)."""
 
 
 class Residual(StrEnum):
-    """How a branch f joins the residual stream x, and where its norm stands."""
+    """Ways in which a branch f joins the residual stream x, with the place of its norm."""
 
     PRE = "pre"
     """x + f(norm(x)), and a norm behind the last block."""
@@ -39,7 +39,7 @@ class Residual(StrEnum):
     ADMIN = "admin"
     """norm(omega * x + f(x)), omega a trained vector that starts as profiled (Liu et al. 2020)."""
     ADMIN_CLOSED = "admin_closed"
-    """The same, but omega starts from a closed form of the depth (admin-torch's O(log n))."""
+    """norm(omega * x + f(x)); omega starts from a closed form of the depth (admin-torch)."""
     DEEPNORM = "deepnorm"
     """norm(alpha * x + f(x)), and weights that start smaller (Wang et al. 2022)."""
     NONE = "none"
@@ -58,7 +58,7 @@ PLAIN: Mapping[str, object] = {
 
 
 class Count(StrEnum):
-    """What a budget holds. The same runs name different depths under the first two."""
+    """Quantities that a budget fixes. The best depth can differ between the first two."""
 
     TOTAL = "total"
     """Every trained parameter."""
@@ -75,25 +75,25 @@ class Count(StrEnum):
 
     @property
     def of_parameters(self) -> bool:
-        """Whether budgets are numbers of parameters."""
+        """True if budgets are numbers of parameters."""
         return self in (Count.TOTAL, Count.NON_EMBEDDING, Count.MATRICES)
 
     @property
     def unit(self) -> str:
-        """What stands behind a budget's number."""
+        """Unit that follows a budget's number in text."""
         units = {Count.FLOPS: "FLOPs a token", Count.HEADS: "heads", Count.WIDTH: "wide"}
         return units.get(self, "parameters")
 
     @property
     def unit_in_full(self) -> str:
-        """The same with the rule by which parameters are counted."""
+        """Unit of a budget with the rule by which parameters are counted."""
         if self is Count.MATRICES:
             return "parameters in matrices"
         return f"{self.words} parameters" if self.of_parameters else self.unit
 
     @property
     def words(self) -> str:
-        """The rule as people write it."""
+        """Name of the rule in text, such as `non-embedding`."""
         return self.value.replace("_", "-")
 
 
@@ -128,15 +128,15 @@ class Shape:
     residual: Residual = Residual.PRE
     norm: Normalization = Normalization.LAYER
     biases: bool = False
-    """Of all linear maps in the blocks and of all layer norms; the unembedding has none."""
+    """True if linear maps in the blocks and layer norms have biases; the unembedding has none."""
     embedding_rank: int | None = None
     """The embedding is the product of two factors of this rank, and so is the unembedding."""
     smeared_keys: bool = False
     """Each head mixes a key with the one before, in a trained proportion (Olsson et al. 2022)."""
     looped: bool = False
-    """One block, applied `depth` times."""
+    """True if one block is applied `depth` times."""
     bidirectional: bool = False
-    """No causal mask; token 0 is padding, to which nobody attends."""
+    """True if there is no causal mask; token 0 is then padding, which is not attended to."""
 
     def __post_init__(self) -> None:
         for name in ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context"):
@@ -165,7 +165,7 @@ class Shape:
         return math.log(max(self.ff_ratio, LEAST_RATIO))
 
     def off_ratio(self, ratio: float) -> float:
-        """How far `ff_ratio` is from another ratio, in log."""
+        """Absolute difference of `ff_ratio` from another ratio, in natural log."""
         return abs(math.log(max(self.ff_ratio, LEAST_RATIO) / max(ratio, LEAST_RATIO)))
 
     @property
@@ -190,17 +190,17 @@ class Shape:
 
     @property
     def post_norm(self) -> bool:
-        """Whether norms stand behind the sums: the stream is normed between all branches."""
+        """True if norms stand behind the sums, so that the stream itself is normed."""
         return self.residual not in (Residual.PRE, Residual.NONE)
 
     @property
     def norm_biases(self) -> bool:
-        """Whether norms have a bias beside their gain."""
+        """True if norms have a bias beside their gain."""
         return self.biases and self.norm is Normalization.LAYER
 
     @property
     def trained_skips(self) -> bool:
-        """Whether skip connections have trained weights, Admin's omega."""
+        """True if skip connections have trained weights, Admin's omega."""
         return self.residual in (Residual.ADMIN, Residual.ADMIN_CLOSED)
 
     @property
@@ -257,7 +257,7 @@ class Shape:
         return self.blocks * sum(self._matrices_of_a_block)
 
     def size(self, count: Count) -> int:
-        """What a budget holds of this shape."""
+        """Size of the shape in the quantity that a budget fixes."""
         match count:
             case Count.TOTAL:
                 return self.params_total
@@ -289,7 +289,7 @@ class Shape:
 
     @property
     def train_flops_per_token(self) -> float:
-        """Forward and backward: the backward pass costs two forward passes."""
+        """Floating-point operations to train on a token: three times those of a forward pass."""
         return 3 * self.forward_flops_per_token
 
 

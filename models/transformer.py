@@ -64,7 +64,7 @@ class Transformer(nn.Module):
         return self._logits(x_ND).view(*tokens_BT.shape, -1)
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
-        """What the first block reads, in units of the residual scale."""
+        """Input of the first block, (N, D), in units of the residual scale."""
         x_BTD: Tensor = self.embedding(tokens_BT)
         if self.embedding_projection is not None:
             x_BTD = x_BTD @ self.embedding_projection
@@ -77,7 +77,7 @@ class Transformer(nn.Module):
         return x_BTD.flatten(0, 1)
 
     def _logits(self, x_ND: Tensor) -> Tensor:
-        """What the last block's stream says of the next token, (N, V)."""
+        """Logits of the next token, (N, V), from the last block's stream (N, D)."""
         if self.final_norm is not None:
             x_ND = self.final_norm(x_ND, self.scales.logits)
         elif self.scales.logits != 1.0:
@@ -88,19 +88,19 @@ class Transformer(nn.Module):
         return F.linear(x_ND, head_VR)
 
     def head(self) -> tuple[Tensor, Tensor | None]:
-        """The unembedding: (V, R) and (R, D), or (V, D) alone."""
+        """The unembedding: factors (V, R) and (R, D), or (V, D) and None."""
         if self.unembedding is None:
             return self.embedding.weight, self.embedding_projection
         return self.unembedding.weight, self.unembedding_projection
 
     def reset_tables(self) -> None:
-        """Fill what is computed, not trained, on the device of the weights."""
+        """Fills the tables that are computed rather than trained, on the device of the weights."""
         if self.shape.positions is Positions.ROTARY:
             self.rotary = rotary_table(self.shape, self.embedding.weight.device)
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw every weight by the rule of its role; gains start at 1, biases and smears at 0."""
+        """Draws every weight by the rule of its role; gains start at 1, biases and smears at 0."""
         by_role = rules(self.parametrization, self.shape)
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
@@ -160,9 +160,9 @@ def role_of(name: str) -> Role:
 
 
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
-    """Turns of every position and pair of features, there and back (Su et al. 2021).
+    """Rotations of every position and pair of features, forward and backward (Su et al. 2021).
 
-    Each is a cosine and a sine. They are written out for queries, keys and every head, so that one
+    Each is a cosine and a sine. They are repeated for queries, keys and every head, so that one
     product runs over whole positions: (2, T, 2, H, P, 2).
     """
     pairs = shape.head_dim // 2

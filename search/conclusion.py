@@ -1,4 +1,4 @@
-"""What a study has found: every statistic of its records, as one value that is passed whole."""
+"""The findings of a study: every statistic of its records, as one value that is passed whole."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

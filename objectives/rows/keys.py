@@ -1,4 +1,4 @@
-"""What the keys of the objectives on rows share."""
+"""Types of keys that the objectives on rows share."""
 
 from typing import Annotated
 

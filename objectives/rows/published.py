@@ -30,7 +30,7 @@ def _file(url: str, folder: str, sha256: str) -> Download:
 
 
 def _pairs(pattern: str, folder: str, *, train: str, dev: str, test: str, gen: str) -> PairFiles:
-    """Addresses by the name of the split; the checksum of each."""
+    """Files of a data set, from a pattern of their addresses and the checksum of each split."""
 
     def file(split: str, sha256: str) -> Download:
         return _file(pattern.format(split), folder, sha256)

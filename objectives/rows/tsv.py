@@ -14,7 +14,7 @@ from fathom.objectives.errors import ObjectiveError
 Row = TypeVar("Row")
 
 Place = str | Download
-"""Where rows are: a path of the user's, plain or gzipped, or a published file."""
+"""Place of rows: a user's path, plain or gzipped, or a published file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TsvLine:
 
     place: str
     number: int
-    """Counted from 1."""
+    """Line number, counted from 1."""
     cells: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class TsvLine:
 
 
 def name_of(place: Place) -> str:
-    """As its author is told of it."""
+    """Name of a place in messages: its path."""
     return place.path if isinstance(place, Download) else place
 
 
@@ -62,8 +62,8 @@ def read_lines(place: Place) -> Iterator[TsvLine]:
 
 
 def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
-    """Whether each row is kept from training: by its content alone, so that copies stay on one
-    side and no order of the rows (classes in turn, say) can lean on the choice."""
+    """List with True for each row that is held out. The choice depends on the row's content alone:
+    copies stay on one side, and the order of the rows (classes in turn, say) does not matter."""
     distinct = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
     chosen = frozenset(distinct[: int(len(distinct) * fraction)])
     return [key in chosen for key in keys]
@@ -72,7 +72,7 @@ def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
 def split_off(
     rows: list[Row], key: Callable[[Row], str], fraction: float, *, data: str, noun: str
 ) -> tuple[list[Row], list[Row]]:
-    """The rows to train on and those held out, chosen by what `key` makes of each.
+    """The rows to train on and those held out, chosen by the `key` of each.
 
     Raises:
         ObjectiveError: when none is held out.

@@ -11,21 +11,21 @@ WORDS_FROM = PAD + 5
 """Id of the first word."""
 
 WORD = re.compile(r"\w+|[^\w\s]")
-"""In running text, which unlike rows has no blanks before its signs."""
+"""Pattern of a word or a sign in running text, which has no blanks before signs."""
 
 
 def word_ids(words: Iterable[str]) -> dict[str, int]:
-    """Ids by word, in the order of the words."""
+    """Word -> token id, in the order of the words."""
     return {word: at for at, word in enumerate(words, WORDS_FROM)}
 
 
 def words_in(text: str) -> Iterator[str]:
-    """The words of running text; every sign that is no letter or digit is one by itself."""
+    """The words of running text; each sign that is neither letter nor digit is a word."""
     return (match[0] for match in WORD.finditer(text))
 
 
 def with_frequent(words: Iterable[str], text: str, most: int) -> list[str]:
-    """The words and so many of a text's most frequent ones, together, sorted."""
+    """The words and the most frequent ones of a text together, sorted."""
     counts = Counter(words_in(text))
     frequent = sorted(counts, key=lambda word: (-counts[word], word))
     return sorted({*words, *frequent[:most]})

@@ -1,4 +1,4 @@
-"""What the objectives with generated data have in common besides their scores."""
+"""Base of the objectives with generated data."""
 
 import dataclasses
 import math
@@ -51,5 +51,5 @@ class SyntheticObjective:
         return masked_loss(model, batch)
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Nothing: every evaluation is complete."""
+        """An empty dict, since every evaluation is complete."""
         return {}

@@ -51,7 +51,7 @@ class Corpus:
 
 
 def check_corpus(corpus: str) -> None:
-    """Raises what `read_corpus` would for a missing one, without reading it."""
+    """Raises the error of `read_corpus` for a missing corpus, without reading it."""
     if corpus in DOWNLOADS:
         mirror = mirror_folder()
         if mirror is not None:
@@ -61,7 +61,7 @@ def check_corpus(corpus: str) -> None:
 
 
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
-    """The whole text, split; the same for the same files, whatever folder they lie in."""
+    """The text of a corpus in two splits, which depend on the files' contents, not their folder."""
     documents = _documents(corpus)
     split = split_documents(documents, validation_fraction=validation_fraction)
     if not (split.train and split.validation):
@@ -73,16 +73,16 @@ def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
 
 
 def read_whole(corpus: str) -> str:
-    """All of it, in one piece, for whom nothing is held out."""
+    """The whole text of a corpus, with nothing held out."""
     return b"\n".join(_documents(corpus)).decode()
 
 
 def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -> Corpus:
-    """Whole documents are held out where that comes near the fraction, otherwise every tail.
+    """The documents in two splits: whole ones are held out if that comes near the fraction.
 
     Whole documents keep the validation text independent of what was trained on. With a few
     documents, or one that outweighs the rest, they would hold too much or too little; then the last
-    part of each document is held out. One text is the usual case of that.
+    part of each document is held out, as always with one text.
     """
     held_out = _held_out(documents, validation_fraction)
     validation = [text for text in documents if text in held_out]
@@ -112,7 +112,7 @@ def _held_out(documents: Sequence[bytes], fraction: float) -> frozenset[bytes]:
 
 
 def _cut(text: bytes, fraction: float) -> int:
-    """Where the last `fraction` begins, moved on to the next whole character."""
+    """Byte offset at which the last `fraction` of a text begins, at a whole character."""
     cut = int(len(text) * (1 - fraction))
     while cut < len(text) and text[cut] & 0xC0 == 0x80:
         cut += 1
@@ -145,7 +145,7 @@ def _documents(corpus: str) -> list[bytes]:
 
 
 def _defect(content: bytes) -> str | None:
-    """Why the bytes are not text; None where they are."""
+    """Reason why the bytes are not text; None if they are."""
     at = content.find(0)
     if at >= 0:
         return f"a zero byte at offset {at}"
@@ -172,7 +172,7 @@ def _unreadable(path: Path, error: OSError) -> ObjectiveError:
 
 
 def _files(corpus: str) -> Iterator[Path]:
-    """At least one file, sorted."""
+    """Files of a corpus, sorted; raises `ObjectiveError` if there are none."""
     found = False
     for file in _candidates(corpus):
         found = True

@@ -24,14 +24,14 @@ Ids = NDArray[Any]
 """Token ids in the smallest type that torch can index everywhere: uint8, int16 or int32."""
 
 PIECE_BYTES = 1 << 16
-"""Long texts are encoded in pieces of whole lines: in parallel, and in bounded memory."""
+"""Least bytes of a piece; long texts are encoded in pieces, in parallel and bounded memory."""
 PIECES_AT_ONCE = 64
 CODE_POINTS = 0x110000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """Both splits as ids."""
+    """Token ids of both splits."""
 
     train: Ids
     validation: Ids
@@ -39,7 +39,7 @@ class Encoding:
 
 
 def encode(corpus: Corpus, *, tokenizer: str) -> Encoding:
-    """Each split on its own, so that no token spans the two."""
+    """Both splits encoded, each on its own, so that no token spans the two."""
     check_tokenizer(tokenizer)
     vocab_size, to_ids = ENCODERS[tokenizer.partition(":")[0]](corpus.train, tokenizer)
     return Encoding(
@@ -111,7 +111,7 @@ def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
 
 
 def _pieces(text: bytes) -> Iterator[str]:
-    """Whole lines, at least `PIECE_BYTES` together but for the last."""
+    """Pieces of whole lines, each of at least `PIECE_BYTES` but the last."""
     begin = 0
     while begin < len(text):
         newline = text.find(b"\n", begin + PIECE_BYTES - 1)

@@ -27,7 +27,7 @@ def count_ids(*, corpus: str, tokenizer: str, validation_fraction: float) -> int
 
 
 def check_tokenizer(tokenizer: str) -> None:
-    """Raises for a name that is no tokenizer."""
+    """Raises `ObjectiveError` for a name that is no tokenizer."""
     if tokenizer not in (BYTES, CHARS):
         bpe_ids(tokenizer)
 

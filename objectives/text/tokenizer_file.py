@@ -23,7 +23,7 @@ def tokenizer_file(*, corpus: str, tokenizer: str, validation_fraction: float) -
 
 
 def _of_bytes() -> Tokenizer:
-    """No character is known, so that each falls back to its bytes."""
+    """Tokenizer of bytes: it knows no characters, so each falls back to its bytes."""
     ids = {f"<0x{byte:02X}>": byte for byte in range(BYTE_IDS)}
     tokenizer = Tokenizer(models.BPE(vocab=ids, merges=[], byte_fallback=True))
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])

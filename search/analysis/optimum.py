@@ -64,7 +64,7 @@ class Optimum:
     """Share of the bootstrap draws without a lowest point inside the tested range; they are not
     thrown away but count for the end that is lower."""
     depths: tuple[DepthEstimate, ...]
-    """By depth, ascending."""
+    """Estimates of the depths, ascending."""
     noise: float
     """Standard deviation of the loss between seeds, nats per token."""
     params_slope: float

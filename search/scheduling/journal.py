@@ -36,7 +36,7 @@ class _Journal:
     """The state after the lines read so far."""
 
     ends: Counter[str]
-    """How often each trial has ended, less its beginnings read so far."""
+    """Trial -> number of its ends, less its beginnings read so far."""
     under_way: dict[str, TrialRecord] = field(default_factory=dict)
     confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     first_rungs: dict[int, int] = field(default_factory=dict)

@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 CONNECT: dict[str, Any] = {"connect_timeout": 5}
 RETRY_SECONDS = 5.0
 CLOSE_SECONDS = 20.0
-"""What the last writes may take."""
+"""Longest time for the last writes."""
 LOCK = 0x46617468
 """PostgreSQL's number of the lock under which tables are made: two runs may start at once."""
 FAILURES = (OptunaError, SQLAlchemyError, KeyError)
-"""Of a server that is away, or of a study that somebody has deleted meanwhile."""
+"""Errors of a server that is away, or of a study that somebody has deleted meanwhile."""
 
 
 class DatabaseStudies(Studies):

@@ -32,24 +32,24 @@ class Studies(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write what waits."""
+        """Writes what still waits."""
 
 
 class FileStudies(Studies):
-    """In a file of the run folder, which must be in use by this process alone."""
+    """The studies in a file of the run folder, which only this process may use."""
 
     def __init__(self, path: Path) -> None:
         self._store = open_file(path)
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Write at once: it costs a millisecond."""
+        """Writes at once, which costs a millisecond."""
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].extend(trials)
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Does nothing, since every write is made at once."""
 
 
 class Copy:

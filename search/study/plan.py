@@ -142,7 +142,7 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
 
 
 def this_machine(config: StudyConfig) -> Machine:
-    """This machine; a cluster is faster by its number of concurrent trials."""
+    """Returns this machine's devices and speed; a cluster is faster by its concurrent trials."""
     resources = config.resources
     gpus = _gpus()
     share = resources.gpus_of_trial(gpus)

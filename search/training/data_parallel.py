@@ -72,8 +72,8 @@ SINGLE_PROCESS = Ranks()
 
 
 def weighted_micro_batches(batch: Batch, ranks: Ranks, count: int) -> list[tuple[Batch, float]]:
-    """This rank's part of a batch in `count` parts, each with its weight in the batch's mean loss:
-    its fraction of the targets.
+    """This rank's part of a batch in `count` parts, each with its fraction of the batch's targets,
+    which is its weight in the mean loss.
     """
     if ranks.size == count == 1:
         return [(batch, 1.0)]

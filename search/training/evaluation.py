@@ -1,4 +1,4 @@
-"""What is measured of a training at an evaluation, and whether it has diverged. Torch only."""
+"""Metrics of a training at an evaluation, and the test for divergence. Torch only."""
 
 import contextlib
 import math

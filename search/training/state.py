@@ -21,7 +21,7 @@ SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainPlan:
-    """How a trial trains; durations in optimizer steps."""
+    """Settings of a trial's training; durations in optimizer steps."""
 
     steps: int
     batch_size: int

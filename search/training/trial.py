@@ -28,7 +28,7 @@ MICRO_BATCHES = 4
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
-    """How a trial of a budget trains; fractions of the horizon become steps."""
+    """Training settings of a trial of a budget; fractions of the horizon become steps."""
     settings = config.train
     precision = settings.precision
     return TrainPlan(

@@ -40,7 +40,7 @@ class TextSplits:
     train: list[Text]
     dev: list[Text]
     further: dict[str, list[Text]]
-    """For the final measurement, by name."""
+    """Split -> its texts, for the final measurement."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _generate(rules: Mapping[str, Any], context: int) -> dict[str, list[Text]]:
 
 
 def _read_splits(data: str, label: str | None) -> dict[str, list[Text]]:
-    """The splits that a place has: several where it is a folder that names them."""
+    """Split -> its texts at a place; several if the place is a folder that names them."""
     folder = Path(data).expanduser()
     if data in LISTOPS or not (folder / "train").is_dir():
         return {"train": _read(data, label)}
@@ -102,7 +102,7 @@ def _read_splits(data: str, label: str | None) -> dict[str, list[Text]]:
 
 
 def _without_unasked(found: dict[str, list[Text]]) -> dict[str, list[Text]]:
-    """Without the classes that `test/` never asks: IMDb's `unsup` holds unlabelled reviews."""
+    """The splits without the classes that `test/` lacks, such as IMDb's unlabelled `unsup`."""
     if "test" not in found:
         return found
     asked = {text.label for text in found["test"]}
@@ -133,7 +133,7 @@ def _read(place: str, label: str | None) -> list[Text]:
 
 
 def _read_folder(folder: Path) -> list[Text]:
-    """The files of each class, sorted; hidden folders and files that are no text are not."""
+    """Texts in the files of each class, sorted; skips hidden folders and other files."""
     texts = [
         Text(read_text(str(file)), own.name, str(file))
         for own in sorted(folder.iterdir())

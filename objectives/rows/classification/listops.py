@@ -23,17 +23,17 @@ DIGITS = tuple(map(str, range(10)))
 WORDS = (*DIGITS, *OPERATORS, END)
 OPERATOR_SHARE = 0.25
 PATIENCE = 100_000
-"""Trees drawn in a row without a new one, at most: three in four are a digit, soon not new."""
+"""Most trees drawn in a row without a new one; three in four are a digit, soon a repeated one."""
 
 
 class _TooLong(Exception):
-    """An expression that outgrew its length: the rest of it is not worth drawing."""
+    """Raised when an expression outgrows its length, so that the rest of it is not drawn."""
 
 
 def expressions(
     count: int, *, max_depth: int, max_args: int, lengths: tuple[int, int], seed: int = 0
 ) -> list[tuple[str, int]]:
-    """So many distinct expressions with their values; the same ones for the same seed.
+    """Returns `count` distinct expressions with their values, a function of the seed.
 
     Raises:
         ObjectiveError: when the rules give too few of these lengths.
@@ -62,7 +62,7 @@ def expressions(
 
 
 def _node(tokens: list[str], draws: random.Random, levels: int, max_args: int, longest: int) -> int:
-    """Write a node of so many levels at the end of the tokens; its value."""
+    """Appends a node of at most `levels` levels to the tokens and returns its value."""
     if len(tokens) >= longest:
         raise _TooLong
     if levels == 1 or draws.random() >= OPERATOR_SHARE:
@@ -80,5 +80,5 @@ def _node(tokens: list[str], draws: random.Random, levels: int, max_args: int, l
 
 
 def without_parentheses(text: str) -> str:
-    """The flat form of a published tree, whose parentheses only say how to read it in twos."""
+    """The flat form of a published tree, whose parentheses only group its arguments in pairs."""
     return " ".join(token for token in text.split() if token not in "()")

@@ -30,7 +30,7 @@ from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
 
 EVAL_CHUNK_TOKENS = 8192
-"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class TextSplit:
 
     @classmethod
     def of(cls, texts: list[Text], vocabulary: TextVocabulary, context: int) -> Self:
-        """Words to ids; what exceeds the context was allowed to be cut."""
+        """The texts as ids, each cut to the context."""
         first, classes = vocabulary.first_class, vocabulary.classes
         ids_of = {label: first + at for at, label in enumerate(classes)}
         return cls(
@@ -51,13 +51,13 @@ class TextSplit:
         )
 
     def to(self, device: torch.device) -> Self:
-        """The same on the device."""
+        """The split on the device."""
         return dataclasses.replace(
             self, rows=self.rows.to(device), classes=placed(self.classes, device)
         )
 
     def batch(self, rows: Rows, width: int) -> Batch:
-        """The texts with their class asked at their last token."""
+        """Batch of the texts, with the class as the target of the last token."""
         inputs_BT = self.rows.padded(rows, width)
         at_B = torch.from_numpy(rows).to(inputs_BT.device)
         last_B1 = (inputs_BT != PAD).sum(1, keepdim=True) - 1
@@ -69,22 +69,22 @@ class TextSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Classification:
-    """Texts in arrays as prepared, in tensors once placed with `to`."""
+    """The objective `classification`: arrays as prepared, tensors once placed with `to`."""
 
     train: TextSplit
     dev: TextSplit
     further: Mapping[str, TextSplit]
     classes: tuple[str, ...]
     first_class: int
-    """Its token id; the others follow."""
+    """Token id of the first class; the other classes follow."""
     pooling: str
-    """`mean` or `last`."""
+    """Pooling of the tokens' logits: `mean` or `last`."""
     context: int
     eval_examples: int
 
     @classmethod
     def prepare(cls, keys: ClassificationConfig) -> Self:
-        """The texts read, or drawn, and encoded."""
+        """The objective with its texts read, or drawn, and encoded."""
         splits, vocabulary = keys.read()
         return cls(
             train=TextSplit.of(splits.train, vocabulary, keys.context),
@@ -102,16 +102,16 @@ class Classification:
 
     @property
     def vocab_size(self) -> int:
-        """Tokens, then classes."""
+        """Number of token ids, those of the classes included."""
         return self.first_class + len(self.classes)
 
     @property
     def chance_loss(self) -> float:
-        """Loss of the uniform guess between the classes."""
+        """Loss of the uniform guess between the classes, in nats."""
         return math.log(len(self.classes))
 
     def to(self, device: torch.device) -> Self:
-        """The same with every split on the device."""
+        """The objective with every split on the device."""
         return dataclasses.replace(
             self,
             train=self.train.to(device),
@@ -126,7 +126,7 @@ class Classification:
         return self.train.batch(rows, batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats for each text."""
+        """Mean nats per text, a scalar."""
         logits_BC, classes_B = self._pooled(model, batch)
         return F.cross_entropy(logits_BC, classes_B)
 
@@ -145,7 +145,7 @@ class Classification:
 
     @torch.no_grad()
     def _scores(self, model: Model, split: TextSplit, rows: Rows) -> tuple[float, float]:
-        """Mean nats for each text; share of the texts that are classified right."""
+        """Mean nats per text, and share of the texts that are classified correctly."""
         sums = []
         for chunk in chunks(rows, split.rows.lengths[rows], EVAL_CHUNK_TOKENS):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()))

@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVocabulary:
-    """What the training texts settle."""
+    """Words and classes of the training texts, with their token ids."""
 
     tokenizer: str
     words: Mapping[str, int]
-    """Ids by word; none for bytes."""
+    """Word -> token id; empty for bytes."""
     classes: tuple[str, ...]
 
     @property
@@ -48,20 +48,20 @@ class TextVocabulary:
         return self.first_class + len(self.classes)
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of a text."""
+        """Token ids of a text."""
         if self.tokenizer == BYTES:
             return [TOKENS_FROM + byte for byte in text.encode()]
         return [self.words.get(word, UNSEEN) for word in _words(text, self.tokenizer)]
 
     def length(self, text: str) -> int:
-        """How many they are."""
+        """Number of tokens of a text."""
         return len(text.encode() if self.tokenizer == BYTES else _words(text, self.tokenizer))
 
 
 def read_with_vocabulary(
     *, tokenizer: str, cut: bool, listops: Mapping[str, Any], context: int, **places: Any
 ) -> tuple[TextSplits, TextVocabulary]:
-    """The texts of a study and what they are made of; `places` go to `read_texts`.
+    """The texts of a study and their vocabulary; `places` go to `read_texts`.
 
     Raises:
         ValueError: when they can't be read, or one exceeds the context and is not to be cut.
@@ -95,7 +95,7 @@ def _words(text: str, tokenizer: str) -> list[str]:
 def _check_lengths(
     splits: TextSplits, vocabulary: TextVocabulary, context: int, *, cut: bool
 ) -> None:
-    """Texts have a token at least, and no more than the context unless they are to be cut."""
+    """Refuses empty texts, and texts longer than the context unless they are to be cut."""
     every = [text for own in splits.all.values() for text in own]
     lengths = [vocabulary.length(text.text) for text in every]
     at = max(range(len(every)), key=lengths.__getitem__)

@@ -1,4 +1,4 @@
-"""Greedy decoding: what a model writes when it always takes the most likely token."""
+"""Greedy decoding: the model always takes the most likely token."""
 
 from collections.abc import Sequence
 

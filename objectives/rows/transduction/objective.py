@@ -35,7 +35,7 @@ from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import answers, masked_loss
 
 EVAL_CHUNK_TOKENS = 8192
-"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class PairSplit:
 
     @classmethod
     def of(cls, pairs: list[Pair], ids: Mapping[str, int], vocab_size: int) -> Self:
-        """Words to ids; a word that training never saw is `UNKNOWN`."""
+        """The rows as ids; a word that training never saw is `UNKNOWN`."""
         return cls(
             Sequences.of((_row(pair, ids) for pair in pairs), vocab_size),
             np.array([len(pair.source.split()) + 2 for pair in pairs], np.int64),
@@ -56,11 +56,11 @@ class PairSplit:
         )
 
     def to(self, device: torch.device) -> Self:
-        """The same on the device."""
+        """The split on the device."""
         return dataclasses.replace(self, rows=self.rows.to(device))
 
     def batch(self, rows: Rows, width: int) -> Batch:
-        """The rows with only their targets asked, `width` inputs each."""
+        """Batch of the rows, `width` inputs each; only their targets carry a loss."""
         tokens = self.rows.padded(rows, width + 1)
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         prompts_R1 = torch.from_numpy(self.prompts[rows]).to(tokens.device)[:, None]
@@ -70,21 +70,21 @@ class PairSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transduction:
-    """Rows in arrays as prepared, in tensors once placed with `to`."""
+    """The objective `transduction`: arrays as prepared, tensors once placed with `to`."""
 
     train: PairSplit
     dev: PairSplit
     further: Mapping[str, PairSplit]
     """`test` and the generalisation splits."""
     words: tuple[str, ...]
-    """Of the training rows and the pre-training, sorted; ids follow those of the special tokens."""
+    """Words of the training rows and the pre-training, sorted; their ids start at `WORDS_FROM`."""
     context: int
     eval_examples: int
     pretraining: Pretraining | None
 
     @classmethod
     def prepare(cls, keys: TransductionConfig) -> Self:
-        """The rows, and the text before them, read and encoded."""
+        """The objective with its rows, and the text before them, read and encoded."""
         splits, text = keys.read(), keys.pretraining_text()
         words = keys.words(splits.train, text)
         ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
@@ -106,16 +106,16 @@ class Transduction:
 
     @property
     def vocab_size(self) -> int:
-        """Special tokens and words."""
+        """Number of token ids: special tokens and words."""
         return WORDS_FROM + len(self.words)
 
     @property
     def chance_loss(self) -> float:
-        """Loss of the uniform guess, for each token of a target."""
+        """Loss of the uniform guess, in nats per token of a target."""
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The same with every split on the device."""
+        """The objective with every split on the device."""
         return dataclasses.replace(
             self,
             train=self.train.to(device),
@@ -140,7 +140,7 @@ class Transduction:
         return self.train.batch(rows, batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats for each token of the targets."""
+        """Mean nats per token of the targets, a scalar."""
         return masked_loss(model, batch)
 
     def evaluate(self, model: Model) -> dict[str, float]:
@@ -166,7 +166,7 @@ class Transduction:
         return metrics
 
     def translate(self, model: Model, source: str, device: torch.device) -> str:
-        """What a model writes for a source, by greedy decoding."""
+        """The target that a model writes for a source, by greedy decoding."""
         ids = word_ids(self.words)
         prompt = [START, *(ids.get(word, UNKNOWN) for word in source.split()), SEPARATOR]
         written = greedy(model, prompt, end=END, context=self.context, device=device)
@@ -177,7 +177,7 @@ class Transduction:
     def _scores(
         self, model: Model, split: PairSplit, rows: Rows
     ) -> tuple[float, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """Mean nats for each token of the targets; whether each row is right as a whole."""
+        """Mean nats per token of the targets; per row, True if the whole target is right."""
         lengths = split.rows.lengths[rows]
         where = np.argsort(lengths, kind="stable")
         nats, asked, exact = [], [], []

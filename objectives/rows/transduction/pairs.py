@@ -1,7 +1,7 @@
 """Rows of source, target and category, in splits; needs neither torch nor numpy.
 
-A file has 2 or 3 columns: source, target and, where there are 3, a category by which exact match
-is told as well. Which it is shows in its first row.
+A file has 2 or 3 columns: source, target and, where there are 3, a category for which exact
+match is reported as well. The first row sets the number of columns.
 """
 
 import difflib
@@ -15,18 +15,18 @@ from fathom.objectives.rows.published import TRANSDUCTION
 from fathom.objectives.rows.tsv import Place, TsvLine, name_of, read_lines, split_off
 
 ALL = "all"
-"""Stands for every category of a split, hence is none."""
+"""Name for all categories of a split together; no category may have it."""
 MOST_CATEGORIES = 200
 LONGEST_CATEGORY = 100
-"""Characters; each category is a metric, and those have names of at most 250."""
+"""Most characters of a category: each is a metric, whose names have at most 250."""
 NOT_IN_A_METRIC = re.compile(r"[^\w.\- ]", re.ASCII)
 SPECIAL_INPUTS = 2
-"""Of the inputs: the start, and what separates source and target."""
+"""Number of special tokens among the inputs: the start and the separator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A row; `category` is empty where the file has none."""
+    """A row; `category` is empty if the file has none."""
 
     source: str
     target: str

@@ -23,15 +23,15 @@ from fathom.objectives.text.encode import Ids, id_type
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pretraining:
-    """The words of a text as ids, and for how long they are what a model learns from."""
+    """The words of a text as ids, and the number of tokens that a model trains on them."""
 
     text: Ids | Tensor
     tokens: int
-    """Of the horizon, from its beginning."""
+    """Tokens at the start of the horizon that are of the text."""
 
     @classmethod
     def of(cls, text: str, ids: Mapping[str, int], *, tokens: int, context: int) -> Self:
-        """Encode a text; raises ValueError where it has no window of `context` tokens."""
+        """A text encoded; raises ValueError if it has no window of `context` tokens."""
         kind = id_type(max(ids.values(), default=0) + 1)
         found = np.fromiter((ids.get(word, UNKNOWN) for word in words_in(text)), kind)
         if len(found) <= context:
@@ -42,11 +42,11 @@ class Pretraining:
         return cls(text=found, tokens=tokens)
 
     def to(self, device: torch.device) -> Self:
-        """The same with the text on the device."""
+        """The pre-training with its text on the device."""
         return dataclasses.replace(self, text=placed(self.text, device))
 
     def batch(self, *, seed: int, step: int, batch_size: int, context: int) -> Batch | None:
-        """Windows of the text, whose unknown words are not asked; None when its time is over."""
+        """Windows of the text, without loss on unknown words; None after the pre-training."""
         if step * batch_size * context >= self.tokens:
             return None
         text = tokens_of(self.text)

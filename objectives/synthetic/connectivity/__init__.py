@@ -1,1 +1,1 @@
-"""Whether two vertices of a graph are connected."""
+"""Graph connectivity: are two vertices joined?"""

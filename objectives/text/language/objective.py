@@ -20,12 +20,12 @@ from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.token_loss import token_losses
 
 EVAL_CHUNK_TOKENS = 8192
-"""Evaluated at once: bounds the logits, the largest tensor of an evaluation."""
+"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Language:
-    """Token ids in arrays as prepared, in tensors once placed with `to`."""
+    """The objective `language`: arrays as prepared, tensors once placed with `to`."""
 
     train: Ids | Tensor
     validation: Ids | Tensor
@@ -34,11 +34,11 @@ class Language:
     eval_windows: int
     """Sequences of `context` tokens in an evaluation."""
     tokens_per_byte: float
-    """Of the validation split."""
+    """Tokens per byte of the validation split."""
 
     @classmethod
     def prepare(cls, keys: LanguageConfig) -> Self:
-        """The text read, split and encoded."""
+        """The objective with its text read, split and encoded."""
         context, eval_tokens = keys.context, keys.eval_tokens
         if eval_tokens < context:
             raise ObjectiveError(
@@ -59,11 +59,11 @@ class Language:
 
     @property
     def chance_loss(self) -> float:
-        """Loss of the uniform guess."""
+        """Loss of the uniform guess, in nats."""
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The same with both splits on the device."""
+        """The objective with both splits on the device."""
         return dataclasses.replace(
             self, train=placed(self.train, device), validation=placed(self.validation, device)
         )
@@ -79,22 +79,22 @@ class Language:
         return windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats per token."""
+        """Mean nats per token, a scalar."""
         return token_losses(model, batch).mean()
 
     def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        """Mean nats per token of each replica."""
+        """Mean nats per token of each replica, (replicas,)."""
         return token_losses(model, batch).view(replicas, -1).mean(1)
 
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:
-        """Exact mean over the same windows every time, spread evenly over the validation split."""
+        """`loss` and `bits_per_byte` on fixed windows, spread evenly over the validation split."""
         (only,) = self.evaluations(model, replicas=1)
         return only
 
     @torch.no_grad()
     def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        """The same for each replica; all of them read a window at once."""
+        """Metrics of `evaluate` for each replica; all of them read a window at once."""
         tokens = tokens_of(self.validation)
         starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
         chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
@@ -106,7 +106,7 @@ class Language:
         return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Nothing: every evaluation is complete."""
+        """An empty dict, since every evaluation is complete."""
         return {}
 
     def _metrics(self, nats: float) -> dict[str, float]:
@@ -114,7 +114,7 @@ class Language:
         return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
 
     def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
-        """First tokens of a training batch's windows."""
+        """Positions (B,) at which a training batch's windows begin."""
         tokens = tokens_of(self.train)
         generator = training_draws(tokens.device, seed=seed, step=step)
         return torch.randint(

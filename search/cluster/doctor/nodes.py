@@ -38,7 +38,7 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 
 def alone(question: NodeQuestion) -> ClusterFacts:
-    """This machine as the only node, without Ray."""
+    """Facts of this machine as the only node, without Ray."""
     facts = _look(question, "here", get_default_ray_temp_dir(), "")
     node = Node(
         name="this machine",

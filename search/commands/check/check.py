@@ -232,7 +232,7 @@ def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:
 
     def exponent(name: str) -> float:
         return fmean(
-            slope(list(found), [getattr(moves[step], name) for moves in found.values()])
+            slope(list(found), [getattr(changes[step], name) for changes in found.values()])
             for step in range(1, COORDINATE_STEPS + 1)
         )
 

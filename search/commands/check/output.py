@@ -120,11 +120,11 @@ def scope(result: CheckResult) -> str:
 
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
     """One clause that says how far the study's sizes go beyond those that were checked."""
-    (least, most), trained, moved = own, axis.sizes[1], axis.coordinates.sizes[-1]
+    (least, most), trained, checked = own, axis.sizes[1], axis.coordinates.sizes[-1]
     words = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
         return words
-    seen = "" if most <= moved else f", and beyond {moved} on nothing"
+    seen = "" if most <= checked else f", and beyond {checked} on nothing"
     return f"{words}, which beyond {trained} rests on the coordinate check alone{seen}"
 
 

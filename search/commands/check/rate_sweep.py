@@ -50,7 +50,7 @@ class Sweep:
     def best_log2_factor(self) -> float:
         """Log2 factor at the lowest point of the parabola through the best rate and its neighbours.
 
-        Of a best rate at the edge, the edge: the true one lies at least as far.
+        For a best rate at the edge this is the edge; the true best lies at least as far.
         """
         if not self.enclosed:
             return float(self.lowest.log2_factor)

@@ -34,7 +34,7 @@ WITHOUT_LOSS = {
 """Outcomes without a loss that fits the scale -> name and marker."""
 
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
-"""In ln depth: distance of points side by side, and greatest width of all points of a depth."""
+"""Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 
 
 def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
