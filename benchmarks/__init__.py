@@ -1,1 +1,1 @@
-"""Where the README's figures come from: each module is a command, `python -m benchmarks.NAME`."""
+"""Commands behind the figures of the README: `python -m benchmarks.FOLDER.NAME` runs one."""

@@ -1,1 +1,1 @@
-"""How often the answer is right, and what it costs in tokens."""
+"""Measurements of how often the answer is right and how many tokens it takes."""

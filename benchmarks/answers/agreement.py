@@ -1,4 +1,4 @@
-"""Does a search agree with the exhaustive ladder of the same study?
+"""Compares a search with the exhaustive ladder of the same study.
 
 fathom run configs/quickstart.yaml
 fathom run benchmarks/quickstart_ladder.yaml
@@ -65,7 +65,7 @@ def read_ladder(path: Path) -> list[dict[str, float]]:
 
 
 def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
-    """One line of the table."""
+    """Returns the table row of one budget."""
     losses: dict[int, list[float]] = defaultdict(list)
     for row in ladder:
         losses[int(row["depth"])].append(row["loss"])
@@ -82,7 +82,7 @@ def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
 
 
 def standard_error(losses: dict[int, list[float]]) -> float:
-    """Of a depth's mean, pooled over depths."""
+    """Returns the standard error of a depth's mean loss, pooled over depths, nats."""
     repeated = [values for values in losses.values() if len(values) > 1]
     if not repeated:
         return math.nan

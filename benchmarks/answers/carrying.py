@@ -1,4 +1,4 @@
-"""Does the best rate carry over depth and width: the three schemes side by side.
+"""Tests if the best rate carries over depth and width, for the three schemes side by side.
 
 python -m benchmarks.answers.carrying configs/quickstart.yaml
 python -m benchmarks.answers.carrying configs/quickstart.yaml --deep 32 --scheme mup

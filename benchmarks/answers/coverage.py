@@ -1,4 +1,4 @@
-"""Is the answer right as often as it says? Whole searches in worlds whose best depth is known.
+"""Measures how often the answer is right: whole searches in worlds whose best depth is known.
 
 python -m benchmarks.answers.coverage
 python -m benchmarks.answers.coverage --studies 10     # a quicker look
@@ -73,7 +73,7 @@ def without_optimum(make: Callable[[Generator], Curve]) -> Callable[[Generator],
 
 
 def world(curve: Curve, generator: Generator) -> World:
-    """Everything but the curve: noise of 2 to 8 thousandths, crossings, spikes, divergence."""
+    """Returns a world of this curve, with crossings, spikes, divergence and noise between seeds."""
     drift = generator.uniform(-0.1, 0.1)
     return World(
         curve=curve,
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def studies(name: str, number: int) -> list[tuple[Planted, Optimum]]:
-    """So many studies of one kind, each in a world of its own; the same every time."""
+    """Returns that many studies of one kind, each in its own world; the same ones every time."""
     plant, _, changes = CASES[name]
     found = []
     for index in range(number):
@@ -137,7 +137,7 @@ def studies(name: str, number: int) -> list[tuple[Planted, Optimum]]:
 
 
 def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
-    """One line of the table."""
+    """Returns one table row."""
     expected = CASES[name][1]
     verdicts = Counter(optimum.verdict for _, optimum in found)
     identified = [(p, o) for p, o in found if p.depth and o.verdict is Verdict.IDENTIFIED]
@@ -154,14 +154,14 @@ def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
 
 
 def covers(planted: Planted, optimum: Optimum) -> bool:
-    """Whether the best whole depth lies in the interval of whole depths."""
+    """True if the best whole depth lies in the interval of whole depths."""
     assert optimum.interval is not None, "what is identified has an interval"
     low, high = optimum.interval
     return low <= min(range(1, 33), key=planted.curve) <= high
 
 
 def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
-    """Whether the lowest point lies in the interval before it is rounded to whole depths."""
+    """True if the planted minimum lies in the interval before it is rounded to whole depths."""
     assert planted.depth is not None, "only one-humped worlds are asked"
     assert optimum.curve_minimum_interval is not None, "what is identified has an interval"
     low, high = optimum.curve_minimum_interval
@@ -169,7 +169,7 @@ def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
 
 
 def nearly_best(planted: Planted, optimum: Optimum) -> bool:
-    """Whether the depth that is named costs less than 0.005 nats against the best one."""
+    """True if the reported depth costs less than 0.005 nats against the best one."""
     assert optimum.optimal_depth is not None, "what is identified has a depth"
     best = min(planted.curve(depth) for depth in range(1, 33))
     return planted.curve(optimum.optimal_depth) - best < 0.005

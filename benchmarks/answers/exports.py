@@ -80,7 +80,7 @@ def best_of(options: dict[str, Any], scheme: Scheme) -> BestShape:
 
 
 def trained(best: BestShape, folder: Path) -> Transformer:
-    """What `fathom train` would leave in the folder, its vectors not at the constant of a start."""
+    """Writes the folder that `fathom train` leaves; returns its model, no vector of it constant."""
     model = Transformer(best.shape, best.config.model.parametrization.build())
     generator = torch.Generator().manual_seed(0)
     model.initialise(generator)
@@ -93,13 +93,13 @@ def trained(best: BestShape, folder: Path) -> Transformer:
 
 
 def hugging_face(folder: Path, _shape: Shape, _checkout: Path | None) -> tuple[Any, Forward]:
-    """As `AutoModelForCausalLM` loads it."""
+    """Returns the model that `AutoModelForCausalLM` loads."""
     model = import_module("transformers").AutoModelForCausalLM.from_pretrained(folder)
     return model, lambda tokens: model(tokens).logits
 
 
 def litgpt(folder: Path, shape: Shape, _checkout: Path | None) -> tuple[Any, Forward]:
-    """As its pretraining builds and loads it."""
+    """Returns the model that LitGPT's pretraining builds and loads."""
     library = import_module("litgpt")
     model = library.GPT(library.Config.from_file(folder / "model_config.yaml"))
     if shape.tied:  # what --train.tie_embeddings does
@@ -109,7 +109,7 @@ def litgpt(folder: Path, shape: Shape, _checkout: Path | None) -> tuple[Any, For
 
 
 def nanogpt(folder: Path, _shape: Shape, checkout: Path | None) -> tuple[Any, Forward]:
-    """As its sample.py loads a checkpoint; it gives logits of all positions beside targets."""
+    """Returns the model that nanoGPT's sample.py loads; targets make it return all logits."""
     assert checkout is not None
     module = module_of("nanogpt_model", checkout / "model.py")
     state = torch.load(folder / "ckpt.pt")
@@ -119,7 +119,7 @@ def nanogpt(folder: Path, _shape: Shape, checkout: Path | None) -> tuple[Any, Fo
 
 
 def torchtitan(folder: Path, _shape: Shape, _checkout: Path | None) -> tuple[Any, Forward]:
-    """Its Llama 3 with the weights of the `hf` export, which its own adapter reads."""
+    """Returns torchtitan's Llama 3 with the `hf` export's weights, read by its own adapter."""
     attention = import_module("torchtitan.models.common.attention")
     module = module_of("fathom_llama3", folder / "fathom_llama3.py")
     module.fathom()  # what `--config fathom` takes
@@ -149,7 +149,7 @@ def module_of(name: str, path: Path) -> Any:
 
 
 def export(best: BestShape, name: str, training: Path, out: Path) -> str:
-    """Write the folder with its weights; the name of the framework's model."""
+    """Writes the folder with its weights; returns the name of the framework's model."""
     weighted = "hf" if name == "torchtitan" else name
     model = model_of(best, weighted, weights=training)
     write_folder(model, weighted, out, partial(write_weights, model, weighted, training))
@@ -162,7 +162,7 @@ def export(best: BestShape, name: str, training: Path, out: Path) -> str:
 
 @torch.no_grad()
 def row(name: str, options: dict[str, Any], scheme: Scheme, checkout: Path | None) -> str:
-    """One line of the table."""
+    """Returns one table row."""
     best = best_of(options, scheme)
     tokens = torch.randint(256, (8, 64), generator=torch.Generator().manual_seed(1))
     quiet = contextlib.redirect_stdout(io.StringIO())  # nanoGPT says what it builds
@@ -188,7 +188,7 @@ def loss_of(forward: Forward, tokens: Tensor) -> float:
 
 
 def present(checkout: Path | None) -> Iterator[str]:
-    """The formats whose framework is here; a line for each that is not."""
+    """Returns the formats whose framework is installed; prints a line for each that is not."""
     for name in CASES:
         if name == "nanogpt" and checkout is not None:
             yield name

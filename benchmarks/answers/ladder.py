@@ -1,4 +1,4 @@
-"""The exhaustive answer as a table: every depth at several ratios with several seeds, to the end.
+"""Trains the exhaustive answer as a table: every depth, several ratios and seeds, to the end.
 
 python -m benchmarks.answers.ladder benchmarks/ladder.yaml --table benchmarks/data/ladder.csv
 
@@ -82,7 +82,7 @@ def rungs_of_ladder(
 
 
 def spread(feasible: list[int], number: int) -> list[float]:
-    """So many depths over the range, even in log."""
+    """Returns that many depths over the range, evenly spaced in log."""
     low, high = feasible[0], feasible[-1]
     return [low * (high / low) ** (k / (number - 1)) for k in range(number)]
 
@@ -126,7 +126,7 @@ def _objective(path: Path) -> Objective:
 
 
 def key(job: Job) -> tuple[int, ...]:
-    """What tells the curves of a table apart."""
+    """Returns the columns that identify a curve of a table."""
     _, _, shape, seed = job
     return shape.d_model, shape.depth, shape.d_ff, seed
 

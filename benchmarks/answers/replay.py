@@ -40,7 +40,7 @@ OURS = {"ours": ""}
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One search."""
+    """One search to run: its budget's title, its searcher's name and its seed."""
 
     title: str
     name: str
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class ReplaySetup:
-    """What is searched, and on how many workers; no budgets mean planted worlds of a kind."""
+    """Budgets to search and the number of workers; no budgets mean planted worlds of a kind."""
 
     budgets: dict[str, Known]
     kind: str
@@ -96,14 +96,14 @@ def search_all(stage: ReplaySetup, jobs: Sequence[Job], processes: int) -> list[
 
 
 def search(stage: ReplaySetup, job: Job) -> Repetition:
-    """One search and what it would have answered along the way."""
+    """Runs one search; returns its results, in shares of the ladder's tokens."""
     known = stage.known(job)
     with tempfile.TemporaryDirectory() as home:
         return play(known, searcher(known, job, Path(home)), stage.workers)
 
 
 def searcher(known: Known, job: Job, home: Path) -> Searcher:
-    """Ours or a rival."""
+    """Returns the searcher of a job, Fathom or a rival."""
     if job.name in OURS:
         return FathomSearch(known, OURS[job.name], job.seed, home)
     return Rival(known, contender(job.name), job.seed)
@@ -124,7 +124,7 @@ def play(known: Known, player: Searcher, workers: int) -> Repetition:
 
 
 def describe(known: Known) -> str:
-    """What a table says of a budget."""
+    """Returns the line about a budget that stands above its table."""
     plateau, depths = (", ".join(map(str, some)) for some in (known.plateau, known.depths))
     tokens = f"{known.seeds} seeds, {known.ladder_tokens:.3g} tokens in all"
     return f"{tokens}; plateau: {plateau} of {depths}"
@@ -185,7 +185,7 @@ def _entries(jobs: Sequence[Job], found: Sequence[Repetition]) -> list[Entry]:
 
 
 def _quietly() -> None:
-    """What packages say while they search is not about the search."""
+    """Silences warnings and log lines of the packages that search."""
     warnings.simplefilter("ignore")
     logging.disable(logging.ERROR)
 

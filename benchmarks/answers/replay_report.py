@@ -1,4 +1,4 @@
-"""What a replay found, as a Markdown table for each budget and a figure."""
+"""The results of a replay as a Markdown table for each budget and a figure."""
 
 import math
 import textwrap
@@ -12,19 +12,19 @@ from matplotlib.figure import Figure
 OCTAVES, STEPS = 6, 4
 """Answers are looked at from 1/64 of the ladder's tokens on, four times in each doubling."""
 SHOWN = (16, 8, 4, 2, 1)
-"""One over the shares of the ladder's tokens that have columns."""
+"""Columns of the table, as inverse shares of the ladder's tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repetition:
-    """One search; tokens are shares of the ladder's."""
+    """Results of one search; tokens are shares of the ladder's."""
 
     until: float
     """Tokens after which the answer was right and stayed so; infinite when it did not."""
     spent: float
     """Tokens when the search ended, or was cut off."""
     right: tuple[bool, ...]
-    """At `points()`, whether the answer was in the plateau."""
+    """True at each of `points()` where the answer was in the plateau."""
     regret: tuple[float, ...]
     """Nats at `points()`; without an answer, those of the worst depth."""
 

@@ -6,7 +6,7 @@ python -m benchmarks.answers.stopping TABLE.csv --class 100M --width 0.1 --figur
 TABLE.csv has a row for each evaluation; benchmarks/worlds/curve_tables.py names its columns, and
 reads the run folder of a study as well. Every class of
 sizes is replayed with the losses as they are and, where sizes differ, as if all had the median
-size. benchmarks/simulate/arrivals.py says in what order trials arrive.
+size. benchmarks/simulate/arrivals.py describes the order in which trials arrive.
 """
 
 import argparse

@@ -19,8 +19,8 @@ from fathom.search.study.config import StudyConfig
 def crossing_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
     """Losses by depth and size, and what follows from them: at one rate, and at the best of each.
 
-    All seeds count, other than in a run's report: every depth was trained to the end at every one,
-    so that none was picked for how it explored.
+    All seeds count, unlike in a run's report: every depth was trained to the end with each seed,
+    so that no depth was chosen by its exploring trials.
     """
     equal = [
         replace(record, spec=replace(record.spec, stage=Stage.CONFIRM))

@@ -1,4 +1,4 @@
-"""What deeper shapes gain over the shallowest, seed by seed (Petty et al. 2024, Brown et al. 2022).
+"""Gains of deeper shapes over the shallowest, seed by seed (Petty et al. 2024, Brown et al. 2022).
 
 Neither paper has a mark that a depth must reach: their claims are of differences at one size.
 """
@@ -110,7 +110,7 @@ def _gain_table(trials: Trials, measure: str) -> Iterator[str]:
 def gains_of(
     shallow: Mapping[int, TrialRecord], deep: Mapping[int, TrialRecord], measure: str
 ) -> list[float]:
-    """By how much the deep one has more, for each seed that both have."""
+    """Returns the deep trial's measure minus the shallow one's, for each seed that both have."""
     return [
         _value(deep[seed], measure) - _value(shallow[seed], measure)
         for seed in sorted(shallow.keys() & deep.keys())

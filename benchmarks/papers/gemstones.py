@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def row(runs: list[Run], count: str, size: float, tokens: float) -> str:
-    """One line of the table."""
+    """Returns one table row."""
     evidence = combine_shapes(
         [shape_loss(run, count, size, tokens) for run in sorted(runs, key=lambda run: run.depth)],
         noise=NOISE,

@@ -1,4 +1,4 @@
-"""What papers have layer by layer, from the records of run folders."""
+"""Layer metrics that papers measured, computed from the records of run folders."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ LAYERED = {
     "dong2021_rank_collapse": ("rank_ratio",),
     "clark2019_heads": ("attention_entropy", "mass_self", "mass_previous", "previous_token"),
 }
-"""What is measured of each layer, as `models/diagnostics.py` has it."""
+"""Paper -> its layer metrics, named as in `models/diagnostics.py`."""
 EARLY = "previous_token of the first half"
 
 
@@ -20,7 +20,7 @@ def early(record: TrialRecord) -> float:
 
 
 def layer_table(records: Sequence[TrialRecord], names: Sequence[str]) -> Iterator[str]:
-    """What layers of the deepest shape do: the mean over trials, and the lowest and highest."""
+    """Yields a table of the deepest shape's layers: mean over trials, lowest and highest value."""
     deepest = max(record.spec.shape.depth for record in records)
     trials = [record.layers for record in records if record.spec.shape.depth == deepest]
     yield f"| layer | {' | '.join(f'`{name}`' for name in names)} |"

@@ -24,7 +24,7 @@ Losses = Mapping[tuple[int, float], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Between seeds of a shape at a rate."""
+    """Noise between the seeds of a shape at one rate."""
 
     deviation: float
     """Nats."""
@@ -38,7 +38,7 @@ class Noise:
         return cls(sqrt(squares / freedom) if freedom else 0.0, freedom)
 
     def half_width(self, *counts: int) -> float:
-        """Of the 95 % interval of a mean over seeds, or of the difference of two."""
+        """Returns half the 95 % interval of a mean over seeds, or of the difference of two."""
         if not self.degrees_of_freedom:
             return float("inf")
         error = self.deviation * sqrt(sum(1 / count for count in counts))

@@ -1,11 +1,11 @@
-"""What published studies claim, beside what run folders say; docs/studies.md has the words.
+"""Claims of published studies beside the results of run folders, as docs/studies.md explains.
 
 python -m benchmarks.papers.studies runs/olsson2022_induction-cpu runs/sanford2024_hops-cpu
 
 For each claim and depth: the mean over trials with its 95 % interval (Student's t, cut where the
-measure ends), each trial's own value, in how many the mark was reached, in how many it should be,
-and whether that is so. Then, over all run folders of a paper whose claims have a difficulty, the
-depth that each difficulty takes and what a layer more gains.
+measure ends), each trial's own value, the number of trials that reached the mark, the number that
+should, and yes if the two are equal. Then, over all run folders of a paper whose claims have a
+difficulty, the depth that each difficulty requires and the gain per layer.
 """
 
 import argparse
@@ -66,10 +66,10 @@ class Claim:
     highest: float = 1.0
     """Largest value that the measure can have."""
     difficulty: int | None = None
-    """Of what is measured, where depth is to follow it."""
+    """Difficulty of the measured task, where the required depth is expected to depend on it."""
 
     def reached(self, value: float) -> bool:
-        """What is no number, as after a divergence, reaches no mark."""
+        """True if the value reaches the mark; NaN, as after a divergence, never does."""
         return value >= self.mark if self.upwards else value <= self.mark
 
 
@@ -116,9 +116,9 @@ def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]
 
 
 def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Iterator[str]:
-    """Of each paper's measure with several difficulties: the depth needed, and what a layer gains.
+    """Yields the depth needed by difficulty and the gain per layer, for each paper's measure.
 
-    All trials count, for none of them was chosen by its result.
+    All trials count, since none of them was chosen by its result.
     """
     found: defaultdict[tuple[str, str, int], dict[int, Mapping[int, list[float]]]]
     found = defaultdict(dict)
@@ -145,11 +145,10 @@ def paper_of(config: StudyConfig) -> str:
 
 
 def claims_of(config: StudyConfig) -> list[Claim]:
-    """What is claimed of a study's shapes, by the paper that its name begins with; of `OF_LOSSES`
-    nothing.
+    """Returns the claims of the paper that a study's name begins with; none for `OF_LOSSES`.
 
     Raises:
-        ValueError: when that is none of `PAPERS`.
+        ValueError: when the name begins with none of `PAPERS`.
     """
     paper = paper_of(config)
     if paper in OF_LOSSES:
@@ -238,9 +237,9 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:
-    """What each trial measured at its end, by depth, in the order of seeds; NaN if it diverged.
+    """Returns depth -> final values of the measure, in the order of seeds; NaN if a trial diverged.
 
-    At the study's own rate, which has the most seeds.
+    Only trials at the study's own rate count, which has the most seeds.
     """
     ended = [r for r in records if r.outcome in (Outcome.FINISHED, Outcome.DIVERGED)]
     values: defaultdict[int, list[float]] = defaultdict(list)
@@ -292,7 +291,7 @@ def row(claim: Claim, depth: int, values: Sequence[float]) -> str:
 
 
 def _judged(claim: Claim, depth: int, reached: int, trials: int) -> tuple[str, str]:
-    """In how many trials the mark should be reached, and whether it is in so many."""
+    """Returns the number of trials that should reach the mark, and yes if that many did."""
     if claim.fewest is None:
         return "-", "-"
     expected = trials if claim.fewest <= depth <= claim.most_layers else 0

@@ -1,1 +1,1 @@
-"""What else a user could search with, each behind one small interface."""
+"""Other search packages that a user could choose, each behind one small interface."""

@@ -42,14 +42,14 @@ class Neps:
         return False
 
     def fail(self, handle: str, loss: float) -> None:
-        """As bad as any."""
+        """End a diverged trial with the worst loss so far."""
         self._neps.tell(self._live[handle], loss)
 
 
 def contender(
     algorithm: str, *, grace: float = 0.0, prior: bool = False, **changes: Any
 ) -> Contender:
-    """One of its algorithms; `grace` is the lowest fidelity, `eta` among the changes its own."""
+    """Returns a NePS algorithm; `grace` is its lowest fidelity, a share of the horizon."""
     options = {key: changes.pop(key) for key in ("eta", "initial_design_size") if key in changes}
 
     def build(grid: Grid, levels: int, seed: int) -> Neps:
@@ -97,4 +97,4 @@ CONTENDERS = (
     contender("priorband", grace=0.12, prior=True),
     contender("bayesian_optimization", patience=12, share=0.05),
 )
-"""Its algorithms that need no download, at their defaults and with the best first rung found."""
+"""NePS algorithms that need no download, at their defaults and with the best first rung found."""

@@ -62,12 +62,12 @@ class Optuna:
         return True
 
     def fail(self, handle: str, loss: float) -> None:
-        """Complete, and as bad as any: a failed trial would teach the sampler nothing."""
+        """Complete it with the worst loss: a failed trial would teach the sampler nothing."""
         self._study.tell(self._trials[handle], loss)
 
 
 def halving(levels: int, first: float, eta: int, after: int) -> SuccessiveHalvingPruner:
-    """From a share of the horizon on; so many trials all stop at a rung before any goes on."""
+    """Returns a pruner with a first rung at `first`; `after` trials fill a rung first."""
     return SuccessiveHalvingPruner(
         min_resource=max(1, int(first * levels)), reduction_factor=eta, bootstrap_count=after
     )

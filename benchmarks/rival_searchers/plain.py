@@ -10,7 +10,7 @@ from benchmarks.rival_searchers.rival import Asked, Contender, Grid, Reading, ov
 from fathom.models.shape import Shape
 
 SHORT = (16, 8, 4)
-"""One over the shares of the horizon at which a short ladder stops all its trials."""
+"""Inverse shares of the horizon at which a short ladder stops all its trials."""
 
 
 class Listed:
@@ -25,11 +25,11 @@ class Listed:
         return next((Asked(str(number), shape) for number, shape in self._order), None)
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """On to the same level whatever the loss."""
+        """True below the common last level, whatever the loss."""
         return level < self._until
 
     def fail(self, handle: str, loss: float) -> None:
-        """Nothing depends on it."""
+        """Ignore the divergence: the order of trials does not depend on it."""
 
 
 class Abreast:
@@ -60,7 +60,7 @@ class Abreast:
         return False
 
     def fail(self, handle: str, loss: float) -> None:
-        """It has no more to show."""
+        """Take the diverged trial out of the order."""
         self._done[handle] = self._levels
         self._away.discard(handle)
 

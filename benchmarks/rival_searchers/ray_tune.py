@@ -34,7 +34,7 @@ class RayTune:
         return Asked(handle, shape)
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """As `TuneController` does: scheduler, then searcher, which completes what is stopped."""
+        """Report like `TuneController`: scheduler, then searcher, which completes stopped ones."""
         result = {TIME: level, METRIC: loss, "time_total_s": float(level)}
         decision = self._scheduler.on_trial_result(None, self._trials[handle], result)
         if decision == TrialScheduler.STOP:
@@ -45,7 +45,7 @@ class RayTune:
         return True
 
     def fail(self, handle: str, loss: float) -> None:
-        """The scheduler forgets it; the searcher learns that it was as bad as any."""
+        """Remove the trial from the scheduler; tell the searcher the worst loss so far."""
         self._scheduler.on_trial_remove(None, self._trials[handle])
         self._complete(handle, {TIME: 1, METRIC: loss})
 
@@ -72,7 +72,7 @@ def asha(levels: int, eta: float, grace: float) -> AsyncHyperBandScheduler:
 
 
 def optuna_search(grid: Grid, seed: int, sampler: str) -> OptunaSearch:
-    """Its default sampler, or one with fewer draws before the model speaks."""
+    """Returns OptunaSearch with its default sampler, or with one that has fewer random draws."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     chosen: Any = {
         "default": None,

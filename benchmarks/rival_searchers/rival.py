@@ -1,8 +1,8 @@
 """A rival on the simulated cluster: its package asks for shapes and is told losses.
 
-What is the same for all, and as kind to them as we know how: every suggestion is a shape of the
-budget, so none is rejected; a shape that comes again is trained with the next seed; when all its
-seeds have been tried, what is known of it is told again for no tokens, and it goes on from there.
+The rules are the same for all rivals and favour them: every suggestion is a shape of the budget,
+so none is rejected; a repeated shape is trained with the next seed; when all its seeds have been
+tried, the known losses are reported again for no tokens, and it continues from there.
 """
 
 import math
@@ -18,18 +18,18 @@ from fathom.models.shape import Shape
 
 
 class Reading(StrEnum):
-    """Whose depth a user reads off; diverged trials never count."""
+    """Rule by which a user reads the best depth; diverged trials never count."""
 
     LAST = "last"
-    """Of the trial with the lowest last loss, however far it came."""
+    """Depth of the trial with the lowest last loss, at any evaluation."""
     BEST = "best"
-    """Of the trial with the lowest loss it ever had."""
+    """Depth of the trial with the lowest loss at any time."""
     FURTHEST = "furthest"
-    """Of the trial with the lowest loss among those that came as far as any."""
+    """Depth of the trial with the lowest loss among those with the most evaluations."""
     SEEDS = "seeds"
-    """Of the shape with the lowest mean over seeds among those that came as far as any."""
+    """Depth of the shape with the lowest mean over seeds among trials with the most evaluations."""
     ABREAST = "abreast"
-    """Of the shape with the lowest mean over seeds at the last evaluation that all came to."""
+    """Depth of the shape with the lowest mean over seeds at the last evaluation that all have."""
 
 
 class Grid:
@@ -53,12 +53,12 @@ class Grid:
         self.shapes = tuple(shape for row in self.rows for shape in row)
 
     def shape(self, depth: int, ratio: int = 0) -> Shape:
-        """At these ranks; where a depth has fewer ratios, each stands for several."""
+        """Returns the shape at these ranks; where a depth has few ratios, each fills several."""
         row = self.rows[depth]
         return row[ratio * len(row) // self.ratios]
 
     def ranks(self, shape: Shape) -> dict[str, int]:
-        """Where a shape is; the first of several ranks of ratio."""
+        """Returns the ranks of a shape, the first where several ranks of ratio stand for it."""
         row = next(row for row in self.rows if shape in row)
         ratio = -(-row.index(shape) * self.ratios // len(row))
         ranks = {"depth": self.rows.index(row), "ratio": ratio}
@@ -66,13 +66,13 @@ class Grid:
 
     @property
     def sides(self) -> dict[str, int]:
-        """How many ranks each variable has, but for one that has no choice."""
+        """Number of ranks of each variable that has more than one."""
         return {"depth": self.depths} | ({"ratio": self.ratios} if self.ratios > 1 else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A trial that a package wants; one that it had before is to go on."""
+    """A trial that a package wants; a handle that it used before resumes that trial."""
 
     handle: str
     shape: Shape
@@ -82,7 +82,7 @@ class Package(Protocol):
     """Somebody else's search, as its own documentation drives it."""
 
     def ask(self) -> Asked | None:
-        """What to train next; None when it has nothing now."""
+        """Returns the trial to train next; None when there is none now."""
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
         """Report the loss after `level` evaluations; False when the trial stops or pauses."""
@@ -92,7 +92,7 @@ class Package(Protocol):
 
 
 Build = Callable[[Grid, int, int], Package]
-"""From the shapes, the number of evaluations of a whole trial, and a seed."""
+"""Builds a package from the shapes, the number of evaluations of a whole trial, and a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Contender:
     build: Build
     reading: Reading = Reading.LAST
     depth_only: bool = False
-    """Whether it searches the middle ratio of each depth instead of all shapes."""
+    """True if it searches the middle ratio of each depth instead of all shapes."""
     levels: int = 100
     """Evaluations of a whole trial, as far as the table has them."""
     patience: int = 100
@@ -113,29 +113,29 @@ class Contender:
     with anything new, while each suggestion may cost its package more than the one before.
     """
     share: float = 1.0
-    """Of the repetitions that it takes part in, less than 1 where it takes seconds for each."""
+    """Share of the repetitions that it takes part in; below 1 where a suggestion takes seconds."""
 
 
 def over_depth(one: Contender) -> Contender:
-    """The same of someone who settles the ratio beforehand and searches depth alone."""
+    """Returns the same contender with the ratio fixed beforehand, searching depth alone."""
     return replace(one, name=f"{one.name} over depth", depth_only=True)
 
 
 @dataclass(slots=True)
 class Track:
-    """One shape with one seed, and the losses that it has shown."""
+    """One shape with one seed, and the losses reported for it."""
 
     name: str
     shape: Shape
     seed: int
     handle: str = ""
-    """Of the trial of the package that has it now."""
+    """Handle of the package's trial that trains it now."""
     busy: bool = False
     losses: list[float] = field(default_factory=list)
 
     @property
     def fine(self) -> bool:
-        """Whether it can be an answer."""
+        """True if it can be an answer: its last loss is finite."""
         return bool(self.losses) and math.isfinite(self.losses[-1])
 
 
@@ -158,7 +158,7 @@ class Rival:
         self._worst = 0.0
 
     def start(self) -> Start | None:
-        """The next trial that has anything new to tell."""
+        """Returns the next trial whose losses are not all known."""
         for _ in range(min(self._patience, self._left)):
             asked = self._package.ask()
             if asked is None:
@@ -200,7 +200,7 @@ class Rival:
         return self._tracks.setdefault(name, Track(name, shape, seed))
 
     def _recalled(self, track: Track) -> bool:
-        """Whether a trial still goes on after all that is known of it."""
+        """True if the trial continues after the package is told all of its known losses."""
         return all(
             self._told(track.handle, index + 1, loss) for index, loss in enumerate(track.losses)
         )

@@ -21,7 +21,7 @@ METRIC, TIME = "loss", "epoch"
 
 
 class SyneTune:
-    """A scheduler that suggests, hears results, and says who stops."""
+    """A scheduler that suggests trials, takes results and stops trials."""
 
     def __init__(self, grid: Grid, scheduler: TrialScheduler, levels: int) -> None:
         self._grid, self._scheduler, self._levels = grid, scheduler, levels
@@ -49,7 +49,7 @@ class SyneTune:
         return bool(decision == SchedulerDecision.CONTINUE)
 
     def fail(self, handle: str, loss: float) -> None:
-        """The searcher learns that it was as bad as any."""
+        """Tell the searcher the worst loss so far for the trial."""
         self._scheduler.on_trial_complete(self._trials[handle], {METRIC: loss, TIME: self._levels})
 
 
@@ -57,7 +57,7 @@ Make = Callable[[dict[str, Any], Grid, int, int], TrialScheduler]
 
 
 def asha(kind: str, eta: float, grace: float, *, listed: bool = False) -> Make:
-    """One of the ASHA family; `grace` is a share of the horizon, at least one evaluation.
+    """Makes a scheduler of the ASHA family; `grace` is a share of the horizon.
 
     `listed` gives it every shape to begin with, in random order.
     """
@@ -80,7 +80,7 @@ def asha(kind: str, eta: float, grace: float, *, listed: bool = False) -> Make:
 
 
 def whole(kind: str) -> Make:
-    """One that trains every trial to its end."""
+    """Makes a scheduler that trains every trial to its end."""
 
     def make(space: dict[str, Any], grid: Grid, levels: int, seed: int) -> TrialScheduler:
         return getattr(baselines, kind)(config_space=space, metric=METRIC, random_seed=seed)
@@ -113,7 +113,7 @@ def contender(name: str, make: Make, **changes: Any) -> Contender:
 
 
 SLOW: dict[str, Any] = {"patience": 12, "suggestions": 100, "share": 0.05}
-"""Of those that fit a model anew for each suggestion, which takes seconds."""
+"""Limits for searchers that fit a model for each suggestion, which takes seconds."""
 LISTED = contender("ASHA all shapes eta 3 grace 0.25", asha("ASHA", 3, 0.25, listed=True))
 CONTENDERS = (
     contender("ASHA", asha("ASHA", 3, 0.0)),

@@ -1,10 +1,10 @@
-"""A class of learning curves as a study: trials arrive, come to rungs, are stopped or go on.
+"""A class of learning curves as a study: trials arrive, come to rungs, are stopped or continue.
 
 The arrival model, in full: every run of the class is a trial; they start in a random order, `slots`
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
 (seconds_per_step), so trials reach rungs at different times and in another order than they started
 in. A rung judges a trial when it gets there, on what has been reported by then. A trial that stock
-ASHA stops is gone for good; one that pauses by our rule is taken up again when the rule says so.
+ASHA stops is gone for good; one that pauses by our rule resumes when the rule says so.
 """
 
 import heapq
@@ -36,10 +36,10 @@ class StoppingRule(Protocol):
     rungs: Sequence[int]
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Whether the trial trains beyond the rung."""
+        """True if the trial trains beyond the rung."""
 
     def resume(self, *, complete: bool) -> tuple[int, int] | None:
-        """A paused trial that goes on after all, and its rung; `complete` when nothing else can."""
+        """Returns a paused trial to resume, and its rung; `complete` when nothing else can run."""
 
 
 MakeRule = Callable[[], StoppingRule]
@@ -48,10 +48,10 @@ MakeRule = Callable[[], StoppingRule]
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """What a rule does to a class, over many orders of arrival."""
+    """Effect of a rule on a class, over many orders of arrival."""
 
     kept: float
-    """How often the best shape is trained to the end."""
+    """Share of the orders in which the best shape is trained to the end."""
     tokens: float
     """Share of the tokens of training everything."""
     regret: float
@@ -80,7 +80,7 @@ class StockAsha:
         return goes_on
 
     def resume(self, *, complete: bool) -> None:
-        """None ever."""
+        """Returns None: a stopped trial never resumes."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class OurHalving:
     rule: HalvingRule
     rungs: Sequence[int]
     records: dict[int, TrialRecord] = field(default_factory=dict)
-    """By row of the class: each trial as far as it has come."""
+    """Row of the class -> record of the trial, up to its last rung."""
 
     def goes_on(self, trial: int, rung: int) -> bool:
         """Record that the trial has reached the rung; True if it is promoted there."""
@@ -134,7 +134,7 @@ class Races:
 
     @cached_property
     def values(self) -> list[list[float]]:
-        """For each trial its value at each evaluation, were that a rung."""
+        """(trials, evaluations) values at each evaluation if it were a rung, nats."""
         return [
             [rung_value(losses[: end + 1]) for end in range(len(losses))]
             for losses in self.some.losses.tolist()
@@ -271,7 +271,7 @@ def _spec(some: SizeClass, trial: int) -> TrialSpec:
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """As `numpy.percentile` does, in a fiftieth of the time on lists this short."""
+    """Returns the quantile of `numpy.percentile`, in a fiftieth of its time on lists this short."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = math.floor(place)

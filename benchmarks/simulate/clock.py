@@ -1,8 +1,8 @@
 """A simulated clock and cluster on which any searcher runs through known learning curves.
 
 A trial trains at the speed of its shape, comes to its searcher's evaluations one by one, and goes
-on, pauses or ends as the searcher says. What is kept is the answer that the searcher would have
-given after so many tokens.
+on, pauses or ends as the searcher says. The result is the answer that the searcher would have given
+after each number of tokens.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from fathom.models.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A trial to begin, or to go on with when it has been begun before."""
+    """A trial to begin, or to resume if it has begun before."""
 
     trial: str
     shape: Shape
@@ -29,21 +29,21 @@ class Searcher(Protocol):
 
     @property
     def shares(self) -> Sequence[float]:
-        """Of the horizon, where its trials are evaluated; the last is 1."""
+        """Shares of the horizon at which its trials are evaluated; the last is 1."""
 
     def start(self) -> Start | None:
-        """What a free worker does next; None when it has to wait."""
+        """Returns the trial that a free worker trains next; None when it has to wait."""
 
     def report(self, trial: str, index: int, loss: float) -> bool:
         """Take in the evaluation at `shares[index]`; False when the trial ends or pauses."""
 
     def answer(self) -> int | None:
-        """The depth that it would report now."""
+        """Returns the depth that the search would report now; None when it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was reported once so many tokens had been spent."""
+    """The answer after a number of tokens."""
 
     tokens: float
     answer: int | None

@@ -25,7 +25,7 @@ class FathomSearch:
     """`fathom run` on the simulated cluster."""
 
     def __init__(self, known: Known, settings: str, seed: int, home: Path) -> None:
-        """What it writes down goes into the folder `home`."""
+        """Create the search with its run folder at `home`."""
         self.known, self.config = known, study(known, settings, seed)
         self.budget = Budget(
             params=known.params,
@@ -45,7 +45,7 @@ class FathomSearch:
         self._answer: int | None = None
 
     def start(self) -> Start | None:
-        """What the scheduler wants next."""
+        """Returns the next trial of the scheduler."""
         spec = self.scheduler.next_trial()
         if spec is None:
             return None
@@ -63,7 +63,7 @@ class FathomSearch:
         return goes_on
 
     def answer(self) -> int | None:
-        """What a user sees, as the best depth that the table has."""
+        """Returns the depth that a user would see, the best among the table's depths."""
         if self._answer is None:
             records = [*self.scheduler.records, *self.scheduler.live.values()]
             self._answer = best_of(records, self._possible(records))

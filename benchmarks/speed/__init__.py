@@ -1,1 +1,1 @@
-"""How fast training and searching are, beside other programs."""
+"""Measurements of the speed of training and searching, beside other programs."""

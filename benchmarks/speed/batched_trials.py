@@ -1,9 +1,9 @@
-"""The confirming trials of a shape as a worker trains them: one by one, and as one model.
+"""The confirmation trials of a shape as a worker trains them: one by one, and as one model.
 
 python -m benchmarks.speed.batched_trials configs/quickstart.yaml --tokens 100k
 
-With their evaluations, diagnostics and checkpoints, unlike `benchmarks.speed.packing`. On a CPU
-seconds are of this process alone, which neighbours on the machine do not lengthen.
+Unlike `benchmarks.speed.packing`, it includes their evaluations, diagnostics and checkpoints. On a
+CPU the seconds are CPU time of the process, which other processes do not lengthen.
 """
 
 import argparse
@@ -65,13 +65,13 @@ def objective_device() -> torch.device:
 
 
 def last_of(reports: Iterator[Report]) -> Report:
-    """The one that ends a trial."""
+    """Returns the report that ends a trial."""
     *_, last = reports
     return last
 
 
 def final(report: Report) -> float:
-    """Its loss."""
+    """Returns the final loss of a trial, nats."""
     return report.points[-1].loss
 
 

@@ -1,10 +1,10 @@
-"""What looking into the layers costs a trial: share of its time, by the time of its parts.
+"""Measures the cost of layer metrics, as a share of a trial's time, by the time of its parts.
 
 python -m benchmarks.speed.diagnostics configs/quickstart.yaml
 
-Steps with and without it take turns, and so do evaluations and looks; each figure is a median,
-and the shares are those of a whole trial with the evaluations that its study asks for. On a core
-seconds are the process's own, which neighbours on the machine do not lengthen.
+Steps with and without them take turns, and so do evaluations and layer metrics; each figure is a
+median, and the shares are those of a whole trial with the evaluations that its study asks for. On a
+CPU the seconds are CPU time of the process, which other processes do not lengthen.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class DiagnosticsCost:
     """Utilisation and generation, once."""
 
     def shares(self, steps: int, evaluated: Sequence[int]) -> tuple[float, float, float]:
-        """Of the whole trial without diagnostics: what steps, looks and the end add."""
+        """Returns the shares of a trial's time that steps, layer metrics and its end add."""
         whole = steps * self.step + len(evaluated) * self.evaluation
         added = (
             steps * (self.step_looking - self.step),

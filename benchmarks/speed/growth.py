@@ -1,6 +1,6 @@
-"""What a trial costs the driver as a study grows: the whole search but for the training.
+"""Measures the driver's cost per trial as a study grows: a whole search without the training.
 
-A simulated cluster trains on planted losses; sampler, stopping, confirming, records, journal and
+A simulated cluster trains on planted losses; sampler, stopping, confirmation, records, journal and
 MLflow are those of a real run. Each size runs in a process of its own.
 
 python -m benchmarks.speed.growth
@@ -42,12 +42,12 @@ confirm: {{depths: 5, seeds: 3}}
 EXPLORING = 94
 """Trials a budget; with what confirming adds, 100 or a few more."""
 MLFLOW_SECONDS = 3600.0
-"""How long the last writes to MLflow may take."""
+"""Longest time for the last writes to MLflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """One search to simulate."""
+    """Size of one simulated search."""
 
     budgets: int
     exploring: int = EXPLORING
@@ -58,7 +58,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverCost:
-    """What it cost."""
+    """Cost of one simulated search to its driver."""
 
     trials: int
     loop: float
@@ -112,7 +112,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _apart(size: Size) -> DriverCost:
-    """In a new process, whose memory is its own."""
+    """Measures one size in a new process, so that its memory is its own."""
     command = [sys.executable, "-m", "benchmarks.speed.growth", "--one", json.dumps(asdict(size))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return DriverCost(**json.loads(done.stdout.splitlines()[-1]))

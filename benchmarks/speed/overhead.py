@@ -1,8 +1,8 @@
-"""What a search costs beyond its training.
+"""Measures the cost of a search beyond its training.
 
-The marginal cost of a trial, by an objective that does nothing, few trials against many; the share
-of its time that a worker trains in a real search of short trials; and what MLflow takes of the
-driver at 100 reports a second.
+It prints the marginal cost of a trial, by an objective that does nothing, few trials against many;
+the share of its time that a worker trains in a real search of short trials; and MLflow's share of
+the driver's time at 100 reports a second.
 
 python -m benchmarks.speed.overhead
 """
@@ -94,25 +94,25 @@ class Timed:
         return self.objective.chance_loss
 
     def to(self, device: torch.device) -> Self:
-        """The same on a device."""
+        """Returns the objective on a device."""
         return replace(self, objective=self.objective.to(device))
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Of the objective."""
+        """Returns the wrapped objective's batch."""
         return self.objective.batch(seed=seed, step=step, batch_size=batch_size)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Of the objective."""
+        """Returns the wrapped objective's loss."""
         return self.objective.loss(model, batch)
 
     def evaluate(self, model: Model) -> dict[str, float]:
-        """Of the objective, and the seconds that it took."""
+        """Returns the wrapped objective's measures, and the seconds that they took."""
         began = time.perf_counter()
         measured = self.objective.evaluate(model)
         return measured | {"evaluation_seconds": time.perf_counter() - began}
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Of the objective."""
+        """Returns the wrapped objective's final metrics."""
         return self.objective.final_metrics(model)
 
 
@@ -125,24 +125,24 @@ class Nothing:
     chance_loss: float = math.log(256)
 
     def to(self, device: torch.device) -> Self:
-        """Nothing to move."""
+        """Returns itself: there is nothing to move."""
         return self
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """One token."""
+        """Returns a batch of one token."""
         token = torch.zeros(1, 1, dtype=torch.int64)
         return Batch(token, token)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """A number with a gradient."""
+        """Returns a scalar with a gradient."""
         return model(batch.inputs).mean()
 
     def evaluate(self, model: Model) -> dict[str, float]:
-        """A number."""
+        """Returns a constant loss."""
         return {"loss": 1.0}
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Nothing more."""
+        """Returns no metrics."""
         return {}
 
 
@@ -160,7 +160,7 @@ def fathom_seconds(trials: int) -> float:
 
 
 def training_share(tokens: str) -> str:
-    """How much of the time from the first trial's start to the last one's end is spent on what.
+    """Returns a line on the use of workers from the first trial's start to the last one's end.
 
     A slot is held from end to end, whether a trial is in it or not.
     """
@@ -189,7 +189,7 @@ def training_share(tokens: str) -> str:
 
 
 def tracking_share(seconds: float) -> str:
-    """What MLflow costs a driver that takes 100 reports a second, its own process apart."""
+    """Returns a line on MLflow's share of a driver that takes 100 reports a second."""
     (example, *_) = (r for r in simulated_records() if r.outcome is Outcome.FINISHED)
     calls = 0.0
     with tempfile.TemporaryDirectory() as path:
@@ -251,7 +251,7 @@ def write_down(folder: RunFolder, record: TrialRecord) -> None:
 
 
 def simulated_records() -> list[TrialRecord]:
-    """One finished trial of a planted world."""
+    """Returns the record of one finished trial of a planted world."""
     world = World(curve=flat)
     return [world.record(world.spec(world.shape(4), seed=0), np.random.default_rng(0))]
 

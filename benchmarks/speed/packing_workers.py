@@ -22,7 +22,7 @@ PARAMETRIZATION = Parametrization(
 )
 RATE = 4e-3
 BRACKET = (0.5, 1.0, 2.0)
-"""As the confirming stage has it: on the first seed, the others train at 1."""
+"""Multiples of the rate in the confirmation stage on its first seed; other seeds train at 1."""
 COMPARED_STEPS = (1, 20)
 """Steps after which the losses of both ways are compared."""
 WARM_STEPS = 3
@@ -30,7 +30,7 @@ WARM_STEPS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is trained, and on what."""
+    """A shape, a batch size and a device to measure."""
 
     shape: Shape
     batch_size: int
@@ -38,12 +38,12 @@ class Case:
 
     @property
     def tokens_per_step(self) -> int:
-        """Of one trial."""
+        """Tokens in a step of one trial."""
         return self.batch_size * self.shape.context
 
     @property
     def plan(self) -> TrainPlan:
-        """A horizon that no timing comes to."""
+        """A plan whose horizon no timing reaches."""
         return TrainPlan(
             steps=10**6,
             batch_size=self.batch_size,
@@ -60,7 +60,7 @@ class Case:
 
 
 class Trainer:
-    """What a process of its own does by order, one thing after another."""
+    """Orders that a worker process carries out, one after another."""
 
     def __init__(self, objective: Language) -> None:
         torch.set_num_threads(1)
@@ -85,9 +85,9 @@ class Trainer:
         self._chunk = max(1, round(0.1 / step_seconds))
 
     def steps_per_second(self, seconds: float) -> float:
-        """Of what is prepared, over at least so long; then lets go of it.
+        """Returns the speed of the prepared training over at least `seconds`, then releases it.
 
-        On a core seconds of its own time, which neighbours on the machine do not lengthen.
+        On a CPU the seconds are CPU time of the process, which other processes do not lengthen.
         """
         steps, began = 0, self._clock()
         while (elapsed := self._clock() - began) < seconds:

@@ -28,7 +28,7 @@ Loss = Callable[[Any, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What every contestant trains."""
+    """The training that every contestant runs."""
 
     shape: Shape
     batch_size: int
@@ -50,7 +50,7 @@ INSTALL = {
     "x-transformers": "pip install -e '.[rivals]'",
     "nanoGPT": "git clone https://github.com/karpathy/nanoGPT, then --nanogpt nanoGPT",
 }
-"""How to get each rival."""
+"""Rival -> the command that installs it."""
 
 DIFFERENCES = {
     "transformers": "learned positions, biases",
@@ -58,7 +58,7 @@ DIFFERENCES = {
     "x-transformers": "learned positions",
     "nanoGPT": "learned positions",
 }
-"""What a rival's model has; ours has the positions that are asked for, a tied head, no biases."""
+"""Rival -> differences of its model; ours has the positions asked for, a tied head, no biases."""
 
 
 class Missing(Exception):
@@ -160,7 +160,7 @@ def x_transformers_model(library: ModuleType, shape: Shape) -> nn.Module:
 
 
 def nanogpt_model(module: ModuleType, shape: Shape) -> nn.Module:
-    """Without biases, "a bit better and faster"; always `d_ff = 4 d_model`."""
+    """Returns nanoGPT's model without biases, "a bit better and faster"; d_ff is 4 d_model."""
     if shape.d_ff != 4 * shape.d_model:
         raise Missing(f"nanoGPT is left out: it has d_ff = {4 * shape.d_model}, not {shape.d_ff}")
     config = module.GPTConfig(

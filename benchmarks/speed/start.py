@@ -1,5 +1,5 @@
-"""How long a verb takes to answer, as a whole process, Python's own start included; and how long
-`fathom run` takes to the first step of training, beside Ray's own start.
+"""Measures the time in which a command answers, as a whole process with Python's own start, and the
+time from `fathom run` to the first step of training, beside Ray's own start.
 
 python -m benchmarks.speed.start
 """
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def row_of(name: str, command: list[str], runs: int) -> str:
-    """One line of the table; the first run, which fills the disk cache, does not count."""
+    """Returns one table row; the first run, which fills the disk cache, does not count."""
     return _row(f"`{name}`", [_time(command) for _ in range(runs + 1)][1:])
 
 
@@ -98,10 +98,10 @@ def _first_step(runs: Path, uri: str) -> float:
 
 
 def _first_training(folder: RunFolder, search: "subprocess.Popen[bytes]") -> float:
-    """When training began, by the first report of a trial.
+    """Returns the time at which training began, by the first report of a trial, Unix seconds.
 
-    It says when its first evaluation was over and how long the steps before took, so the duration
-    of that evaluation is counted as if it came before.
+    The report has the time of its first evaluation's end and the duration of the steps before, so
+    the duration of that evaluation counts as time before training.
     """
     deadline = time.monotonic() + LONGEST_SECONDS
     while time.monotonic() < deadline and search.poll() is None:

@@ -183,7 +183,7 @@ def matrix_rate(device: torch.device, size: int = 8192) -> float:
 
 
 def versions() -> str:
-    """Of torch and of each rival from PyPI."""
+    """Returns the versions of torch and of each rival from PyPI."""
     found = [f"torch {torch.__version__}"]
     for name in RIVALS:
         with contextlib.suppress(PackageNotFoundError):

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def row_of(budget: int, records: list[TrialRecord]) -> str:
-    """One line of the table."""
+    """Returns one table row."""
     speeds = [record.tokens_per_second or 0.0 for record in records]
     flops = [
         speed * record.spec.shape.train_flops_per_token

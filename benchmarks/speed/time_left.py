@@ -1,9 +1,9 @@
-"""How good the time left is that a search shows: replays what a run wrote down.
+"""Measures the error of the time left that a search shows, by replaying a run's journal.
 
     python -m benchmarks.speed.time_left runs/quickstart
 
-For each quarter of the time that the run took: the time left as it would have been shown, and as it
-was.
+It prints, at five shares of the run's duration, the time left as it would have been shown, and the
+time that was really left.
 """
 
 import argparse
@@ -32,7 +32,7 @@ SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """What a person would have seen."""
+    """The time left as a person would have seen it."""
 
     at: float
     """Seconds since the search began."""
@@ -52,7 +52,7 @@ class Replay:
         self._trials: dict[str, TrialRecord] = {}
 
     def shown(self) -> Iterator[Shown]:
-        """One for each event."""
+        """Yields the time left at each event."""
         lines = [*read_lines(self._folder.journal)]
         self._now = began = next(line["started"] for line in lines if line["event"] == "started")
         pace = SearchPace(lambda: self._now)

@@ -32,7 +32,7 @@ SHORT = 0.5
 ENOUGH_SHAPES = 8
 """Below this many, a line in size and a parabola in depth would fit anything."""
 MANY_SIZES = 0.7
-"""In ln parameters: over a factor of two and more the gain from size visibly flattens."""
+"""Range of ln(parameters) from which the gain from size visibly flattens: a factor of two."""
 SAME_SIZE = 0.01
 """Shapes this close in size need no correction: it would be less than 0.004 nats."""
 
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def shape(self) -> tuple[int, int, int | None]:
-        """What the seeds of a shape have in common."""
+        """Width, depth and d_ff, which the seeds of a shape have in common."""
         return self.d_model, self.depth, self.d_ff
 
     @property
@@ -87,7 +87,7 @@ class SizeClass:
 
     @property
     def final(self) -> Array:
-        """For each run the mean final loss over the seeds of its shape."""
+        """(runs,) mean final loss over the seeds of each run's shape, nats."""
         ends = np.median(self.losses[:, -FINAL_EVALUATIONS:], axis=1)
         shapes = [run.shape for run in self.runs]
         return np.array([_mean_of(shape, shapes, ends) for shape in shapes])

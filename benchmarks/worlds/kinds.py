@@ -15,7 +15,7 @@ SEEDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldKind:
-    """What is drawn for a world, and what differs from `benchmarks.answers.coverage`."""
+    """Ranges from which a world is drawn, where they differ from `benchmarks.answers.coverage`."""
 
     best: tuple[float, float] = (3, 12)
     """Shallowest and deepest best depth."""

@@ -41,12 +41,12 @@ class SizedShape(Shape):
 
     @property
     def params_total(self) -> int:
-        """Of the class."""
+        """Total parameters of the class."""
         return self.counted
 
     @property
     def params_non_embedding(self) -> int:
-        """Of the class."""
+        """Parameters of the class without the embedding."""
         return self.counted
 
 
@@ -68,17 +68,17 @@ class Known:
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
-        """By depth and width."""
+        """Shapes of the budget, by depth and width."""
         return tuple(sorted(self.curves, key=lambda shape: (shape.depth, shape.d_model)))
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Ascending."""
+        """Depths of the budget, ascending."""
         return tuple(sorted(self.truth))
 
     @property
     def seeds(self) -> int:
-        """The fewest that a shape has."""
+        """Fewest seeds of any shape."""
         return min(len(own) for own in self.curves.values())
 
     @property
@@ -102,13 +102,13 @@ class Known:
         return self.truth[depth] - min(self.truth.values())
 
     def loss(self, shape: Shape, seed: int, tokens: float) -> float:
-        """Held-out loss of a trial there; a seed that the table lacks is one that it has."""
+        """Returns the held-out loss after `tokens`; seeds that the table lacks repeat its own."""
         own = self.curves[shape]
         return float(np.interp(np.log(tokens), np.log(self.tokens), own[seed % len(own)]))
 
 
 def known_budgets(runs: Sequence[Run], count: Count, width: float = WIDTH) -> list[Known]:
-    """One for each class of sizes, at the size of its median."""
+    """Returns one budget for each class of sizes, at the median size of the class."""
     return [_from_class(runs, some, count) for some in size_classes(runs, count, width)]
 
 

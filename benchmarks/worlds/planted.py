@@ -1,4 +1,4 @@
-"""Worlds with a known answer: what a shape's loss would be, without training anything.
+"""Worlds with a known answer: the loss of every shape by a formula, without training.
 
 A curve over depth with one lowest point (or none), what ratio, size and rate do to it, noise
 between seeds, deep models that start slowly so that learning curves cross, spikes and divergence.
@@ -54,7 +54,7 @@ def shallower_is_better(slope: float = 0.05) -> Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What is true of one budget."""
+    """Planted losses of one budget."""
 
     curve: Curve
     budget: int = 1_000_000
@@ -70,9 +70,9 @@ class World:
     best_rate: Callable[[int], float] = lambda depth: 1.0
     """Multiple of the study's rate that suits a depth best."""
     slow_start: float = 0.02
-    """How much longer deep models lag behind, for each unit of ln depth: curves cross."""
+    """Longer lag of deep models, for each unit of ln depth: curves cross."""
     fall: float = 0.5
-    """Losses fall like tokens to this power, with a minus."""
+    """Exponent: losses fall like tokens to minus this power."""
     horizon: int = 20_000_000
     spikes: float = 0.0
     """Chance of an evaluation before the end to come out 0.1 nats too high."""
@@ -104,7 +104,7 @@ class World:
         )
 
     def expected_loss(self, shape: Shape, rate_scale: float = 1.0) -> float:
-        """At the horizon, before the noise of a seed."""
+        """Returns the loss at the horizon, before the noise of a seed, nats."""
         off_rate = log(rate_scale / self.best_rate(shape.depth))
         return (
             self.floor
@@ -115,7 +115,7 @@ class World:
         )
 
     def lag(self, depth: int) -> float:
-        """How far a curve is above its end, in units of (tokens / horizon)^-fall - 1."""
+        """Returns the height of a curve above its end, in units of (tokens / horizon)^-fall - 1."""
         return 0.3 + self.slow_start * log(depth)
 
     def losses(
@@ -153,7 +153,7 @@ class World:
 
     @property
     def rung_tokens(self) -> tuple[int, int]:
-        """Where trials are judged."""
+        """Tokens of the two rungs, at a quarter and a half of the horizon."""
         return self.horizon // 4, self.horizon // 2
 
     def record(self, spec: TrialSpec, generator: Generator) -> TrialRecord:

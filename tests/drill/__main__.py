@@ -63,7 +63,7 @@ def _run_all(cluster: Cluster, names: Sequence[str], rows: list[Row]) -> None:
 
 
 def run_with(failure: Failure, search: Search, expected: Results | None = None) -> Row:
-    """One search with one failure; without `expected`, it is what the others are held against."""
+    """Runs one search with one failure; without `expected` it is the undisturbed run."""
     search.cluster.wait_for_all()
     began = time.monotonic()
     status: int | None = None
@@ -81,7 +81,7 @@ def run_with(failure: Failure, search: Search, expected: Results | None = None) 
 
 
 def _keep(folder: Path) -> None:
-    """Copy what tells how it went: run folders, the searches' output, the clusters' logs."""
+    """Copy the evidence of a run: run folders, the searches' output, the clusters' logs."""
     shutil.copytree(FOLDER / "runs", folder / "runs", dirs_exist_ok=True)
     for log in FOLDER.glob("*.log"):
         shutil.copy(log, folder)

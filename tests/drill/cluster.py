@@ -19,7 +19,7 @@ from tests.drill.hosts import FOLDER, Host
 from tests.support.places import ROOT
 
 CHECKPOINT_SECONDS = 2
-"""Between a trial's checkpoints, instead of 300: trials last seconds here."""
+"""Seconds between a trial's checkpoints, instead of 300: trials last seconds here."""
 ACTOR = "TrialActor"
 """Ray's name of the process that trains."""
 NODES_SECONDS = 600.0
@@ -34,12 +34,12 @@ class Cluster:
 
     @property
     def head(self) -> Host:
-        """Where the search and MLflow run."""
+        """The host on which the search and MLflow run."""
         return self.hosts[0]
 
     @property
     def workers(self) -> Sequence[Host]:
-        """The others."""
+        """The hosts other than the head."""
         return self.hosts[1:]
 
     def up(self) -> None:
@@ -56,7 +56,7 @@ class Cluster:
         self._ray("down", "--yes")
 
     def wait_for_all(self) -> None:
-        """Until Ray counts as many hosts as there are."""
+        """Wait until Ray counts all hosts."""
         end = time.monotonic() + NODES_SECONDS
         while (alive := self._alive()) != len(self.hosts):
             if time.monotonic() > end:
@@ -186,7 +186,7 @@ def _ray_program() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Of someone at a laptop whose home and temporary folder are the drill's, to be removed."""
+    """Returns the environment of a laptop whose home and temporary folder the drill removes."""
     laptop = FOLDER / "laptop"
     laptop.mkdir(exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}

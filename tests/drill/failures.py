@@ -1,4 +1,4 @@
-"""What is done to a search while it runs, each a story of its own."""
+"""The failures that strike a search while it runs."""
 
 import time
 from collections.abc import Callable
@@ -15,18 +15,18 @@ TRAINS = "^ray::(TrialActor|ResourceTrainable)"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One of them."""
+    """A failure: its name in the table, and the function that causes it."""
 
     words: str
     strike: Callable[[Cluster, Search, Watch], None]
 
 
 def undisturbed(cluster: Cluster, search: Search, watch: Watch) -> None:
-    """Nothing happens."""
+    """Let the search run without a failure."""
 
 
 def kill_worker_process(cluster: Cluster, search: Search, watch: Watch) -> None:
-    """kill -9 of the process that trains, on a worker."""
+    """Send kill -9 to the process that trains on a worker."""
     _midway(search, watch)
     _training(cluster).run(f"pkill -9 -f '{TRAINS}'")
 
@@ -50,7 +50,7 @@ def cut_network(cluster: Cluster, search: Search, watch: Watch) -> None:
 
 
 def kill_driver(cluster: Cluster, search: Search, watch: Watch) -> None:
-    """kill -9 of the driver; then the same command again."""
+    """Send kill -9 to the driver; then give the same command again."""
     _midway(search, watch)
     search.kill()
     search.start()
@@ -96,7 +96,7 @@ FAILURES = {
 
 
 def _midway(search: Search, watch: Watch) -> None:
-    """A third has ended, and every trial under way has a checkpoint to go on from."""
+    """Wait until a third of the trials has ended and every running one has a checkpoint."""
     search.wait_for(
         lambda: (
             len(search.ended) >= TRIALS // 3

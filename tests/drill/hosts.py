@@ -22,7 +22,7 @@ BRIDGE = "fathom-drill"
 NETWORK = "10.83.71"
 NAMES = ("head", "worker1", "worker2")
 FOLDER = Path("/var/tmp/fathom-drill")
-"""Not in /tmp or a home: each host has its own of those in the same place."""
+"""Folder of the drill; outside /tmp and homes, which each host has for itself."""
 INIT = Path(__file__).with_name("init.sh")
 TOOLS = {
     "ip": "iproute2",
@@ -35,12 +35,12 @@ TOOLS = {
 }
 """Each program -> Debian's package."""
 SHARE = json.dumps({"CPU": 1})
-"""Of this machine's CPUs that Ray counts on each host."""
+"""Share of this machine's CPUs that Ray counts on each host."""
 BOOT_SECONDS = 60.0
 
 
 def missing() -> str | None:
-    """Why no hosts can be made here, and the remedy; None when they can."""
+    """Returns the reason why no hosts can be made here, with the remedy; None when they can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "hosts are made of Linux namespaces, which takes root"
     lacking = sorted({package for tool, package in TOOLS.items() if not shutil.which(tool)})
@@ -56,7 +56,7 @@ def missing() -> str | None:
 
 @dataclass(slots=True)
 class Host:
-    """One of them. It can be killed and started again: its home folder stays, as a disk would."""
+    """A host. It can be killed and started again: its home folder stays, as a disk would."""
 
     name: str
     number: int
@@ -64,17 +64,17 @@ class Host:
 
     @property
     def address(self) -> str:
-        """On the bridge."""
+        """Address on the bridge."""
         return f"{NETWORK}.{self.number}"
 
     @property
     def home(self) -> Path:
-        """Its home folder, seen from outside."""
+        """Home folder, seen from outside."""
         return FOLDER / self.name / "home"
 
     @property
     def pid(self) -> int:
-        """Of its first process, seen from outside."""
+        """Process id of its first process, seen from outside."""
         assert self._process is not None
         own = self._process.pid
         children = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii").split()
@@ -174,7 +174,7 @@ def three_hosts() -> Iterator[list[Host]]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One drill at a time: the bridge and the folder have one name."""
+    """Holds a lock so that one drill runs at a time: the bridge and the folder have one name."""
     with Path("/run/lock/fathom-drill").open("w", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -215,7 +215,7 @@ def _furnish(home: Path) -> None:
 
 
 def _remove(hosts: Sequence[Host]) -> None:
-    """Whatever there is of them; another Ctrl-C does not leave half of it behind."""
+    """Remove everything that exists of the hosts; another Ctrl-C does not interrupt it."""
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, signal.SIG_IGN) for number in signals]
     for host in hosts:
@@ -232,7 +232,7 @@ def _link(name: str) -> str:
 
 
 def _environment() -> tuple[str, str, str]:
-    """Home, virtual environment, and the Python that it is of."""
+    """Returns the home folder, the virtual environment, and the Python that it is made of."""
     return _home(), sys.prefix, sys.base_prefix
 
 

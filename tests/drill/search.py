@@ -1,4 +1,4 @@
-"""One search on the cluster: its command on the head, and its run folder, which all hosts share."""
+"""A search on the cluster: its command on the head, and its run folder, which all hosts share."""
 
 import subprocess
 import time
@@ -13,7 +13,7 @@ from tests.drill.hosts import FOLDER
 
 STUDY = Path(__file__).with_name("study.yaml")
 TRIALS = 12
-"""What the study comes to: six depths explored, three of them confirmed with two seeds."""
+"""Trials of the study: six depths explored, three of them confirmed with two seeds."""
 LIMIT_SECONDS = 1200.0
 
 
@@ -27,17 +27,17 @@ class Search:
 
     @property
     def study(self) -> str:
-        """Its name in the study file, in MLflow, and as a folder."""
+        """Name of the study in its file, in MLflow, and as a folder."""
         return f"drill-{self.name}"
 
     @property
     def folder(self) -> RunFolder:
-        """Its run folder, seen from outside."""
+        """Run folder, seen from outside."""
         return RunFolder(FOLDER / "runs" / self.study)
 
     @property
     def log(self) -> Path:
-        """What its command printed."""
+        """File with the output of its command."""
         return FOLDER / f"{self.study}.log"
 
     @property
@@ -54,7 +54,7 @@ class Search:
         return begun - {record.spec.trial for record in self.ended}
 
     def start(self) -> None:
-        """The user's command, the first time or again."""
+        """Give the user's command, the first time or again."""
         file = f"{self.study}.yaml"
         text = STUDY.read_text(encoding="utf-8").replace("study: drill", f"study: {self.study}")
         (self.cluster.head.home / "fathom" / file).write_text(text, encoding="utf-8")
@@ -62,7 +62,7 @@ class Search:
         self._command = self.cluster.execute(command, self.log)
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        """Until so much is done.
+        """Wait until the condition `what` holds.
 
         Raises:
             RuntimeError: when the command ends before, or it takes too long.
@@ -90,7 +90,7 @@ class Search:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Wait until the connection notices that nobody is there any more, or end it."""
+        """Wait until the connection notices that its other end is gone, or end it."""
         if self._command is not None:
             try:
                 self._command.wait(30)  # the connection ends with its command

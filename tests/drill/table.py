@@ -1,4 +1,4 @@
-"""What a run of the drill came to, from its records, its journal, its checkpoints and MLflow."""
+"""The result of one run of the drill, from its records, journal, checkpoints and MLflow."""
 
 import sqlite3
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ TRIAL_RUNS = """
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One failure and what it did."""
+    """One failure and its effects."""
 
     words: str
     status: int | None
@@ -35,9 +35,9 @@ class Row:
     lost: list[str]
     twice: list[str]
     restarts: int
-    """From a checkpoint."""
+    """Restarts from a checkpoint."""
     anew: int
-    """From the beginning."""
+    """Restarts from the beginning."""
     repeated: int
     """Most steps that a trial repeated, as far as it had reported them before."""
     interval: int
@@ -51,7 +51,7 @@ class Row:
 
     @property
     def unharmed(self) -> bool:
-        """Whether all is as the undisturbed run left it."""
+        """True if everything is as the undisturbed run left it."""
         kept = self.status == 0 and not (self.lost or self.twice or self.different)
         mirrored = self.mlflow_trials == self.trials and not self.mlflow_running
         return kept and mirrored and self.repeated <= self.interval
@@ -112,9 +112,9 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def _begun_anew(journal: Path, from_checkpoint: Counter[str]) -> list[int]:
-    """Steps that trials had reported when they were begun again and no checkpoint was read.
+    """Returns the reported steps of trials that began again without reading a checkpoint.
 
-    Each life of a trial builds its model once, in a time of its own.
+    A trial builds its model once per attempt, so its set-up time identifies the attempt.
     """
     lives: defaultdict[str, dict[float, int]] = defaultdict(dict)
     reached: Counter[str] = Counter()

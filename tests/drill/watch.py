@@ -1,4 +1,4 @@
-"""A run's checkpoints while it goes on, and from which of them trials went on."""
+"""A run's checkpoints while it runs, and those from which trials resumed."""
 
 import os
 import threading
@@ -17,13 +17,13 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A trial that went on from a checkpoint."""
+    """A trial that resumed from a checkpoint."""
 
     trial: str
     step: int
-    """Of the checkpoint."""
+    """Step of the checkpoint."""
     reached: int
-    """The last evaluation that it had reported before."""
+    """Step of the last evaluation that it had reported before."""
 
     @property
     def repeated(self) -> int:
@@ -34,14 +34,14 @@ class Restart:
 class Watch:
     """A run's checkpoints: when they are written, and when a worker reads one.
 
-    That a file was read shows in its time of access, which Linux notes at the first reading after
-    a writing (`relatime`); this reader leaves no such trace.
+    Linux updates a file's access time at the first read after a write (`relatime`), which shows
+    that a worker read it; this class reads without updating it.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self.steps: defaultdict[str, list[int]] = defaultdict(list)
-        """Of each trial's checkpoints, in the order in which they were written."""
+        """Trial -> steps of its checkpoints, in the order in which they were written."""
         self.restarts: list[Restart] = []
         self._read: set[tuple[int, int]] = set()
         self._at: dict[tuple[int, int], int] = {}
