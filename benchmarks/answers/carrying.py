@@ -3,7 +3,7 @@
 python -m benchmarks.answers.carrying configs/quickstart.yaml
 python -m benchmarks.answers.carrying configs/quickstart.yaml --deep 32 --scheme mup
 python -m benchmarks.answers.carrying configs/quickstart.yaml --warmup 0.02 --scheme completep
-python -m benchmarks.answers.carrying configs/quickstart.yaml --moves
+python -m benchmarks.answers.carrying configs/quickstart.yaml --coordinates
 """
 
 import argparse
@@ -42,7 +42,7 @@ def varied(config: StudyConfig, scheme: Scheme, variant: str) -> StudyConfig:
 
 
 def transfer_rows(result: CheckResult) -> list[str]:
-    """Both axes of a scheme."""
+    """Rows of the table for both axes of a scheme."""
     return [
         f"| {result.scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
         f"x{2**axis.base.best_log2_factor:.2f} to x{2**axis.far.best_log2_factor:.2f} | "
@@ -53,23 +53,23 @@ def transfer_rows(result: CheckResult) -> list[str]:
     ]
 
 
-def largest_moves(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:
-    """The largest exponent over each axis."""
+def largest_exponents(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:
+    """Largest exponent of the coordinate check over each axis, as text."""
     study = varied(config, scheme, variant)
     return [f"{coordinate_check(study, axis).largest[1]:+.2f}" for axis in SizeAxis]
 
 
-def print_moves(config: StudyConfig, schemes: list[Scheme]) -> None:
-    """The coordinate check over kinds of models."""
+def print_coordinates(config: StudyConfig, schemes: list[Scheme]) -> None:
+    """Prints the table of the coordinate check over kinds of models."""
     print("| largest exponent, depth / width |" + "".join(f" {one.value} |" for one in schemes))
     print("|---|" + "---|" * len(schemes))
     for variant in VARIANTS:
-        cells = [" / ".join(largest_moves(config, scheme, variant)) for scheme in schemes]
+        cells = [" / ".join(largest_exponents(config, scheme, variant)) for scheme in schemes]
         print(f"| {variant} | {' | '.join(cells)} |", flush=True)
 
 
 def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> None:
-    """The whole check."""
+    """Prints the table of the whole check for each scheme."""
     headings = ("scheme", "axis", "best rate", "loss there", "log2 factor per doubling")
     print(f"| {' | '.join(headings)} | largest exponent | verdict |")
     print("|---" * 7 + "|")
@@ -79,17 +79,19 @@ def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> 
 
 
 def main() -> None:
-    """Print one of the two tables."""
+    """Prints one of the two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", type=Path, help="study file")
-    parser.add_argument("--moves", action="store_true", help="first moves over kinds of models")
+    parser.add_argument(
+        "--coordinates", action="store_true", help="coordinate check over kinds of models"
+    )
     parser.add_argument("--scheme", type=Scheme, action="append", help="which; all by default")
     parser.add_argument("--deep", type=int, default=PROBE.depths[1], help="the deep shape's depth")
     parser.add_argument("--warmup", type=float, default=PROBE.warmup, help="share of the steps")
     asked = parser.parse_args()
     config, schemes = load(asked.study), asked.scheme or list(Scheme)
-    if asked.moves:
-        print_moves(config, schemes)
+    if asked.coordinates:
+        print_coordinates(config, schemes)
     else:
         depths = (PROBE.depths[0], asked.deep)
         print_transfer(config, schemes, replace(PROBE, depths=depths, warmup=asked.warmup))

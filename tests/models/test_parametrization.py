@@ -144,7 +144,7 @@ def test_a_model_without_a_feed_forward_branch_has_rules(scheme: Scheme) -> None
     )
 
 
-# The coordinate check. Exponents of five steps of the moves, over sizes 16 and 32 times apart.
+# The coordinate check. Exponents of the changes in five steps, over sizes 16 and 32 times apart.
 
 STEPS = 5
 SMALL = of_width(32)
@@ -172,13 +172,13 @@ def check(scheme: Scheme, axis: str, tied: bool = True) -> dict[int, tuple[Coord
 def exponents(
     name: str, scheme: Scheme, axis: str, *, tied: bool = True
 ) -> tuple[float, Sequence[float]]:
-    """How a size at the start follows the axis, and how its moves do, a step each."""
+    """Exponent along the axis of a size at the start, and of its change after each step."""
     found = check(scheme, axis, tied)
-    start, *moves = (
+    start, *changes = (
         slope(list(found), [getattr(steps[step], name) for steps in found.values()])
         for step in range(STEPS + 1)
     )
-    return start, moves
+    return start, changes
 
 
 def test_the_slope_of_a_power_law_is_its_exponent() -> None:
@@ -199,30 +199,30 @@ def test_at_the_base_depth_completep_is_mup(axis: str) -> None:
 @pytest.mark.parametrize("name", ["stream", "features"])
 @pytest.mark.parametrize("axis", ["width", "ratio"])
 def test_activations_start_and_move_alike_at_every_width_and_ratio(axis: str, name: str) -> None:
-    start, moves = exponents(name, Scheme.COMPLETEP, axis)
+    start, changes = exponents(name, Scheme.COMPLETEP, axis)
     assert abs(start) < 0.05
-    assert max(map(abs, moves)) < 0.1
+    assert max(map(abs, changes)) < 0.1
 
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_activations_and_logits_move_alike_at_every_depth_under_completep(tied: bool) -> None:
     # What random branches add falls as the root of the depth, what is learned does not. The stream
     # is more of the first at first, so its exponent comes from below (-1/2 at the start) towards 0.
-    start, moves = exponents("stream", Scheme.COMPLETEP, "depth", tied=tied)
-    assert -0.5 < start < moves[0] < moves[-1]
-    assert all(-0.35 < move < 0.15 for move in moves)
-    assert abs(moves[-1]) < 0.15
+    start, changes = exponents("stream", Scheme.COMPLETEP, "depth", tied=tied)
+    assert -0.5 < start < changes[0] < changes[-1]
+    assert all(-0.35 < change < 0.15 for change in changes)
+    assert abs(changes[-1]) < 0.15
     for name in ("features", "logits"):
-        _, moves = exponents(name, Scheme.COMPLETEP, "depth", tied=tied)
-        assert max(map(abs, moves)) < 0.1
+        _, changes = exponents(name, Scheme.COMPLETEP, "depth", tied=tied)
+        assert max(map(abs, changes)) < 0.1
 
 
 @pytest.mark.parametrize("scheme", [Scheme.STANDARD, Scheme.MUP])
 def test_the_stream_moves_further_the_deeper_the_model_under_the_other_schemes(
     scheme: Scheme,
 ) -> None:
-    _, moves = exponents("stream", scheme, "depth")
-    assert min(moves) > 0.6
+    _, changes = exponents("stream", scheme, "depth")
+    assert min(changes) > 0.6
 
 
 def test_the_stream_and_the_logits_move_further_the_wider_the_model_under_the_standard_scheme() -> (
@@ -234,12 +234,12 @@ def test_the_stream_and_the_logits_move_further_the_wider_the_model_under_the_st
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_logits_start_small_and_their_moves_do_not_grow_with_the_width(tied: bool) -> None:
+def test_logits_start_small_and_their_changes_do_not_grow_with_the_width(tied: bool) -> None:
     # At the start the sum of `width` random terms over the width: exponent -1/2. Its echo, random
-    # weights times moved features, fades only slowly from the moves.
-    start, moves = exponents("logits", Scheme.COMPLETEP, "width", tied=tied)
+    # weights times changed features, fades only slowly from the changes.
+    start, changes = exponents("logits", Scheme.COMPLETEP, "width", tied=tied)
     assert start == pytest.approx(-0.5, abs=0.1)
-    assert all(-0.35 < move < 0.05 for move in moves)
+    assert all(-0.35 < change < 0.05 for change in changes)
 
 
 OPTIONS: tuple[dict[str, Any], ...] = (

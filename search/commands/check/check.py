@@ -27,7 +27,7 @@ from fathom.search.study.shapes import feasible_shapes
 EXPONENT_LIMIT = 0.45
 """Largest absolute exponent of an activation's change against the size that counts as flat. Over
 head layouts, positions, gates, tied weights and rates, schemes that scale stay well below and
-others well above: `python -m benchmarks.answers.carrying --moves`."""
+others well above: `python -m benchmarks.answers.carrying --coordinates`."""
 RATE_LIMIT = 0.5
 """Largest shift of the best log2 learning rate per doubling of an axis: over two doublings, a
 bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `python -m

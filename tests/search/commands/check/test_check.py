@@ -1,4 +1,4 @@
-"""Whether a rate carries over: first moves and short trainings, the verdict, and its words."""
+"""The check that a rate carries over: coordinate check, short trainings, verdict and text."""
 
 import json
 import math
@@ -54,7 +54,7 @@ train: {{learning_rate: {rate}}}
 
 
 @cache
-def moves(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> CoordinateCheck:
+def checked(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> CoordinateCheck:
     return coordinate_check(study(scheme, space=space), axis)
 
 
@@ -66,10 +66,10 @@ def moves(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> Coordina
         (SizeAxis.WIDTH, "head_dim: 16"),
     ],
 )
-def test_the_first_moves_are_flat_over_both_axes_under_completep(
+def test_the_coordinate_check_is_flat_over_both_axes_under_completep(
     axis: SizeAxis, space: str
 ) -> None:
-    assert moves(Scheme.COMPLETEP, axis, space).flat
+    assert checked(Scheme.COMPLETEP, axis, space).flat
 
 
 @pytest.mark.parametrize("residual", [Residual.ADMIN, Residual.DEEPNORM, Residual.NONE])
@@ -77,29 +77,29 @@ def test_they_are_flat_over_width_under_mup_with_other_residuals(residual: Resid
     config = study(Scheme.MUP)
     model = config.model.model_copy(update={"residual": residual})
     found = coordinate_check(config.model_copy(update={"model": model}), SizeAxis.WIDTH)
-    assert found.sizes == moves(Scheme.MUP, SizeAxis.WIDTH).sizes
+    assert found.sizes == checked(Scheme.MUP, SizeAxis.WIDTH).sizes
     assert found.flat
 
 
 def test_they_are_flat_over_width_but_not_over_depth_under_mup() -> None:
-    assert moves(Scheme.MUP, SizeAxis.WIDTH).flat
-    over_depth = moves(Scheme.MUP, SizeAxis.DEPTH)
+    assert checked(Scheme.MUP, SizeAxis.WIDTH).flat
+    over_depth = checked(Scheme.MUP, SizeAxis.DEPTH)
     assert not over_depth.flat
     assert over_depth.largest[0] == "stream"
 
 
 @pytest.mark.parametrize("axis", SizeAxis)
 def test_they_are_flat_over_neither_under_the_standard_scheme(axis: SizeAxis) -> None:
-    assert not moves(Scheme.STANDARD, axis).flat
+    assert not checked(Scheme.STANDARD, axis).flat
 
 
 def test_the_sizes_reach_further_than_a_laptop_can_train() -> None:
-    assert moves(Scheme.COMPLETEP, SizeAxis.DEPTH).sizes == (2, 4, 16, 64)
-    assert moves(Scheme.COMPLETEP, SizeAxis.WIDTH).sizes == (32, 64, 128, 256)
+    assert checked(Scheme.COMPLETEP, SizeAxis.DEPTH).sizes == (2, 4, 16, 64)
+    assert checked(Scheme.COMPLETEP, SizeAxis.WIDTH).sizes == (32, 64, 128, 256)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_moves_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
+def test_changes_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
     exponents = Coordinates(stream=0.1, features=sign * 0.7, logits=0.0)
     told = CoordinateCheck(sizes=(2, 64), exponents=exponents)
     assert not told.flat
@@ -194,7 +194,7 @@ def test_any_objective_can_be_checked(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "fathom.search.commands.check.check.coordinate_check",
-        lambda config, axis: moves(Scheme.MUP, axis),
+        lambda config, axis: checked(Scheme.MUP, axis),
     )
     (tmp_path / "rows.tsv").write_text("a b\tb a\nb a\ta b\n")
     config = parse(
