@@ -1,5 +1,6 @@
 #!/bin/bash
-# Fathom on Slurm: one job is the whole cluster, its first node the head. docs/clusters.md has the rest.
+# Fathom on Slurm: one job is the whole cluster, and its first node is the head. docs/clusters.md has
+# the details.
 #
 # Once, on the login node, in the checkout, which all nodes must see at the same path:
 #   python3 -m venv .venv && .venv/bin/pip install -c constraints.txt torch
@@ -7,16 +8,16 @@
 # Then, there too:
 #   sbatch deploy/slurm.sh configs/x.yaml
 #
-# What survives the job: all, since records, checkpoints and MLflow's store are in runs/ of the checkout.
-# Near the end of its time, or preempted, the job queues again by itself and goes on; any other end is
-# taken up by the same sbatch.
+# Records, checkpoints and MLflow's store are in runs/ of the checkout, so nothing is lost with the job.
+# Near the end of its time, or preempted, the job queues again by itself and resumes; after any other
+# end the same sbatch resumes the search.
 #
-# Three places to edit, each marked EDIT: how many nodes, what of each, and for how long.
-# EDIT: how many.
+# Three places to edit, each marked EDIT: the number of nodes, their GPUs, and the time limit.
+# EDIT: the number of nodes.
 #SBATCH --nodes=3
-# EDIT: what of each. Whole nodes, so that two clusters never meet on one.
+# EDIT: the GPUs of each node. The job takes whole nodes, so that two clusters never share one.
 #SBATCH --gpus-per-node=1
-# EDIT: for how long.
+# EDIT: the time limit.
 #SBATCH --time=24:00:00
 #SBATCH --exclusive
 #SBATCH --ntasks-per-node=1
@@ -37,18 +38,18 @@ if ! [ -x .venv/bin/fathom ]; then
 fi
 export PATH="$PWD/.venv/bin:$PATH"
 
-# Ray listens on the nodes' network and answers to the token alone, which the shared home hands round.
+# Ray listens on the nodes' network and requires the token, which all nodes read in the shared home.
 export RAY_AUTH_MODE=token
 (umask 077 && ray get-auth-token --generate > /dev/null)
 
 address=$(hostname -I | cut -d ' ' -f 1)
-# A folder of the job's own: another user's /tmp/ray could not be written to.
+# The job has its own folder, since another user's /tmp/ray is not writable.
 ray start --head --block --node-ip-address="$address" --port=6379 --dashboard-host=127.0.0.1 \
     --num-cpus="$SLURM_CPUS_ON_NODE" --temp-dir="/tmp/fathom-$SLURM_JOB_ID" &
 trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
 
 export RAY_ADDRESS="$address:6379"
-# A worker that starts before the head answers tries again by itself.
+# A worker that starts before the head is ready tries again by itself.
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
     srun --nodes="$((SLURM_JOB_NUM_NODES - 1))" --ntasks="$((SLURM_JOB_NUM_NODES - 1))" \
         --exclude="$SLURMD_NODENAME" --kill-on-bad-exit=0 \
@@ -56,7 +57,7 @@ if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
         ray start --block --address="$RAY_ADDRESS" --num-cpus="$SLURM_CPUS_ON_NODE" &
 fi
 
-# How many trials run at once is counted when the search starts, so all nodes come first.
+# Fathom counts the trials that can run at once when the search starts, so all nodes must join first.
 python - "$SLURM_JOB_NUM_NODES" <<'END'
 import sys, time
 import ray
@@ -76,6 +77,6 @@ END
 
 fathom run "$study" &
 search=$!
-# The same study goes on where its records and checkpoints end.
+# The requeued job resumes the study from its records and checkpoints.
 trap 'kill "$search"; wait "$search" || true; scontrol requeue "$SLURM_JOB_ID"' USR1
 wait "$search"
