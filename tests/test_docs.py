@@ -123,7 +123,7 @@ def test_the_page_of_keys_has_every_key_with_its_meaning(site: Path) -> None:
         for name, field in group.model_fields.items():
             assert name in rows
             waiting += groups_of(field.annotation)
-    assert "Largest relative error" in rows["tolerance"]
+    assert "Largest relative difference" in rows["tolerance"]
     assert "0.005" in rows["tolerance"]
 
 

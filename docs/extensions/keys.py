@@ -1,4 +1,4 @@
-"""Every key of a study file as tables, from the types and docstrings of `search/config*.py`."""
+"""Every key of a study file as tables, from the types and docstrings of `search/study/` and of the objectives."""
 
 from collections.abc import Iterator
 from enum import Enum
