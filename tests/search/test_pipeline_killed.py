@@ -87,8 +87,10 @@ class Search:
             began = time.monotonic()
             os.killpg(self.process.pid, signal.SIGINT)
             time.sleep(0.2)
-        out, err = self.process.communicate(timeout=LONGEST_SECONDS)
+        self.process.wait(LONGEST_SECONDS)
         seconds = time.monotonic() - began
+        # MLflow's follower shares the pipe, and writes what is missing before it ends.
+        out, err = self.process.communicate(timeout=LONGEST_SECONDS)
         running = [run.info.run_name for run in mlflow_runs(self.folder) if is_running(run)]
         return Ended(self.process.returncode, out, err, seconds, running)
 
