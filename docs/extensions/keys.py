@@ -1,4 +1,4 @@
-"""Every key of a study file as tables, from the types and docstrings of `search/study/` and of the objectives."""
+"""Every key of a study file as tables, from the types and docstrings of the groups of keys."""
 
 from collections.abc import Iterator
 from enum import Enum
