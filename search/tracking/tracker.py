@@ -159,5 +159,7 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            # It outlives the search: `fathom run 2>&1 | tee log` would wait for it.
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )

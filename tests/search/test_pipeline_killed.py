@@ -87,10 +87,8 @@ class Search:
             began = time.monotonic()
             os.killpg(self.process.pid, signal.SIGINT)
             time.sleep(0.2)
-        self.process.wait(LONGEST_SECONDS)
-        seconds = time.monotonic() - began
-        # MLflow's follower shares the pipe, and writes what is missing before it ends.
         out, err = self.process.communicate(timeout=LONGEST_SECONDS)
+        seconds = time.monotonic() - began
         running = [run.info.run_name for run in mlflow_runs(self.folder) if is_running(run)]
         return Ended(self.process.returncode, out, err, seconds, running)
 
