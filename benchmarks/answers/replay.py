@@ -75,8 +75,8 @@ def main() -> None:
     for title in stage.budgets or [f"planted worlds, {arguments.synthetic}"]:
         jobs = list(_jobs(title, names, arguments))
         entries[title] = _entries(jobs, search_all(stage, jobs, arguments.processes))
-        words = describe(stage.budgets[title]) if stage.budgets else ""
-        print("\n".join(markdown(title, words, entries[title])), flush=True)
+        text = describe(stage.budgets[title]) if stage.budgets else ""
+        print("\n".join(markdown(title, text, entries[title])), flush=True)
     if arguments.figure:
         draw(entries, arguments.figure)
 
@@ -89,8 +89,8 @@ def search_all(stage: ReplaySetup, jobs: Sequence[Job], processes: int) -> list[
         for one in pool.map(partial(search, stage), jobs, chunksize=4):
             found.append(one)
             if len(found) % max(1, len(jobs) // 100) == 0:
-                words = f"\r{len(found)} of {len(jobs)} searches"
-                print(words, end="", file=sys.stderr, flush=True)
+                line = f"\r{len(found)} of {len(jobs)} searches"
+                print(line, end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return found
 
@@ -204,8 +204,8 @@ def _arguments() -> argparse.Namespace:
     add = parser.add_argument
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--table", type=Path, help="CSV of learning curves, or a run folder")
-    planted_words = f"planted worlds instead: {', '.join(KINDS)}"
-    what.add_argument("--synthetic", nargs="?", const="usual", choices=KINDS, help=planted_words)
+    planted_help = f"planted worlds instead: {', '.join(KINDS)}"
+    what.add_argument("--synthetic", nargs="?", const="usual", choices=KINDS, help=planted_help)
     add("--count", choices=list(Count), default=Count.TOTAL, help="what a size counts")
     add("--width", type=float, default=WIDTH, help="of a class of sizes, to either side")
     add("--workers", type=_positive, default=4, help="trials at a time")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-OCTAVES, STEPS = 6, 4
-"""Answers are looked at from 1/64 of the ladder's tokens on, four times in each doubling."""
+DOUBLINGS, STEPS = 6, 4
+"""Answers are compared from 1/64 of the ladder's tokens on, four times per doubling."""
 SHOWN = (16, 8, 4, 2, 1)
 """Columns of the table, as inverse shares of the ladder's tokens."""
 
@@ -20,13 +20,13 @@ class Repetition:
     """Results of one search; tokens are shares of the ladder's."""
 
     until: float
-    """Tokens after which the answer was right and stayed so; infinite when it did not."""
+    """Tokens after which the answer stayed right to the end; infinite if it ended wrong."""
     spent: float
-    """Tokens when the search ended, or was cut off."""
+    """Tokens at which the search ended or was cut off."""
     right: tuple[bool, ...]
-    """True at each of `points()` where the answer was in the plateau."""
+    """True at each of `points()` if the answer was in the plateau."""
     regret: tuple[float, ...]
-    """Nats at `points()`; without an answer, those of the worst depth."""
+    """Regret in nats at each of `points()`; without an answer, that of the worst depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +38,35 @@ class Entry:
     found: tuple[Repetition, ...]
 
     def until(self, share: float) -> float:
-        """A quantile of the tokens to the answer; one that was seen, since some are infinite."""
+        """A quantile of the tokens until right; an observed value, since some are infinite."""
         tokens = [one.until for one in self.found]
         return float(np.quantile(tokens, share, method="inverted_cdf"))
 
     def right(self, point: int) -> float:
-        """Share of right answers at one of `points()`."""
+        """Share of repetitions with a right answer at one of `points()`."""
         return float(np.mean([one.right[point] for one in self.found]))
 
     def regrets(self, point: int) -> tuple[float, float]:
-        """Median and mean, nats."""
+        """Median and mean regret at one of `points()`, in nats."""
         regrets = [one.regret[point] for one in self.found]
         return float(np.median(regrets)), float(np.mean(regrets))
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Soonest right first; between those that seldom are, the more often right."""
+        """Sort key: median tokens until right, share right at the end, mean regret."""
         return self.until(0.5), -self.right(-1), self.regrets(-1)[1]
 
 
 def points() -> tuple[float, ...]:
-    """Shares of the ladder's tokens at which answers are looked at; the last is 1."""
-    return tuple(2 ** (k / STEPS - OCTAVES) for k in range(OCTAVES * STEPS + 1))
+    """Shares of the ladder's tokens at which answers are compared; the last is 1."""
+    return tuple(2 ** (k / STEPS - DOUBLINGS) for k in range(DOUBLINGS * STEPS + 1))
 
 
-def markdown(title: str, words: str, entries: Sequence[Entry]) -> Iterator[str]:
-    """A row for each searcher, the soonest right first."""
+def markdown(title: str, text: str, entries: Sequence[Entry]) -> Iterator[str]:
+    """Lines of the Markdown table of one budget: a row per searcher, soonest right first."""
     yield f"\n### {title}\n"
-    if words:
-        yield f"{words}\n"
+    if text:
+        yield f"{text}\n"
     shares = [f"1/{share}" if share > 1 else "end" for share in SHOWN]
     heads = [
         *("search", "tokens until right: median", "quartiles", "9 of 10"),
@@ -81,7 +81,7 @@ def markdown(title: str, words: str, entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def draw(found: Mapping[str, Sequence[Entry]], path: Path) -> None:
-    """Share of right answers against tokens spent, a panel for each budget."""
+    """Save a figure of the share of right answers against tokens spent, a panel per budget."""
     across = min(2, len(found))
     down = math.ceil(len(found) / across)
     figure = Figure(figsize=(7.5 * across, 4.5 * down), layout="constrained")

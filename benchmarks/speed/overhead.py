@@ -242,8 +242,8 @@ def write_down(folder: RunFolder, record: TrialRecord) -> None:
     """Append what a search appends at a report, with or without MLflow."""
     trial, point = record.spec.trial, record.curve[-1]
     if len(record.curve) == 1:
-        begun = replace(record, curve=(), outcome=None)
-        append_line(folder.journal, {"event": "started", **to_json(begun)}, wait=False)
+        started = replace(record, curve=(), outcome=None)
+        append_line(folder.journal, {"event": "started", **to_json(started)}, wait=False)
     report = to_values(Report(points=(point,)))
     append_line(folder.journal, {"event": "report", "trial": trial, **report}, wait=False)
     if record.outcome is not None:

@@ -10,16 +10,16 @@ from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
 
 SHARE_OF_TIME = 0.02
-"""Largest share of the time that is spent on answers, since no trial starts meanwhile."""
+"""Largest share of the time spent on answers, since no trial starts meanwhile."""
 GAP_SECONDS = 1.0
-"""Least time between two answers."""
+"""Minimum time between two answers."""
 KEPT_SHARE = 0.01
-"""Least share of a budget's planned tokens between two answers that are written down."""
+"""Minimum distance of two logged answers, as a share of a budget's planned tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
-    """The answers of one budget, by the tokens that its trials had."""
+class AnswerSeries:
+    """The answers of one budget while its search ran, ordered by training tokens."""
 
     budget: int
     answers: tuple[InterimAnswer, ...]
@@ -35,10 +35,10 @@ class AnswerLog:
         *,
         seed: int,
     ) -> None:
-        """`planned_tokens` maps each budget to tokens."""
+        """`planned_tokens` maps each budget to the training tokens planned for its search."""
         truncate_torn_line(folder.answers)
         self._folder, self._planned, self._seed = folder, planned_tokens, seed
-        self._trails = {trail.budget: list(trail.answers) for trail in read_trails(folder)}
+        self._series = {series.budget: list(series.answers) for series in read_answers(folder)}
         self.latest: dict[int, InterimAnswer] = {}
         self._changed: dict[int, None] = {}
         self._next = 0.0
@@ -48,7 +48,7 @@ class AnswerLog:
         self._changed[budget] = None
 
     def update(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """Compute the answer of the budget that waited longest, unless one was just computed."""
+        """Compute the answer of the budget that waited longest, unless it is too soon for one."""
         began = time.monotonic()
         if not self._changed or began < self._next:
             return
@@ -68,16 +68,16 @@ class AnswerLog:
         if found is None:
             return
         self.latest[budget] = found
-        trail = self._trails.setdefault(budget, [])
-        gap = found.tokens - (trail[-1].tokens if trail else 0)
+        series = self._series.setdefault(budget, [])
+        gap = found.tokens - (series[-1].tokens if series else 0)
         if gap > (0 if last else KEPT_SHARE * self._planned[budget]):
-            trail.append(found)
+            series.append(found)
             append_line(self._folder.answers, asdict(found), wait=False)
 
 
-def read_trails(folder: RunFolder) -> Iterable[Trail]:
-    """Returns every answer that was written down, by budget."""
-    trails: dict[int, list[InterimAnswer]] = {}
+def read_answers(folder: RunFolder) -> Iterable[AnswerSeries]:
+    """Returns the logged answers of each budget."""
+    by_budget: dict[int, list[InterimAnswer]] = {}
     for answer in read_as(folder.answers, lambda values: from_values(InterimAnswer, values)):
-        trails.setdefault(answer.budget, []).append(answer)
-    return [Trail(budget, tuple(answers)) for budget, answers in trails.items()]
+        by_budget.setdefault(answer.budget, []).append(answer)
+    return [AnswerSeries(budget, tuple(answers)) for budget, answers in by_budget.items()]

@@ -14,7 +14,7 @@ from fathom.search.study.budget import Budget
 
 @dataclass(slots=True)
 class BudgetState:
-    """The trials of one budget: begun, ended, and still to come."""
+    """The trials of one budget: started, ended, and still to come."""
 
     budget: Budget
     shapes: tuple[Shape, ...]
@@ -29,16 +29,16 @@ class BudgetState:
     sharing: dict[str, set[str]] = field(default_factory=dict)
     """Running trial -> all trials that its worker trains as one model, itself included."""
     under_way: dict[str, None] = field(default_factory=dict)
-    """Running and waiting trials in the order in which they began; the values are None. A set's
-    order would change from run to run."""
-    begun: Counter[Shape] = field(default_factory=Counter)
-    """Number of trials begun of each shape."""
+    """Running and waiting trials in the order in which they started; the values are None. A
+    set's order would change from run to run."""
+    started: Counter[Shape] = field(default_factory=Counter)
+    """Number of trials started of each shape."""
     explored: int = 0
-    """Number of exploring trials begun."""
+    """Number of exploring trials started."""
     confirmations: deque[Choice] = field(default_factory=deque)
-    """The rest of the present batch of confirming trials, which have not begun."""
+    """Confirming trials of the present batch that have not started."""
     confirmed: int = 0
-    """Number of confirming trials begun."""
+    """Number of confirming trials started."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
     rung_reached: bool = True
@@ -51,11 +51,11 @@ class BudgetState:
 
     @property
     def share_started(self) -> float:
-        """The number of trials begun, as a share of those planned."""
+        """Trials started, as a share of those planned."""
         return (self.explored + self.confirmed) / sum(self.planned)
 
     def share_worker(self, trials: Iterable[str]) -> None:
-        """Note that these trials train in one worker."""
+        """Record that these trials train in one worker."""
         together = set(trials)
         self.sharing |= dict.fromkeys(together, together)
 
@@ -69,7 +69,7 @@ class BudgetState:
         return 1 / len(self.sharing.get(trial, (trial,)))
 
     def next_batch(self, most: int) -> list[Choice]:
-        """The next confirming trial to come, and at most so many with it that are of its shape."""
+        """Removes and returns the next confirming trials, at most `most` and all of one shape."""
         taken = [
             choice for choice in self.confirmations if choice.shape == self.confirmations[0].shape
         ][:most]
@@ -78,10 +78,10 @@ class BudgetState:
 
     def recount(self, planned: tuple[Choice, ...] | None) -> None:
         """Count the trials that an earlier run began, and queue the rest of its planned batch."""
-        begun = [record.spec for record in self.ended] + list(self.waiting)
-        self.explored = sum(spec.stage is Stage.EXPLORE for spec in begun)
-        self.confirmed = len(begun) - self.explored
-        self.begun = Counter(spec.shape for spec in begun)
-        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in begun}
+        started = [record.spec for record in self.ended] + list(self.waiting)
+        self.explored = sum(spec.stage is Stage.EXPLORE for spec in started)
+        self.confirmed = len(started) - self.explored
+        self.started = Counter(spec.shape for spec in started)
+        taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in started}
         self.confirmations = deque(choice for choice in planned or () if choice not in taken)
         self.settled = planned == ()

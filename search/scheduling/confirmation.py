@@ -169,9 +169,9 @@ def _bracket(
     """
     near = {at + k for at in map(tried.index, contenders) for k in (-1, 0, 1)}
     shapes = [shape for index, shape in enumerate(tried) if index in near]
-    begun = {(record.spec.shape, record.spec.rate_scale) for record in confirming}
+    started = {(record.spec.shape, record.spec.rate_scale) for record in confirming}
     others = _other_rates(config, shapes)
-    return tuple(choice for choice in others if (choice.shape, choice.rate_scale) not in begun)
+    return tuple(choice for choice in others if (choice.shape, choice.rate_scale) not in started)
 
 
 def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> Iterator[Choice]:

@@ -1,7 +1,7 @@
 """The state that an earlier run left in its folder: trials ended, trials under way, the journal.
 
 A trial may have several attempts: one that paused and was resumed begins, and ends, once more. It
-is under way if it has begun more often than it has ended.
+is under way if it has started more often than it has ended.
 """
 
 from collections import Counter, defaultdict

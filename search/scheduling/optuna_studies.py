@@ -77,7 +77,7 @@ class Copy:
 
 
 def open_file(path: Path) -> BaseStorage:
-    """Optuna's file; one that can't be read is put aside, and a new one begun.
+    """Optuna's file; one that can't be read is put aside, and a new one made.
 
     Not SQLite: it needs 12 ms of CPU for a trial where this needs 1, and a worker waits for it.
     """

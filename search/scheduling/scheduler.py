@@ -174,7 +174,7 @@ class Scheduler:
 
     def _explore(self, search: BudgetState) -> TrialSpec:
         shape = search.sampler.draw(search.explored, self._exploring(search))
-        choice = Choice(shape, seed=search.begun[shape], rate_scale=1.0)
+        choice = Choice(shape, seed=search.started[shape], rate_scale=1.0)
         spec = self._spec(search, Stage.EXPLORE, search.explored, choice)
         search.explored += 1
         search.sampler.begin(spec.trial, shape)
@@ -224,7 +224,7 @@ class Scheduler:
         search.running.add(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
             return
-        search.begun[spec.shape] += 1
+        search.started[spec.shape] += 1
         search.under_way[spec.trial] = None
         self.live[spec.trial] = TrialRecord(
             spec=spec,
@@ -241,7 +241,7 @@ class Scheduler:
         self._notify(self.live[spec.trial])
 
     def _exploring(self, search: BudgetState) -> list[TrialRecord]:
-        """The exploring trials of a budget that have begun."""
+        """The exploring trials of a budget that have started."""
         live = (self.live[trial] for trial in search.under_way)
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 

@@ -19,7 +19,7 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
-from fathom.search.report.answer_log import Trail
+from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.store_uri import TrackingError, first_line, without_credentials
 from fathom.search.tracking import store
@@ -39,7 +39,7 @@ LONGEST_WAIT_SECONDS = 30.0
 CONFIG, CONCLUSION, DATA = "the study file", "the conclusion", "the data set"
 """Names of the items beside the trials, which go by their own names."""
 
-Item = TrialRecord | Trail | Conclusion | DataSet | str
+Item = TrialRecord | AnswerSeries | Conclusion | DataSet | str
 """A trial's latest record, a budget's answers so far, the conclusion, the data, or the text of the
 study file."""
 
@@ -178,8 +178,8 @@ def _send(runs: StudyRuns, item: Item) -> None:
             runs.write_trial(item)
         case DataSet():
             runs.write_data(item)
-        case Trail():
-            runs.write_trail(item)
+        case AnswerSeries():
+            runs.write_answers(item)
         case Conclusion():
             runs.write_conclusion(item)
         case str():

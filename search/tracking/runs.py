@@ -16,7 +16,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
-from fathom.search.report.answer_log import Trail
+from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.scheduling.audit import RungAudit
@@ -96,10 +96,10 @@ class StudyRuns:
         if record.outcome is not None:
             run.end(pages.STATUS[record.outcome], record.ended)
 
-    def write_trail(self, trail: Trail) -> None:
+    def write_answers(self, series: AnswerSeries) -> None:
         """Write the answers of a budget that are not there yet; steps are its search's tokens."""
-        self._budget_run(trail.budget, trail.answers[0].time).write(
-            [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in trail.answers]
+        self._budget_run(series.budget, series.answers[0].time).write(
+            [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in series.answers]
         )
 
     def write_conclusion(self, conclusion: Conclusion) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.record_json import DAMAGE, from_json, from_values, report_from_json
 from fathom.search.records import TrialRecord, with_report
-from fathom.search.report.answer_log import Trail
+from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
 
 
@@ -23,12 +23,12 @@ class RunTail:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._read: Counter[Path] = Counter()  # bytes of each file
-        self._attempts: Counter[str] = Counter()  # of each trial, those begun less those ended
+        self._attempts: Counter[str] = Counter()  # of each trial: starts minus ends
         self._running: dict[str, TrialRecord] = {}
-        self._trails: dict[int, Trail] = {}
-        self._changed: dict[str, TrialRecord | Trail] = {}
+        self._series: dict[int, AnswerSeries] = {}
+        self._changed: dict[str, TrialRecord | AnswerSeries] = {}
 
-    def changes(self) -> dict[str, TrialRecord | Trail]:
+    def changes(self) -> dict[str, TrialRecord | AnswerSeries]:
         """The latest record of each trial and the answers of each budget that changed, by name."""
         # Records first: what the journal holds of attempts that have ended need not be parsed.
         self._take_lines(self._folder.records, self._take_end)
@@ -74,7 +74,7 @@ class RunTail:
 
     def _take_answer(self, line: dict[str, Any]) -> None:
         answer = from_values(InterimAnswer, line)
-        before = self._trails.get(answer.budget)
-        trail = Trail(answer.budget, (*(before.answers if before else ()), answer))
-        self._trails[answer.budget] = trail
-        self._changed[f"the answers of {answer.budget}"] = trail
+        before = self._series.get(answer.budget)
+        series = AnswerSeries(answer.budget, (*(before.answers if before else ()), answer))
+        self._series[answer.budget] = series
+        self._changed[f"the answers of {answer.budget}"] = series

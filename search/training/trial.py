@@ -149,9 +149,9 @@ class RunningTrial:
         training, state = self._training, self._log.restore()
         if state is not None:
             training.load_state_dict(state)
-        begun = training.ranks.broadcast(lambda: training.step)
-        if begun != training.step:  # a network folder showed them different files
-            raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {begun}")
+        first = training.ranks.broadcast(lambda: training.step)
+        if first != training.step:  # a network folder showed them different files
+            raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")
 
 
 Attempt = Callable[[int], Iterator[Report]]

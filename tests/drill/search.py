@@ -48,10 +48,10 @@ class Search:
     @property
     def under_way(self) -> set[str]:
         """Trials that have begun and not ended."""
-        begun = {
+        started = {
             line["trial"] for line in read_lines(self.folder.journal) if line["event"] == "started"
         }
-        return begun - {record.spec.trial for record in self.ended}
+        return started - {record.spec.trial for record in self.ended}
 
     def start(self) -> None:
         """Give the user's command, the first time or again."""

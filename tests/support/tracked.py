@@ -146,8 +146,8 @@ def write_down(folder: Path, *records: TrialRecord) -> None:
     files = RunFolder(folder)
     files.state.mkdir(parents=True, exist_ok=True)
     for record in records:
-        begun = replace(record, outcome=None, ended=None, reason="", curve=())
-        append_line(files.journal, {"event": "started", **to_json(begun)})
+        started = replace(record, outcome=None, ended=None, reason="", curve=())
+        append_line(files.journal, {"event": "started", **to_json(started)})
         report = to_values(Report(points=record.curve, setup_seconds=record.setup_seconds))
         append_line(files.journal, {"event": "report", "trial": record.spec.trial, **report})
         if record.outcome is not None:

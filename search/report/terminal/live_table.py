@@ -54,7 +54,7 @@ class LiveRow:
 
     @property
     def trials(self) -> str:
-        """Trials begun and the most that are planned, for example `7/22`."""
+        """Trials started and the most that are planned, for example `7/22`."""
         return f"{len(self.records)}/{self.plan.exploring + self.plan.confirming}"
 
     @property

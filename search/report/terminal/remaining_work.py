@@ -12,7 +12,7 @@ from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import BudgetPlan
 
 CONFIRMATION_SHARE = 2 / 3
-"""Share of the confirming trials not yet begun that are expected to run.
+"""Share of the confirming trials not yet started that are expected to run.
 
 `python -m benchmarks.speed.time_left RUN` replays a run with it.
 """
@@ -29,7 +29,7 @@ class PendingConfirmation:
     settled: bool = False
     """True if no further batch is wanted."""
     share: float = CONFIRMATION_SHARE
-    """Share of the confirming trials not yet begun that are expected to run."""
+    """Share of the confirming trials not yet started that are expected to run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.simulate.driver import Loss
 from fathom.search.records import Outcome, Stage
-from fathom.search.report.answer_log import read_trails
+from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
@@ -122,13 +122,15 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path)
     folder = progress._scheduler.folder if progress._scheduler else None
     assert folder
-    kept = {trail.budget: trail for trail in read_trails(folder)}
-    assert {budget: trail.answers[-1] for budget, trail in kept.items()} == progress.answers.latest
-    for trail in kept.values():
-        steps = [answer.tokens for answer in trail.answers]
+    kept = {series.budget: series for series in read_answers(folder)}
+    assert {
+        budget: series.answers[-1] for budget, series in kept.items()
+    } == progress.answers.latest
+    for series in kept.values():
+        steps = [answer.tokens for answer in series.answers]
         assert steps == sorted(set(steps))
-        last = trail.answers[-1]
-        own = [r for r in read_records(folder.records) if r.spec.budget == trail.budget]
+        last = series.answers[-1]
+        own = [r for r in read_records(folder.records) if r.spec.budget == series.budget]
         assert last.tokens == sum(record.tokens for record in own)
         assert last.low is not None
         assert last.high is not None

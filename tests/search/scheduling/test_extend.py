@@ -159,12 +159,12 @@ def test_a_killed_extension_goes_on_where_it_was(again: Scheduler, events: int) 
     assert not stopped(third.records)
     assert set(Counter(r.spec.trial for r in third.records).values()) == {1}
     attempts = Counter(line["trial"] for line in read_lines(third.folder.records))
-    begun = Counter(
+    started = Counter(
         line["trial"]
         for line in read_lines(third.folder.journal)
         if line["event"] in ("started", "resumed")
     )
-    assert attempts == begun, "no attempt was made twice"
+    assert attempts == started, "no attempt was made twice"
 
 
 def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: Scheduler) -> None:

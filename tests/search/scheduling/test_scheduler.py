@@ -54,8 +54,8 @@ def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
 
 def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
-    begun = [search.next_trial() for _ in range(8)]
-    budgets = [spec.budget for spec in begun if spec]
+    started = [search.next_trial() for _ in range(8)]
+    budgets = [spec.budget for spec in started if spec]
     assert Counter(budgets) == {20_000: 4, 40_000: 4}
 
 
@@ -63,9 +63,9 @@ def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
     tmp_path: Path,
 ) -> None:
     search = scheduler(study(trials=2), tmp_path)
-    begun = [search.next_trial() for _ in range(5)]
-    assert begun[4] is None
-    simulation = Simulation(search, running=[spec.trial for spec in begun if spec], slots=4)
+    started = [search.next_trial() for _ in range(5)]
+    assert started[4] is None
+    simulation = Simulation(search, running=[spec.trial for spec in started if spec], slots=4)
     simulation.run()
     assert search.done
 
@@ -300,8 +300,8 @@ def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twi
 ) -> None:
     config = study(resources=TOGETHER, sampler=Sampler.LADDER)
     search = confirming(config, tmp_path / "killed")
-    begun = [spec.trial for _ in range(2) for spec in search.next_trials()]
-    Simulation(search, running=begun).run(events=5)
+    started = [spec.trial for _ in range(2) for spec in search.next_trials()]
+    Simulation(search, running=started).run(events=5)
     again = scheduler(search.config, tmp_path / "killed")
     Simulation(again).run()
     alone = confirming(study(sampler=Sampler.LADDER), tmp_path / "alone")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from mlflow import MlflowClient
 
 from fathom.search.records import Outcome
-from fathom.search.report.answer_log import Trail
+from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking import pages
@@ -126,13 +126,13 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
     place: Place,
 ) -> None:
     first = (interim(100), interim(200, low=2, high=9))
-    place.writer().write_trail(Trail(1_000_000, first))
+    place.writer().write_answers(AnswerSeries(1_000_000, first))
     before = place.everything()
-    place.writer().write_trail(Trail(1_000_000, first))
+    place.writer().write_answers(AnswerSeries(1_000_000, first))
     assert place.everything() == before, "written again it is not repeated"
 
     last = interim(300, low=3, high=6, loss=2.1)
-    place.writer().write_trail(Trail(1_000_000, (*first, last)))
+    place.writer().write_answers(AnswerSeries(1_000_000, (*first, last)))
     run = place.find("1M")
     assert place.tokens(run, "interim_optimal_depth") == [100, 200, 300]
     assert place.tokens(run, "interim_interval_low") == [200, 300], (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.answer_log import Trail
+from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.tracking.tail import RunTail
 from tests.support.dry_run import Simulation, scheduler, study
@@ -82,7 +82,9 @@ def test_the_answers_of_a_budget_are_told_from_the_first_on(tmp_path: Path) -> N
     found = [interim(100), interim(200)]
     for number, answer in enumerate(found, start=1):
         append_line(folder.answers, asdict(answer))
-        assert tail.changes() == {"the answers of 1000000": Trail(1_000_000, tuple(found[:number]))}
+        assert tail.changes() == {
+            "the answers of 1000000": AnswerSeries(1_000_000, tuple(found[:number]))
+        }
 
 
 def test_what_a_search_writes_is_what_it_holds_at_every_moment(tmp_path: Path) -> None:
