@@ -102,7 +102,7 @@ def curve(job: Job) -> list[Row]:
     luck = derive_seed(config.seed, "trial", seed)
     build = config.model.parametrization.build()
     training = Training(shape, build, plan, seed=luck, device=torch.device("cpu"))
-    measured = list(train(training, objective, plan, seed=luck))
+    measured = list(train(training, objective))
     pace = training.train_seconds / training.step
     return [
         {

@@ -94,9 +94,12 @@ def cost(
         learning_rate=config.train.learning_rate, rate_scale=1.0, prunable=False,
     )  # fmt: skip
     plan = replace(train_plan(config, budget, spec, device.type), steps=10**9, compiled=False)
-    looking, not_looking = replace(plan, diagnostics=True), replace(plan, diagnostics=False)
     training = Training(shape, config.model.parametrization.build(), plan, seed=0, device=device)
     model = training.model
+
+    def steps(diagnostics: bool) -> None:
+        training.plan = replace(plan, diagnostics=diagnostics)
+        advance(training, objective, goal=training.step + STEPS)
 
     def look() -> None:
         diagnose(model, training.optimizer, objective)
@@ -105,8 +108,8 @@ def cost(
         objective.evaluate(model)
 
     parts: list[Callable[[], object]] = [
-        lambda: advance(training, objective, looking, goal=training.step + STEPS, seed=0),
-        lambda: advance(training, objective, not_looking, goal=training.step + STEPS, seed=0),
+        lambda: steps(True),
+        lambda: steps(False),
         evaluate,
         look,
         lambda: speed(model, tokens_per_second=1.0, bfloat16=False),

@@ -106,9 +106,7 @@ class Trainer:
         for replica in several:
             own = replace(plan, learning_rate=replica.learning_rate)
             alone = Training(case.shape, PARAMETRIZATION, own, seed=replica.seed, device=device)
-            for one, all_ in zip(
-                train(alone, objective, own, seed=replica.seed), together, strict=True
-            ):
+            for one, all_ in zip(train(alone, objective), together, strict=True):
                 gaps.append(abs(one.loss - all_[replica].loss))
                 gaps.append(abs(one.train_loss - all_[replica].train_loss))
         return max(gaps)
@@ -123,7 +121,7 @@ def _single(case: Case, objective: Language, device: torch.device) -> Callable[[
     training = Training(case.shape, PARAMETRIZATION, plan, seed=0, device=device)
 
     def run(steps: int) -> None:
-        advance(training, objective, plan, goal=training.step + steps, seed=0)
+        advance(training, objective, goal=training.step + steps)
 
     return run
 

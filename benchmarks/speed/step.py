@@ -65,7 +65,7 @@ def fathom(task: Task) -> tuple[int, Block]:
     training = Training(task.shape, PARAMETRIZATION, plan, seed=0, device=task.device)
 
     def block(steps: int) -> None:
-        advance(training, objective, plan, goal=training.step + steps, seed=0)
+        advance(training, objective, goal=training.step + steps)
 
     return task.shape.params_total, block
 

@@ -1,6 +1,5 @@
 """Metrics of a training at an evaluation, and the test for divergence. Torch only."""
 
-import contextlib
 import math
 
 import torch
@@ -15,33 +14,27 @@ HOPELESS_NATS = 1.0
 slow starter was 0.13 above it at its first evaluation."""
 
 
-def autocast(device: torch.device, plan: TrainPlan) -> contextlib.AbstractContextManager[object]:
+def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
     """Context in which the model computes in the precision of the plan."""
-    if plan.bfloat16:
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16)
 
 
-def evaluate(
-    training: Training, objective: Objective, plan: TrainPlan
-) -> tuple[dict[str, float], Layers]:
+def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
     """Metrics of the model, its held-out `loss` among them, and its layer metrics."""
     details, layers = dict[str, float](), Layers()
     training.model.eval()
-    with autocast(training.device, plan):
+    with autocast(training.device, training.plan):
         metrics = objective.evaluate(training.model)
-        if training.ended or training.step in plan.detailed_steps:
-            details, layers = detailed_metrics(training, objective, plan)
+        if training.ended or training.step in training.plan.detailed_steps:
+            details, layers = detailed_metrics(training, objective)
     training.model.train()
     return metrics | details, layers
 
 
-def detailed_metrics(
-    training: Training, objective: Objective, plan: TrainPlan
-) -> tuple[dict[str, float], Layers]:
+def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:
     """Metrics beside the held-out loss, with those of the end of a training, and layer metrics."""
-    model, metrics, layers = training.model, dict[str, float](), Layers()
-    at_end = training.is_over(plan)
+    model, plan, metrics, layers = training.model, training.plan, dict[str, float](), Layers()
+    at_end = training.is_over
     if at_end:
         metrics |= objective.final_metrics(model)
     if plan.diagnostics:
@@ -68,10 +61,10 @@ def divergence(
 
 
 def divergence_with_origin(
-    training: Training, loss: float, train_loss: float, objective: Objective, plan: TrainPlan
+    training: Training, loss: float, train_loss: float, objective: Objective
 ) -> str:
     """Why the training has diverged, and at which step and layer; empty if it has not."""
-    reason = divergence(loss, train_loss, objective, plan, step=training.step)
+    reason = divergence(loss, train_loss, objective, training.plan, step=training.step)
     if not (reason and training.step_statistics):
         return reason
     statistics_SX = torch.stack(training.step_statistics)

@@ -32,9 +32,6 @@ def never() -> bool:
 def train(
     training: Training,
     objective: Objective,
-    plan: TrainPlan,
-    *,
-    seed: int,
     interrupted: Callable[[], bool] = never,
 ) -> Iterator[Measurement]:
     """Train from `training.step` to the end and yield a measurement at every evaluation step.
@@ -43,24 +40,23 @@ def train(
     patience, the measurement at the end is that of the best weights. `interrupted` is called after
     every step; once it returns True this generator ends, and `training` may be saved as well.
     """
+    plan = training.plan
     if training.ended:
         return
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
-        first = objective.batch(seed=seed, step=0, batch_size=plan.batch_size)
+        first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
         profile(training.model, first.inputs)
     if plan.compiled and training.step < plan.steps:
         began = time.perf_counter()
-        compile_step(training, objective, plan, seed=seed)
+        compile_step(training, objective)
         training.compile_seconds = time.perf_counter() - began
     for goal in plan.remaining_evaluations(training.step):
         began = time.perf_counter()
-        train_loss = advance(
-            training, objective, plan, goal=goal, seed=seed, interrupted=interrupted
-        )
+        train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
         training.train_seconds += time.perf_counter() - began
         if training.step < goal:
             return
-        yield _measure(training, objective, plan, train_loss)
+        yield _measure(training, objective, train_loss)
         if training.diverged or training.ended:
             return
 
@@ -77,19 +73,17 @@ def until_over(
         yield measured
 
 
-def _measure(
-    training: Training, objective: Objective, plan: TrainPlan, train_loss: float
-) -> Measurement:
+def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
     """Evaluate; where training stops with patience, restore the best weights and evaluate them."""
-    step, broadcast = training.step, training.ranks.broadcast
-    metrics, layers = broadcast(lambda: evaluate(training, objective, plan))
+    step, plan, broadcast = training.step, training.plan, training.ranks.broadcast
+    metrics, layers = broadcast(lambda: evaluate(training, objective))
     loss = metrics.pop("loss")
-    training.diverged = divergence_with_origin(training, loss, train_loss, objective, plan)
+    training.diverged = divergence_with_origin(training, loss, train_loss, objective)
     training.reset_statistics()
     if plan.patience is not None and step > plan.pretraining_steps and not training.diverged:
         training.best = updated(training.best, training.model, step=step, loss=loss)
-        if training.restore_best(plan.patience, plan.steps):
-            metrics, layers = broadcast(lambda: evaluate(training, objective, plan))
+        if training.restore_best():
+            metrics, layers = broadcast(lambda: evaluate(training, objective))
             loss, metrics["best_step"] = metrics.pop("loss"), float(training.best.step)
     return Measurement(
         step=step,
@@ -105,20 +99,19 @@ def _measure(
 def advance(
     training: Training,
     objective: Objective,
-    plan: TrainPlan,
     *,
     goal: int,
-    seed: int,
     interrupted: Callable[[], bool] = never,
 ) -> float:
     """Train up to a step or an interrupt; returns the mean training loss since the last evaluation,
     nats per token, which is read from the device once.
     """
-    ranks, optimizer, total = training.ranks, training.optimizer, training.loss_sum
+    plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
+    total = training.loss_sum
     loss_of = _loss_of(objective, plan)
     for step in range(training.step, goal):
         set_learning_rate(optimizer, plan.learning_rate * plan.rate_fraction(step))
-        batch = objective.batch(seed=seed, step=step, batch_size=plan.batch_size)
+        batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
         parts = weighted_micro_batches(batch, ranks, plan.micro_batches)
         before = total.clone() if plan.diagnostics else total
         for part, weight in parts:
@@ -138,9 +131,10 @@ def advance(
     return float(ranks.sum(total)) / training.loss_steps
 
 
-def compile_step(training: Training, objective: Objective, plan: TrainPlan, *, seed: int) -> None:
+def compile_step(training: Training, objective: Objective) -> None:
     """Compile a training step, so that no step is timed with it; changes nothing in `training`."""
-    batch = objective.batch(seed=seed, step=training.step, batch_size=plan.batch_size)
+    plan = training.plan
+    batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
     with autocast(training.device, plan):
         loss = _loss_of(objective, plan)(training.network, training.ranks.local_batch(batch))
     loss.backward()  # type: ignore[no-untyped-call]

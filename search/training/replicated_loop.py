@@ -195,7 +195,7 @@ def _measurement(
     loss, step, plan = metrics.pop("loss"), training.step, training.plan
     details, layers = dict[str, float](), Layers()
     if step in plan.detailed_steps:
-        details, layers = detailed_metrics(training.single(replica), objective, plan)
+        details, layers = detailed_metrics(training.single(replica), objective)
     return Measurement(
         step=step,
         loss=loss,

@@ -94,6 +94,7 @@ class Training:
         self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
         device: torch.device, ranks: Ranks = SINGLE_PROCESS,
     ) -> None:  # fmt: skip
+        self.plan, self.seed, self.device = plan, seed, device
         # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
         with device:
             self.model = Transformer(shape, parametrization)
@@ -108,7 +109,6 @@ class Training:
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
-        self.device = device
         self.loss_sum = torch.zeros((), device=device)
         """Sum of the training losses since the last evaluation."""
         self.loss_steps = 0
@@ -146,19 +146,20 @@ class Training:
             if name in state:
                 setattr(self, name, state[name])
 
-    def is_over(self, plan: TrainPlan) -> bool:
+    @property
+    def is_over(self) -> bool:
         """True after the last step, after an early stop and after divergence."""
-        return self.step == plan.steps or bool(self.ended or self.diverged)
+        return self.step == self.plan.steps or bool(self.ended or self.diverged)
 
     def reset_statistics(self) -> None:
         """Start to accumulate the losses of the next evaluation."""
         self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
         self.step_statistics = []
 
-    def restore_best(self, patience: int, steps: int) -> bool:
+    def restore_best(self) -> bool:
         """Restore the best weights if training stops here; True when they were restored."""
-        best, at_horizon = self.best, self.step == steps
-        if best is None or not best.evaluations_since:
+        best, patience, at_horizon = self.best, self.plan.patience, self.step == self.plan.steps
+        if best is None or patience is None or not best.evaluations_since:
             return False
         if best.evaluations_since < patience and not at_horizon:
             return False

@@ -77,13 +77,15 @@ class RunningTrial:
         ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
         began = time.perf_counter()
-        self._objective, self._seed = objective, assignment.seed
         config, spec = assignment.config, assignment.spec
         plan = train_plan(config, assignment.budget, spec, device.type)
-        self._plan = replace(plan, micro_batches=micro_batches)
+        plan = replace(plan, micro_batches=micro_batches)
         parametrization = config.model.parametrization.build()
-        self._training = Training(
-            spec.shape, parametrization, self._plan, seed=self._seed, device=device, ranks=ranks
+        self._objective, self._training = (
+            objective,
+            Training(
+                spec.shape, parametrization, plan, seed=assignment.seed, device=device, ranks=ranks
+            ),
         )
         self._log, self._schedule = TrialLog(assignment, device), ReportSchedule(assignment)
         self._restore()
@@ -101,7 +103,7 @@ class RunningTrial:
         for measurement in self._measurements():
             if measurement:
                 log.add(measurement)
-            if training.is_over(self._plan):
+            if training.is_over:
                 break
             step = measurement.step if measurement else None
             save, report = self._schedule.due(step)
@@ -131,10 +133,8 @@ class RunningTrial:
         training, ranks = self._training, self._training.ranks
         interrupted = self._schedule.interrupted if ranks.size == 1 else never
         return until_over(
-            lambda: train(
-                training, self._objective, self._plan, seed=self._seed, interrupted=interrupted
-            ),
-            lambda: training.is_over(self._plan) or not ranks.broadcast(lambda: True),
+            lambda: train(training, self._objective, interrupted),
+            lambda: training.is_over or not ranks.broadcast(lambda: True),
         )
 
     def save_weights(self, path: Path) -> None:

@@ -81,7 +81,9 @@ def run_to_end(
     objective: Successor | None = None,
     seed: int = 0,
 ) -> list[Measurement]:
-    return list(train(training, objective or Successor(), plan, seed=seed))
+    """Measurements of the training to its end, by this plan and on data of this seed."""
+    training.plan, training.seed = plan, seed
+    return list(train(training, objective or Successor()))
 
 
 def losses(measurements: list[Measurement]) -> Losses:

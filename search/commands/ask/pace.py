@@ -67,9 +67,9 @@ class TrainingPace:
         parametrization = config.model.parametrization.build()
         training = Training(shape, parametrization, plan, seed=0, device=self._device)
         tokens = plan.batch_size * self._objective.context
-        trained = budget.tokens / tokens * _seconds_per_step(training, self._objective, plan)
+        trained = budget.tokens / tokens * _seconds_per_step(training, self._objective)
         evaluations = len(evaluation_steps(config, budget)) * self._evaluation_tokens / tokens
-        seconds = trained + evaluations * _seconds_per_reading(training, self._objective, plan)
+        seconds = trained + evaluations * _seconds_per_reading(training, self._objective)
         return budget.tokens * shape.train_flops_per_token / seconds
 
     def _plan(self, config: StudyConfig, budget: Budget, shape: Shape) -> TrainPlan:
@@ -82,19 +82,19 @@ class TrainingPace:
         return replace(plan, batch_size=batch_size, compiled=False)
 
 
-def _seconds_per_step(training: Training, objective: Objective, plan: TrainPlan) -> float:
+def _seconds_per_step(training: Training, objective: Objective) -> float:
     """Mean seconds per training step."""
-    advance(training, objective, plan, goal=2, seed=0)
+    advance(training, objective, goal=2)
     began = time.perf_counter()
     while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
-        advance(training, objective, plan, goal=training.step + 1, seed=0)
+        advance(training, objective, goal=training.step + 1)
     return passed / (training.step - 2)
 
 
-def _seconds_per_reading(training: Training, objective: Objective, plan: TrainPlan) -> float:
+def _seconds_per_reading(training: Training, objective: Objective) -> float:
     """Seconds per evaluated batch: the second one, since the first allocates memory."""
-    batch = objective.batch(seed=0, step=0, batch_size=plan.batch_size)
-    with torch.no_grad(), autocast(training.device, plan):
+    batch = objective.batch(seed=0, step=0, batch_size=training.plan.batch_size)
+    with torch.no_grad(), autocast(training.device, training.plan):
         float(objective.loss(training.model, batch))
         began = time.perf_counter()
         float(objective.loss(training.model, batch))

@@ -116,7 +116,7 @@ class Prober:
         seed = derive_seed(self.config.seed, "check", number)
         parametrization = self.config.model.parametrization.build()
         training = Training(shape, parametrization, plan, seed=seed, device=self.device)
-        *_, last = train(training, self.objective, plan, seed=seed)
+        *_, last = train(training, self.objective)
         guess = self.objective.chance_loss
         return guess if last.diverged else min(last.loss, guess)
 

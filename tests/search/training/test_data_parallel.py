@@ -37,7 +37,7 @@ def trained(
     objective: Successor, plan: TrainPlan, ranks: Ranks
 ) -> tuple[list[Measurement], Tensor]:
     training = Training(SHAPE, PARAMETRIZATION, plan, seed=3, device=CPU, ranks=ranks)
-    measurements = list(train(training, objective, plan, seed=3))
+    measurements = list(train(training, objective))
     return measurements, torch.cat([one.flatten() for one in training.model.parameters()]).detach()
 
 

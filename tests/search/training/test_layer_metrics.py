@@ -33,7 +33,7 @@ def trained(
     plan: TrainPlan, objective: Successor = OBJECTIVE
 ) -> tuple[Training, list[Measurement]]:
     training = Training(DEEP, PARAMETRIZATION, plan, seed=3, device=CPU)
-    return training, list(train(training, objective, plan, seed=3))
+    return training, list(train(training, objective))
 
 
 def test_diagnostics_change_no_loss() -> None:

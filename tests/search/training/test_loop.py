@@ -101,7 +101,7 @@ def test_a_training_that_begins_profiles_its_first_batch() -> None:
 def test_a_training_that_goes_on_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, first = profiled_training(), profiled_training()
     seen = run_to_end(whole)
-    next(train(first, Successor(), PLAN, seed=0))
+    next(train(first, Successor()))
     resumed = profiled_training(seed=9)
     resumed.load_state_dict(first.state_dict())
     monkeypatch.setattr("fathom.search.training.loop.profile", None)
@@ -167,7 +167,7 @@ def test_a_rate_far_too_high_diverges_by_itself() -> None:
 
 
 def test_after_divergence_nothing_is_yielded() -> None:
-    measurements = train(new_training(), Successor(fault=not_a_number), PLAN, seed=0)
+    measurements = train(new_training(), Successor(fault=not_a_number))
     assert next(measurements).diverged
     assert list(measurements) == []
 
@@ -193,7 +193,7 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
     whole = new_training()
     expected = run_to_end(whole)
     stopped, path = new_training(), f"{tmp_path}/checkpoint.pt"
-    for measurement in train(stopped, Successor(), PLAN, seed=0):
+    for measurement in train(stopped, Successor()):
         if measurement.step == stop:
             torch.save(stopped.state_dict(), path)
             break
@@ -211,14 +211,14 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
 @pytest.mark.parametrize("stop", range(1, PLAN.steps))
 def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
     plan = replace(PLAN, diagnostics=True)
-    expected = list(train(new_training(), Successor(), plan, seed=0))
-    left, path = new_training(), tmp_path / "checkpoint.pt"
-    before = list(train(left, Successor(), plan, seed=0, interrupted=lambda: left.step >= stop))
+    expected = list(train(new_training(plan), Successor()))
+    left, path = new_training(plan), tmp_path / "checkpoint.pt"
+    before = list(train(left, Successor(), lambda: left.step >= stop))
     assert left.step in (stop, stop + 1), "after an evaluation, one step more"
     torch.save(left.state_dict(), path)
-    resumed = new_training(seed=123)
+    resumed = new_training(plan, seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
-    rest = list(train(resumed, Successor(), plan, seed=0))
+    rest = run_to_end(resumed, plan)
     assert [(one.step, one.loss, one.train_loss) for one in before + rest] == [
         (one.step, one.loss, one.train_loss) for one in expected
     ]
@@ -226,7 +226,7 @@ def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_pa
 
 def test_time_goes_on_where_it_was_saved() -> None:
     one = new_training()
-    first = next(train(one, Successor(), PLAN, seed=0))
+    first = next(train(one, Successor()))
     resumed = new_training()
     resumed.load_state_dict(one.state_dict())
     assert run_to_end(resumed)[0].train_seconds > first.train_seconds

@@ -57,10 +57,9 @@ def batched(
 def alone(
     replica: Replica, *, shape: Shape = SHAPE, plan: TrainPlan = PLAN,
     scheme: Scheme = Scheme.COMPLETEP,
-) -> tuple[Training, TrainPlan]:  # fmt: skip
+) -> Training:  # fmt: skip
     plan = replace(plan, learning_rate=replica.learning_rate)
-    own = Training(shape, parametrization(scheme), plan, seed=replica.seed, device=CPU)
-    return own, plan
+    return Training(shape, parametrization(scheme), plan, seed=replica.seed, device=CPU)
 
 
 def losses_of(
@@ -75,11 +74,8 @@ def assert_as_alone(
     shape: Shape = SHAPE, scheme: Scheme = Scheme.COMPLETEP,
 ) -> Training:  # fmt: skip
     """The same losses but for the noise of floating point; the training that would make them."""
-    own, plan = alone(replica, shape=shape, plan=plan, scheme=scheme)
-    expected = [
-        (one.step, one.loss, one.train_loss)
-        for one in train(own, Successors(), plan, seed=replica.seed)
-    ]
+    own = alone(replica, shape=shape, plan=plan, scheme=scheme)
+    expected = [(one.step, one.loss, one.train_loss) for one in train(own, Successors())]
     assert np.array(losses_of(yielded, replica)) == pytest.approx(np.array(expected), abs=NOISE)
     return own
 
@@ -223,8 +219,8 @@ def on_disk(state: dict[str, Any]) -> dict[str, Any]:
 def test_the_state_holds_what_a_single_training_would_save() -> None:
     states = interrupted(2)
     for replica in REPLICAS:
-        own, plan = alone(replica)
-        for measurement in train(own, Successors(), plan, seed=replica.seed):
+        own = alone(replica)
+        for measurement in train(own, Successors()):
             if measurement.step == PLAN.evaluation_steps[1]:
                 break
         expected, state = on_disk(own.state_dict()), states[replica]
@@ -241,7 +237,7 @@ def test_the_state_holds_what_a_single_training_would_save() -> None:
 
 
 def test_before_the_first_step_the_state_is_that_of_a_training_not_begun() -> None:
-    state, (own, _) = batched().state_dict(REPLICAS[1]), alone(REPLICAS[1])
+    state, own = batched().state_dict(REPLICAS[1]), alone(REPLICAS[1])
     expected = own.state_dict()
     assert state["optimizer"] == expected["optimizer"]
     for name, weight in expected["model"].items():
@@ -251,16 +247,10 @@ def test_before_the_first_step_the_state_is_that_of_a_training_not_begun() -> No
 def test_a_single_training_goes_on_from_a_replica() -> None:
     states = interrupted(2)
     for replica in REPLICAS:
-        own, plan = alone(replica)
+        own = alone(replica)
         own.load_state_dict(states[replica])
-        rest = [
-            (one.step, one.loss, one.train_loss)
-            for one in train(own, Successors(), plan, seed=replica.seed)
-        ]
-        through, plan = alone(replica)
-        whole = [
-            (one.step, one.loss, one.train_loss)
-            for one in train(through, Successors(), plan, seed=replica.seed)
-        ]
+        rest = [(one.step, one.loss, one.train_loss) for one in train(own, Successors())]
+        through = alone(replica)
+        whole = [(one.step, one.loss, one.train_loss) for one in train(through, Successors())]
         assert np.array(rest) == pytest.approx(np.array(whole[2:]), abs=NOISE)
         assert_near(own.model.state_dict(), through.model.state_dict())
