@@ -26,8 +26,7 @@ from fathom.search.run_folder import (
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.optuna_postgres import open_database
-from fathom.search.scheduling.optuna_studies import FileStudies, Studies
+from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
 from fathom.search.study.groups import TrackingConfig

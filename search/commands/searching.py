@@ -145,7 +145,7 @@ def _open_database(ready: "ReadyStudy") -> "Studies | None":
     """The study's database for Optuna, refused before anything starts; None if it names none."""
     if ready.config.tracking.optuna is None:
         return None
-    from fathom.search.scheduling.optuna_postgres import open_database
+    from fathom.search.scheduling.optuna_studies import open_database
 
     return open_database(ready.config, ready.folder)
 

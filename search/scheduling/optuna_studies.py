@@ -1,26 +1,44 @@
 """Optuna's studies as other tools see them: a copy of the ended trials, one study a budget.
 
-Nothing here is asked for again. The records are what is true, and what the copy lacks is added from
-them whenever a search starts, so the copy may be deleted, damaged or away for a while.
+The copy is in a file of the run folder, or in a PostgreSQL database where a team and its dashboards
+find it. Nothing here is asked for again. The records are what is true, and what the copy lacks is
+added from them whenever a search starts, so the copy may be deleted, damaged or away for a while.
 """
 
 import logging
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage
+from optuna.exceptions import OptunaError
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
-from fathom.search.run_folder import truncate_torn_line
+from fathom.search.run_folder import RunFolder, truncate_torn_line
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.store_uri import first_line, unusable_optuna, without_credentials
 
 log = logging.getLogger(__name__)
 
 NAME = "trial"
 """Attribute of Optuna's trials that holds the name of ours."""
+CONNECT: dict[str, Any] = {"connect_timeout": 5}
+RETRY_SECONDS = 5.0
+CLOSE_SECONDS = 20.0
+"""Longest time for the last writes to a database."""
+LOCK = 0x46617468
+"""PostgreSQL's number of the lock under which tables are made: two runs may start at once."""
+FAILURES = (OptunaError, SQLAlchemyError, KeyError)
+"""Errors of a server that is away, or of a study that somebody has deleted meanwhile."""
 
 
 class Studies(ABC):
@@ -32,7 +50,7 @@ class Studies(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Writes what still waits."""
+        """Write what still waits."""
 
 
 class FileStudies(Studies):
@@ -43,13 +61,87 @@ class FileStudies(Studies):
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Writes at once, which costs a millisecond."""
+        """Write at once, which costs a millisecond."""
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].extend(trials)
 
     def close(self) -> None:
-        """Does nothing, since every write is made at once."""
+        """Do nothing, since every write is made at once."""
+
+
+class DatabaseStudies(Studies):
+    """The studies of one run in a database, apart from those of other runs of the same name.
+
+    The search waits for the server only before its first trial. From then on a thread writes, and
+    what a server that is away misses is written when it is back, or by the same command again.
+
+    Raises:
+        TrackingError: when the database can't be used now.
+    """
+
+    def __init__(self, uri: str, folder: RunFolder) -> None:
+        optuna.logging.set_verbosity(optuna.logging.CRITICAL)
+        self._shown, self._folder = without_credentials(uri), folder
+        # A connection that a restart of the server has cut is found out before it is used.
+        settings = {"connect_args": CONNECT, "pool_pre_ping": True}
+        with _lock_of(uri):
+            self._store = RDBStorage(uri, engine_kwargs=settings)  # makes the tables it lacks
+        self._trials: dict[str, Sequence[FrozenTrial]] = {}
+        self._copies: dict[str, Copy] = {}
+        self._news, self._closing = threading.Event(), threading.Event()
+        self._answers = True
+        self._thread = threading.Thread(target=self._work, name="optuna-studies", daemon=True)
+
+    def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
+        """Return at once, whatever the server does."""
+        self._trials[study] = trials
+        self._news.set()
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what waits, and say so when that can't be done."""
+        self._closing.set()
+        self._news.set()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive() or not self._answers:
+            rest = "the same command writes them once it answers"
+            log.warning("Optuna's studies at %s lack the last trials; %s", self._shown, rest)
+        self._store.engine.dispose()
+
+    def _work(self) -> None:
+        while True:
+            self._news.clear()
+            closing = self._closing.is_set()  # before the round, which then is a whole one
+            self._round()
+            if closing:
+                return
+            if self._answers:
+                self._news.wait()
+            else:
+                self._closing.wait(RETRY_SECONDS)
+
+    def _round(self) -> None:
+        """Write what the studies lack, and say when the server stops or begins to answer."""
+        try:
+            for study, trials in list(self._trials.items()):
+                if study not in self._copies:
+                    key = self._folder.marker.read_text(encoding="utf-8", errors="replace")
+                    self._copies[study] = Copy(self._store, f"{study}-{key[:8]}")
+                self._copies[study].extend(trials)
+        except FAILURES as error:
+            # Whether the last one came through is not known, so the next attempt looks again.
+            self._copies = {}
+            if self._answers:
+                rest = "the search goes on, and what they miss is written later"
+                log.warning("Optuna's studies at %s: %s; %s", self._shown, _reason(error), rest)
+            self._answers = False
+        else:
+            if not self._answers:
+                log.warning("Optuna's studies have what they missed")
+            self._answers = True
 
 
 class Copy:
@@ -64,8 +156,8 @@ class Copy:
     def extend(self, trials: Sequence[FrozenTrial]) -> None:
         """Add what is lacking of these trials, which begin with those of the last call.
 
-        What was found here counts by name: a trial that was stopped and taken up again has ended,
-        and stands here, more than once.
+        What was found here counts by name: a trial that was stopped and resumed has ended, and
+        stands here, more than once.
         """
         for trial in trials[self._done :]:
             name = trial.user_attrs[NAME]
@@ -74,6 +166,47 @@ class Copy:
             else:
                 self._study.add_trial(trial)
             self._done += 1
+
+
+def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | None:
+    """Optuna's studies where the study names a database for them; None where it names none.
+
+    Raises:
+        TrackingError: when the database can't be used.
+    """
+    uri = config.tracking.optuna
+    return None if uri is None else DatabaseStudies(uri, folder)
+
+
+def reach(uri: str) -> None:
+    """See whether the database can be used now; changes nothing.
+
+    Raises:
+        TrackingError: when it can not.
+    """
+    with _lock_of(uri):
+        pass
+
+
+@contextmanager
+def _lock_of(uri: str) -> Iterator[None]:
+    """Hold a lock of the database, once it is seen to be nobody else's."""
+    engine = create_engine(uri, connect_args=CONNECT, poolclass=NullPool)
+    try:
+        with engine.begin() as connection:
+            connection.execute(text("select pg_advisory_xact_lock(:number)"), {"number": LOCK})
+            tables = set(inspect(connection).get_table_names())
+            if "alembic_version" in tables and "version_info" not in tables:
+                # Both keep the version of their tables in a table of that name.
+                raise unusable_optuna(uri, "it holds another program's tables, as MLflow's")
+            yield
+    except (*FAILURES, RuntimeError) as error:  # the last for the tables of another Optuna
+        raise unusable_optuna(uri, _reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__  # of Optuna's own, which says nothing of the database
+    return first_line(cause if isinstance(cause, SQLAlchemyError) else error)
 
 
 def open_file(path: Path) -> BaseStorage:

@@ -24,7 +24,7 @@ from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError
 from fathom.search.run_folder import RunFolder, default_tracking_uri
-from fathom.search.scheduling.optuna_postgres import reach
+from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study, this_machine, vocab_size_of

@@ -1,4 +1,4 @@
-"""Optuna's studies in a real PostgreSQL server: `search/scheduling/optuna_postgres.py`."""
+"""Optuna's studies in a real PostgreSQL server: `search/scheduling/optuna_studies.py`."""
 
 import os
 import signal
@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 from fathom.search.cluster.doctor.examine import ask_optuna
 from fathom.search.cluster.doctor.facts import Severity
 from fathom.search.run_folder import RunFolder, read_lines
-from fathom.search.scheduling import optuna_postgres as studies_database
-from fathom.search.scheduling.optuna_postgres import DatabaseStudies
+from fathom.search.scheduling import optuna_studies
+from fathom.search.scheduling.optuna_studies import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import Sampler, TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
@@ -136,7 +136,7 @@ def test_a_run_that_was_killed_finds_its_own_studies_again(address: str, tmp_pat
         import os, signal
         from pathlib import Path
         from tests.support.dry_run import Simulation
-        from tests.search.scheduling.test_optuna_postgres import search_into
+        from tests.search.scheduling.test_optuna_studies_postgres import search_into
         search, _ = search_into({address!r}, Path({str(tmp_path)!r}))
         Simulation(search).run(events=60)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_what_a_run_has_found_without_the_database_is_added_to_it(
 def test_a_study_that_somebody_deletes_meanwhile_is_written_again(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(studies_database, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(optuna_studies, "RETRY_SECONDS", 0.1)
     search, studies = search_into(address, tmp_path)
     simulation = Simulation(search)
     simulation.run(events=60)
@@ -179,7 +179,7 @@ def test_a_server_that_goes_and_comes_back_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    monkeypatch.setattr(studies_database, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(optuna_studies, "RETRY_SECONDS", 0.1)
     with running() as server:
         search, studies = search_into(server.address(), tmp_path)
         simulation = Simulation(search)
