@@ -148,9 +148,9 @@ def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
             for test in (covers, covers_exactly, nearly_best)
         )
         shares = (f"{whole:.3f}", f"{exact:.3f}", f"{good:.3f}")
-    words = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    text = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
     right = verdicts[expected] / len(found)
-    return f"| {name} | {expected} | {right:.3f} | {' | '.join(shares)} | {words} |"
+    return f"| {name} | {expected} | {right:.3f} | {' | '.join(shares)} | {text} |"
 
 
 def covers(planted: Planted, optimum: Optimum) -> bool:

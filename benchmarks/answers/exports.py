@@ -174,9 +174,9 @@ def row(name: str, options: dict[str, Any], scheme: Scheme, checkout: Path | Non
         theirs.eval()
         losses = [loss_of(one, tokens) for one in (ours, forward)]
     count = sum(weight.numel() for weight in theirs.parameters())
-    words = ", ".join(f"{key}: {str(value).lower()}" for key, value in options.items())
+    text = ", ".join(f"{key}: {str(value).lower()}" for key, value in options.items())
     return (
-        f"| {name} | {architecture} | {words} | {scheme.value} | {best.shape.params_total:,} "
+        f"| {name} | {architecture} | {text} | {scheme.value} | {best.shape.params_total:,} "
         f"| {count:,} | {losses[0]:.6f} | {abs(losses[1] - losses[0]):.0e} |"
     )
 

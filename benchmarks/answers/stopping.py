@@ -190,9 +190,9 @@ def _classes(arguments: argparse.Namespace) -> Iterator[tuple[str, SizeClass]]:
         if slope is None:
             slope = size_slope(runs, some, count)
         if slope:
-            words = f"corrected for size by {slope:.2f} nats per ln parameters"
+            text = f"corrected for size by {slope:.2f} nats per ln parameters"
             other = corrected(some, count, slope)
-            yield _title(other, count, words), other
+            yield _title(other, count, text), other
 
 
 def _groups(arguments: argparse.Namespace, runs: Sequence[Run]) -> list[tuple[Run, ...]]:
@@ -209,11 +209,11 @@ def _groups(arguments: argparse.Namespace, runs: Sequence[Run]) -> list[tuple[Ru
     return groups
 
 
-def _title(some: SizeClass, count: str, words: str) -> str:
+def _title(some: SizeClass, count: str, text: str) -> str:
     sizes = sorted(run.params(count) for run in some.runs)
     span = f"{format_count(sizes[0])} to {format_count(sizes[-1])} parameters ({count})"
     runs = f"{len(some.runs)} runs, {format_count(some.horizon)} tokens"
-    return f"{span}, {runs}, best {some.best.label}; {words}"
+    return f"{span}, {runs}, best {some.best.label}; {text}"
 
 
 def _name(config: StoppingConfig) -> str:

@@ -45,7 +45,7 @@ def _loss_table(trials: Trials) -> Iterator[str]:
             str(shape.d_ff),
             f"{1 / shape.ff_ratio:.2g}",
             _each(_values(own, LOSS)),
-            "-" if depth == best else interval_words(gains, -math.inf),
+            "-" if depth == best else interval_text(gains, -math.inf),
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -57,7 +57,7 @@ def _generalisation_tables(trials: Trials) -> Iterator[str]:
     yield "|---|---|---|"
     for depth, own in trials.items():
         values = _values(own, AS_TRAINED)
-        yield f"| {depth} | {interval_words(values, 0)} | {_each(values)} |"
+        yield f"| {depth} | {interval_text(values, 0)} | {_each(values)} |"
     categories = _categories(trials)
     if categories:
         yield ""
@@ -100,9 +100,9 @@ def _gain_table(trials: Trials, measure: str) -> Iterator[str]:
             str(depth),
             str(_shape(own).d_ff),
             ", ".join(f"{record.curve[-1].loss:.3g}" for record in own.values()),
-            interval_words(values, 0),
+            interval_text(values, 0),
             _each(values),
-            "-" if depth == first else interval_words(gains, -1),
+            "-" if depth == first else interval_text(gains, -1),
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -117,7 +117,7 @@ def gains_of(
     ]
 
 
-def interval_words(values: Sequence[float], lowest: float) -> str:
+def interval_text(values: Sequence[float], lowest: float) -> str:
     """Mean and its 95 % interval by Student's t, cut to `lowest` and 1, of two values or more."""
     if not values:
         return "-"

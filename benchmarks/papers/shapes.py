@@ -54,10 +54,10 @@ def shape_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterato
     yield "| layers | d_model | rate | loss [95 %] | each |"
     yield "|---|---|---|---|---|"
     for (depth, scale), own in sorted(losses.items()):
-        words = interval_words(statistics.fmean(own), noise.half_width(len(own)))
+        text = interval_text(statistics.fmean(own), noise.half_width(len(own)))
         each = ", ".join(f"{loss:.3f}" for loss in own)
         rate = config.train.learning_rate * scale
-        yield f"| {depth} | {widths[depth]} | {rate:g} | {words} | {each} |"
+        yield f"| {depth} | {widths[depth]} | {rate:g} | {text} | {each} |"
     yield f"\nNoise: {noise.deviation:.3f}, degrees of freedom: {noise.degrees_of_freedom}.\n"
     yield "| published | at one rate | as claimed | each at its best rate | as claimed |"
     yield "|---|---|---|---|---|"
@@ -94,9 +94,9 @@ def _compared(
     difference = statistics.fmean(high) - statistics.fmean(low)
     half = noise.half_width(len(low), len(high))
     verdict = "yes" if difference > half else "no" if difference < -half else "not told apart"
-    return f"{interval_words(difference, half)} | {verdict}"
+    return f"{interval_text(difference, half)} | {verdict}"
 
 
-def interval_words(value: float, half: float) -> str:
+def interval_text(value: float, half: float) -> str:
     """A number of nats and its 95 % interval."""
     return f"{value:.3f} [{value - half:.3f}, {value + half:.3f}]"

@@ -282,7 +282,7 @@ def row(claim: Claim, depth: int, values: Sequence[float]) -> str:
     cells = (
         f"`{claim.measure}`",
         str(depth),
-        mean_words(values, claim.highest),
+        mean_text(values, claim.highest),
         ", ".join(f"{value:.3g}" for value in values),
         f"{reached} of {len(values)}",
         *_judged(claim, depth, reached, len(values)),
@@ -298,7 +298,7 @@ def _judged(claim: Claim, depth: int, reached: int, trials: int) -> tuple[str, s
     return str(expected), "yes" if reached == expected else "no"
 
 
-def mean_words(values: Sequence[float], highest: float = 1.0) -> str:
+def mean_text(values: Sequence[float], highest: float = 1.0) -> str:
     """Mean and its 95 % interval within 0 and the highest value, which takes two values or more."""
     mean = statistics.fmean(values)
     if len(values) < 2 or math.isnan(mean):

@@ -62,13 +62,13 @@ def contender(
         space = _space(grid, levels, fidelity, prior)
         return Neps(grid, getattr(neps.algorithms, algorithm)(space, **options), levels)
 
-    words = [f"{key} {value}" for key, value in options.items()]
-    words += [f"grace {grace:.2g}"] if grace else []
+    settings = [f"{key} {value}" for key, value in options.items()]
+    settings += [f"grace {grace:.2g}"] if grace else []
     # Its brackets ask for many more trials than a budget has shapes, most of them known already.
     limits = {"patience": 100, "share": 0.25, "levels": 81}
     if algorithm in ("successive_halving", "hyperband", "priorband"):
         limits["suggestions"] = SYNCHRONOUS
-    return Contender(name=" ".join(["NePS", algorithm, *words]), build=build, **limits | changes)
+    return Contender(name=" ".join(["NePS", algorithm, *settings]), build=build, **limits | changes)
 
 
 def _space(grid: Grid, levels: int, first: int | None, prior: bool) -> Any:

@@ -96,8 +96,8 @@ def contender(sampler: str, eta: float, grace: float, **changes: Any) -> Contend
         search = None if sampler == "grid" else optuna_search(grid, seed, sampler)
         return RayTune(grid, search, asha(levels, eta, grace), seed)
 
-    words = "grid" if sampler == "grid" else f"OptunaSearch {sampler}"
-    name = f"Ray {words} + ASHA eta {eta:g} grace {grace:.2g}"
+    searcher = "grid" if sampler == "grid" else f"OptunaSearch {sampler}"
+    name = f"Ray {searcher} + ASHA eta {eta:g} grace {grace:.2g}"
     return Contender(name=name, build=build, **changes)
 
 

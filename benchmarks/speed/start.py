@@ -38,9 +38,9 @@ def main() -> None:
     print("|---|---|---|---|")
     print(row_of("python -c pass", [sys.executable, "-c", "pass"], arguments.runs))
     for command in COMMANDS:
-        words = [sys.executable, "-m", "search", *command]
+        program = [sys.executable, "-m", "search", *command]
         if "runs/quickstart" not in command or Path("runs/quickstart").exists():
-            print(row_of(f"fathom {' '.join(command)}", words, arguments.runs))
+            print(row_of(f"fathom {' '.join(command)}", program, arguments.runs))
     pairs = [
         (_time([sys.executable, "-c", BARE]), *_first_steps()) for _ in range(arguments.searches)
     ]

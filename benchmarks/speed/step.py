@@ -70,9 +70,9 @@ def fathom(task: Task) -> tuple[int, Block]:
     return task.shape.params_total, block
 
 
-def shape_of(words: str, args: argparse.Namespace) -> Shape:
+def shape_of(label: str, args: argparse.Namespace) -> Shape:
     """`DEPTHxWIDTH` with heads of 64 features, or of the most that leave two heads."""
-    depth, width = map(int, words.split("x"))
+    depth, width = map(int, label.split("x"))
     head_dim = max(d for d in (2, 4, 8, 16, 32, 64) if width % d == 0 and width >= min(2 * d, 128))
     return Shape(
         depth=depth,
@@ -140,18 +140,18 @@ def main() -> None:
     print(f"{args.batch} x {args.context} tokens a step; medians of {args.rounds} rounds\n")
     print("| shape | trained by | parameters | tokens/s | ours / its | of matrix rate |")
     print("|---|---|---|---|---|---|", flush=True)
-    for words in args.shape or (GPU_SHAPES if on_gpu else CPU_SHAPES):
+    for label in args.shape or (GPU_SHAPES if on_gpu else CPU_SHAPES):
         task = Task(
-            shape=shape_of(words, args),
+            shape=shape_of(label, args),
             batch_size=args.batch,
             device=torch.device(args.device),
             bfloat16=on_gpu,
             compiled=False,
         )
-        print(*rows_of(words, task, race(task, args), rate), sep="\n", flush=True)
+        print(*rows_of(label, task, race(task, args), rate), sep="\n", flush=True)
 
 
-def rows_of(words: str, task: Task, field: list[Contestant], rate: float | None) -> list[str]:
+def rows_of(label: str, task: Task, field: list[Contestant], rate: float | None) -> list[str]:
     """The fastest of ours, and each rival with what ours is of it; the fastest rival is bold."""
     speeds = {each.name: statistics.median(each.speeds) for each in field}
     ours = max(speed for name, speed in speeds.items() if name.startswith("Fathom"))
@@ -164,7 +164,7 @@ def rows_of(words: str, task: Task, field: list[Contestant], rate: float | None)
         ratio = f"**{ratio}**" if each.name == fastest else ratio
         share = f"{speed * task.shape.train_flops_per_token / rate:.1%}" if rate else "-"
         rows.append(
-            f"| {words} | {each.name} | {each.params:,} | {speed:,.0f} | {ratio} | {share} |"
+            f"| {label} | {each.name} | {each.params:,} | {speed:,.0f} | {ratio} | {share} |"
         )
     return rows
 

@@ -115,8 +115,8 @@ def main() -> None:
     )
     for share in SHARES:
         last = [one for one in shown if one.at <= share * length][-1]
-        words = f"{last.left.seconds:.0f} s" if last.left else "-"
-        print(f"| {share:.0%} | {words} | {length - last.at:.0f} s |")
+        text = f"{last.left.seconds:.0f} s" if last.left else "-"
+        print(f"| {share:.0%} | {text} | {length - last.at:.0f} s |")
 
 
 if __name__ == "__main__":

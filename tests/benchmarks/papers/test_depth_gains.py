@@ -7,7 +7,7 @@ import pytest
 from benchmarks.papers.depth_gains import (
     accuracy_tables,
     gains_of,
-    interval_words,
+    interval_text,
     petty_tables,
     trials_of,
 )
@@ -37,10 +37,10 @@ def test_a_gain_is_that_of_the_same_seed() -> None:
 
 
 def test_an_interval_takes_two_seeds() -> None:
-    assert interval_words([], 0) == "-"
-    assert interval_words([0.25], 0) == "0.250"
-    assert interval_words([0.1, 0.3], 0) == "0.200 [0.000, 1.000]"
-    assert interval_words([0.10, 0.11], -1) == "0.105 [0.041, 0.169]"
+    assert interval_text([], 0) == "-"
+    assert interval_text([0.25], 0) == "0.250"
+    assert interval_text([0.1, 0.3], 0) == "0.200 [0.000, 1.000]"
+    assert interval_text([0.10, 0.11], -1) == "0.105 [0.041, 0.169]"
 
 
 def test_generalisation_is_told_by_depth_then_by_category() -> None:

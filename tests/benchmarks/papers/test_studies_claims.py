@@ -9,7 +9,7 @@ from benchmarks.papers.layers import EARLY, layer_table
 from benchmarks.papers.studies import (
     Claim,
     claims_of,
-    mean_words,
+    mean_text,
     needs,
     rate_table,
     report,
@@ -81,10 +81,10 @@ def test_a_line_says_whether_all_or_none_reached_the_mark_as_claimed() -> None:
 
 def test_the_interval_is_students_and_ends_where_the_measure_does() -> None:
     # Three values 0.1 apart: the mean's error is 0.1 / sqrt(3), and t of 2 degrees is 4.303.
-    assert mean_words([0.4, 0.5, 0.6]) == "0.5 [0.252, 0.748]"
-    assert mean_words([0.8, 1.0]) == "0.9 [0, 1]"
-    assert mean_words([0.8]) == "0.8"
-    assert mean_words([1.4, 1.5, 1.6], highest=math.inf) == "1.5 [1.25, 1.75]"
+    assert mean_text([0.4, 0.5, 0.6]) == "0.5 [0.252, 0.748]"
+    assert mean_text([0.8, 1.0]) == "0.9 [0, 1]"
+    assert mean_text([0.8]) == "0.8"
+    assert mean_text([1.4, 1.5, 1.6], highest=math.inf) == "1.5 [1.25, 1.75]"
 
 
 def test_the_course_of_a_measure_is_that_of_the_deepest_shape() -> None:
