@@ -1,7 +1,8 @@
 """The findings of a study: every statistic of its records, as one value that is passed whole."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,33 @@ SIZES = (
 """Names of the sizes of a shape, as tables and files list them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Conclusion:
-    """Everything that a study has found so far."""
+    """Everything that a study has found so far; the same records give the same conclusion.
+
+    What only a report shows is computed when it is first read.
+    """
 
     config: StudyConfig
     records: tuple[TrialRecord, ...] = ()
     """Trials that have ended."""
     optima: tuple[Optimum, ...] = ()
     """One for each budget that has trials, by budget."""
-    laws: tuple[Law, ...] = ()
-    """Fitted laws, the best one first."""
-    audits: Mapping[int, tuple[RungAudit, ...]] = field(default_factory=dict)
-    """Budget -> audit of each of its rungs."""
-    papers: PaperFindings = field(default_factory=PaperFindings)
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """Fitted laws, the best one first."""
+        return fit_laws(self.optima)
+
+    @cached_property
+    def audits(self) -> dict[int, tuple[RungAudit, ...]]:
+        """Budget -> audit of each of its rungs."""
+        return audit_budgets(self.records, self.config)
+
+    @cached_property
+    def papers(self) -> PaperFindings:
+        """The paper analyses."""
+        return find_paper_findings(self.records, seed=self.config.seed)
 
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
@@ -49,16 +63,9 @@ class Conclusion:
 
 
 def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
-    """Computes every statistic from the records; the same records give the same conclusion."""
+    """Decides the best depth of each budget from the records."""
     optima = find_optima(records, seed=config.seed)
-    return Conclusion(
-        config=config,
-        records=tuple(records),
-        optima=optima,
-        laws=fit_laws(optima),
-        audits=audit_budgets(records, config),
-        papers=find_paper_findings(records, seed=config.seed),
-    )
+    return Conclusion(config=config, records=tuple(records), optima=optima)
 
 
 def audit_budgets(

@@ -124,7 +124,9 @@ def answers(
     laws: tuple[Law, ...] = (),
     audits: dict[int, tuple[RungAudit, ...]] | None = None,
 ) -> Conclusion:
-    return Conclusion(config=STUDY, optima=optima or (optimum(),), laws=laws, audits=audits or {})
+    found = Conclusion(config=STUDY, optima=optima or (optimum(),))
+    vars(found).update(laws=laws, audits=audits or {})  # in place of those of its records
+    return found
 
 
 def interim(tokens: int, **changes: object) -> InterimAnswer:

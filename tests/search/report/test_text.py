@@ -52,7 +52,10 @@ def test_what_the_data_do_not_show_is_said(
 ) -> None:
     edge = replace(optima[0], verdict=Verdict.EDGE)
 
-    limits = unsupported(concluded(study, (edge, *optima[1:])))
+    found = concluded(study, (edge, *optima[1:]))
+    vars(found)["audits"] = {}  # as if too few trials had ended to compare a rung with
+
+    limits = unsupported(found)
 
     assert "300k: that the best depth lies inside the range that was tried." in limits
     assert any("none of their trials finished" in limit for limit in limits)
@@ -175,7 +178,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(
 def test_a_law_of_few_budgets_is_said_to_know_little_of_its_scatter(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    limits = unsupported(replace(concluded(study, optima), laws=fit_laws(optima)))
+    limits = unsupported(concluded(study, optima))
 
     assert any("how far best depths scatter about it; 3 budgets say" in limit for limit in limits)
     assert "Law: the depth below 300k or above 3M parameters; that is extrapolation." in limits
