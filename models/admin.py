@@ -43,7 +43,7 @@ def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
 def _see(
     omegas: list[float], skip_D: Tensor, _: nn.Module, inputs: tuple[Any, ...], branch_ND: Tensor
 ) -> None:
-    """Sets the omega of a branch's skip connection before the sum and finds the next one."""
+    """Forward hook that sets the omega of a skip connection and appends that of the next one."""
     omega = omegas[-1]
     skip_D.fill_(omega)
     x_ND = inputs[0]

@@ -87,7 +87,7 @@ def turned(x_BT2HK: Tensor, turns_T2HP2: Tensor) -> Tensor:
 
 
 def _apart(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None) -> tuple[Tensor, ...]:
-    """Rotated queries, rotated keys and values, (B, T, H, K) each."""
+    """Splits features into rotated queries, rotated keys and values, (B, T, H, K) each."""
     if turns_2T2HP2 is None:
         return qkv_BT3HK.unbind(2)
     if not is_exact_on_cpu(qkv_BT3HK):

@@ -160,7 +160,7 @@ class BareBlock(Block):
 
 
 def build_block(shape: Shape, scales: ForwardScales) -> Block:
-    """A block of the shape's kind of residual."""
+    """Builds the block that belongs to the shape's kind of residual."""
     if shape.post_norm:
         return PostNormBlock(shape, scales)
     return (BareBlock if shape.residual is Residual.NONE else Block)(shape, scales)

@@ -34,7 +34,7 @@ class Coordinates:
 
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
-        """Mean of several, field by field."""
+        """Mean of several `Coordinates`, field by field."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: fmean(getattr(one, name) for one in several) for name in names})
 

@@ -37,7 +37,7 @@ def is_plain(shape: Shape) -> bool:
 
 
 def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:
-    """Output of the block for a stream, (N, D).
+    """Output (N, D) of a pre-norm block for a residual stream (N, D).
 
     `weights` are the gain of the norm and both matrices of each branch.
     """
@@ -46,7 +46,7 @@ def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor
 
 
 class _FusedBlock(torch.autograd.Function):
-    """The block with a backward pass of its own; names end in 1 for attention, 2 for feed-forward.
+    """Fused block with its own backward pass; names end in 1 for attention, 2 for feed-forward.
 
     `x` is the stream that a branch adds to.
     """

@@ -202,7 +202,7 @@ def _attribute(field: str) -> str:
 def _maps(
     weights: Mapping[str, Tensor], branch: str, device: torch.device
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Both matrices of a branch, layer by layer; the first includes the gain of its norm."""
+    """Both weight matrices of a branch for each layer; the first includes the gain of its norm."""
     if f"{branch}.into.weight" not in weights:
         return (), ()
     gain_RLD1 = weights[f"{branch}_norm.weight"][..., None]
@@ -211,7 +211,7 @@ def _maps(
 
 
 def _working(weight: Tensor) -> Tensor:
-    """The weight in the precision of products, cast for all layers at once."""
+    """Casts a weight to the precision of matrix products, for all layers at once."""
     if torch.is_autocast_enabled(weight.device.type):
         return weight.to(torch.get_autocast_dtype(weight.device.type))
     return weight

@@ -71,7 +71,7 @@ class Count(StrEnum):
     HEADS = "heads"
     """Heads of all layers together; parameters follow from them (Brown et al. 2022)."""
     WIDTH = "width"
-    """d_model: layers are added, and parameters with them (Liu et al. 2020)."""
+    """`d_model`: more layers then have more parameters (Liu et al. 2020)."""
 
     @property
     def of_parameters(self) -> bool:
@@ -294,7 +294,7 @@ class Shape:
 
 
 def check_loop(*, looped: bool, residual: Residual) -> None:
-    """Raises `ValueError` for looped layers that were to be profiled one by one."""
+    """Raises `ValueError` if looped layers would have to be profiled one by one (Admin)."""
     if looped and residual is Residual.ADMIN:
         raise ValueError(
             "`residual: admin` profiles every layer, and `looped` layers are one; "

@@ -90,7 +90,7 @@ def _read_mirrored(download: Download, file: Path) -> bytes:
 
 
 def _download(download: Download, target: Path) -> None:
-    """Write the target, whole and checked, or not at all."""
+    """Downloads a file and checks its sha256; the target appears whole or not at all."""
     part = target.with_name(target.name + ".part")
     try:
         _fetch(download.url, part)
@@ -109,7 +109,7 @@ def _download(download: Download, target: Path) -> None:
 
 
 def _fetch(url: str, part: Path) -> None:
-    """Complete a partial file, from its end if the server can."""
+    """Downloads the rest of a partial file, or all of it if the server can't resume."""
     part.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})

@@ -9,12 +9,12 @@ HELD_OUT = 1
 
 
 def mixed(seed: int, step: int) -> int:
-    """One seed from two numbers; neighbours have unrelated streams."""
+    """Combines two numbers into one seed; neighbouring numbers give unrelated streams."""
     return _state(np.random.SeedSequence((seed, step)))
 
 
 def training_draws(device: torch.device, *, seed: int, step: int) -> torch.Generator:
-    """Generator of a training step."""
+    """Random generator of a training step, a function of seed and step alone."""
     return torch.Generator(device).manual_seed(mixed(seed, step))
 
 
@@ -25,7 +25,7 @@ def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArr
 
 
 def held_out_draws(device: torch.device, number: int) -> torch.Generator:
-    """Generator of one part of an evaluation, always the same and unlike that of any step."""
+    """Random generator of one part of an evaluation, unlike that of any training step."""
     sequence = np.random.SeedSequence(number, spawn_key=(HELD_OUT,))
     return torch.Generator(device).manual_seed(_state(sequence))
 

@@ -64,7 +64,7 @@ class UserObjectiveConfig(ObjectiveConfig):
         return int(load_user_objective(self).vocab_size)
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys as they are."""
+        """The keys unchanged: a user's objective has no known smaller version."""
         return self
 
     def is_batched(self) -> bool:

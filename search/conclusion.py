@@ -36,7 +36,7 @@ class Conclusion:
     records: tuple[TrialRecord, ...] = ()
     """Trials that have ended."""
     optima: tuple[Optimum, ...] = ()
-    """One for each budget that has trials, by budget."""
+    """Optimum of each budget that has trials, by budget."""
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -140,7 +140,7 @@ def optimum_row(optimum: Optimum) -> dict[str, Any]:
 
 
 def flat_optimum_row(optimum: Optimum) -> dict[str, Any]:
-    """The same row without nesting: `interval_low` and `interval_high`, `trials_finished`, ..."""
+    """An optimum's row without nesting: `interval_low`, `interval_high`, `trials_finished`, ..."""
     row = optimum_row(optimum)
     flat: dict[str, Any] = {}
     for name, value in row.items():

@@ -20,7 +20,7 @@ from fathom.search.study.config import load
 
 
 def main() -> None:
-    """Print both answers side by side, budget by budget."""
+    """Prints the answers of the search and of the ladder side by side for each budget."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("search", type=Path, help="run folder of the search")
     parser.add_argument(

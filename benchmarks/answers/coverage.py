@@ -110,7 +110,7 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Verdict, str]] = {
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints a table row for each kind of planted world."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=100, help="studies of each kind")
     parser.add_argument("--only", choices=CASES, help="one kind")
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def studies(name: str, number: int) -> list[tuple[Planted, Optimum]]:
-    """Returns that many studies of one kind, each in its own world; the same ones every time."""
+    """Returns planted studies of one kind, each in its own world, with their answers."""
     plant, _, changes = CASES[name]
     found = []
     for index in range(number):

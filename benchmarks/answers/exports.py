@@ -139,7 +139,7 @@ BUILDERS = {"hf": hugging_face, "litgpt": litgpt, "nanogpt": nanogpt, "torchtita
 
 
 def module_of(name: str, path: Path) -> Any:
-    """A file as a module."""
+    """Imports a Python file as a module of the given name."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

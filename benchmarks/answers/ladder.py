@@ -35,7 +35,7 @@ Row = dict[str, float]
 
 
 def main() -> None:
-    """Train what the table still lacks."""
+    """Trains the curves that the table lacks and appends them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", type=Path, help="study file: budgets, space, training")
     parser.add_argument("--table", type=Path, required=True, help="CSV to append to")
@@ -63,7 +63,9 @@ def main() -> None:
 def rungs_of_ladder(
     config: StudyConfig, budget: Budget, vocab_size: int, depths: int, ratios: int
 ) -> list[Shape]:
-    """Depths from the fewest to the most, even in log; at each, ratios even in log."""
+    """Shapes of the ladder: depths evenly spaced in log, and at each depth ratios evenly spaced in
+    log.
+    """
     shapes = feasible_shapes(config, budget, vocab_size)
     feasible = sorted({shape.depth for shape in shapes})
     chosen = sorted(
@@ -88,7 +90,7 @@ def spread(feasible: list[int], number: int) -> list[float]:
 
 
 def curve(job: Job) -> list[Row]:
-    """Train one shape with one seed; a row for every evaluation."""
+    """Trains one shape with one seed; returns a row for every evaluation."""
     torch.set_num_threads(1)
     path, params, shape, seed = job
     config, objective = load(path), _objective(path).to(torch.device("cpu"))
@@ -132,7 +134,7 @@ def key(job: Job) -> tuple[int, ...]:
 
 
 def known(table: Path) -> set[tuple[int, ...]]:
-    """The curves that the table has."""
+    """Identities (columns of `key`) of the curves that the table has."""
     return {
         (int(row["d_model"]), int(row["depth"]), int(row["d_ff"]), int(row["seed"]))
         for row in _rows(table)
@@ -146,7 +148,7 @@ def _rows(table: Path) -> Iterator[dict[str, str]]:
 
 
 def append(table: Path, rows: list[Row]) -> None:
-    """Write a curve, and the names of the columns before the first."""
+    """Appends the rows of a curve to the table; a new table gets the column names first."""
     fresh = not table.exists()
     with table.open("a", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0])

@@ -35,7 +35,7 @@ from fathom.models.shape import Count
 from fathom.search.study.errors import ConfigError
 
 OURS = {"ours": ""}
-"""Names of our searches, and what their study files say besides the budget."""
+"""Fathom's own entries: name -> YAML added to the study file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def search_all(stage: ReplaySetup, jobs: Sequence[Job], processes: int) -> list[Repetition]:
-    """Every job, in several processes, with a line of progress."""
+    """Runs every job in several processes and prints a line of progress."""
     found = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _quietly) as pool:
@@ -110,7 +110,7 @@ def searcher(known: Known, job: Job, home: Path) -> Searcher:
 
 
 def play(known: Known, player: Searcher, workers: int) -> Repetition:
-    """Run a search until it ends or has spent what the ladder costs."""
+    """Runs a search until it ends or has spent the ladder's tokens."""
     whole = known.ladder_tokens
     moments = list(run(known, player, workers=workers, limit=whole))
     worst = max(known.regret(depth) for depth in known.depths)
@@ -131,7 +131,7 @@ def describe(known: Known) -> str:
 
 
 def _answer_at(moments: Sequence[Moment], tokens: float) -> int | None:
-    """The last answer by then; a search that has ended keeps its own."""
+    """The last answer of a search up to `tokens`; a search that has ended keeps its answer."""
     return next((m.answer for m in reversed(moments) if m.tokens <= tokens * (1 + 1e-9)), None)
 
 
@@ -150,7 +150,9 @@ def _budgets(arguments: argparse.Namespace) -> dict[str, Known]:
 
 
 def _names(asked: str) -> tuple[dict[str, float], list[str]]:
-    """Ours and the rivals asked for, each with its share of the repetitions; who is missing."""
+    """The requested searchers, each with its share of the repetitions, and lines on missing
+    packages.
+    """
     ours = dict.fromkeys(OURS, 1.0)
     if asked == "none":
         return ours, []
@@ -169,7 +171,7 @@ def _names(asked: str) -> tuple[dict[str, float], list[str]]:
 
 
 def _jobs(title: str, names: dict[str, float], arguments: argparse.Namespace) -> Iterator[Job]:
-    """A round of all searchers for each repetition; the slow ones sit out the later ones."""
+    """Yields the jobs in rounds of all searchers; slow searchers have fewer rounds."""
     for repetition in range(arguments.repetitions):
         for name, share in names.items():
             if repetition < math.ceil(share * arguments.repetitions):
@@ -177,7 +179,7 @@ def _jobs(title: str, names: dict[str, float], arguments: argparse.Namespace) ->
 
 
 def _entries(jobs: Sequence[Job], found: Sequence[Repetition]) -> list[Entry]:
-    """Repetitions by searcher."""
+    """Groups the repetitions by searcher."""
     grouped: dict[str, list[Repetition]] = {}
     for job, one in zip(jobs, found, strict=True):
         grouped.setdefault(job.name, []).append(one)

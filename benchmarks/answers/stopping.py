@@ -47,13 +47,13 @@ FIXED = {
     "default": StoppingConfig(),
     "careful": StoppingConfig(first_rung=0.0625, eta=2.0),
 }
-"""Settings for every class alike: that of a study that says nothing of stopping, but for the trials
-that are never stopped, and one that lets every second trial go on."""
+"""Settings of our rule for every class: a study's default without audit trials, and a careful one
+that promotes every second trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of a rule and what it does to a class."""
+    """A setting of a stopping rule and its effect on a class of curves."""
 
     name: str
     result: Survival
@@ -61,13 +61,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Both rules on one class, with one number of slots."""
+    """Results of our rule and of stock ASHA on one class, with one number of slots."""
 
     title: str
     stock: tuple[Setting, ...]
     ours: tuple[Setting, ...]
     fixed: tuple[Setting, ...]
-    """Ours at the settings of `FIXED`, whatever the class."""
+    """Our rule at the settings of `FIXED`."""
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def compare(arguments: argparse.Namespace) -> Iterator[Comparison]:
-    """A comparison for every class, way of judging and number of slots."""
+    """Yields a comparison for each class, as it is and corrected for size, and slots."""
     for (title, some), slots in itertools.product(_classes(arguments), arguments.slots):
         yield compare_class(
             f"{title}; trials at a time: {slots}",
@@ -97,7 +97,7 @@ def compare(arguments: argparse.Namespace) -> Iterator[Comparison]:
 
 
 def compare_class(title: str, some: SizeClass, *, slots: int, orders: int, seed: int) -> Comparison:
-    """All settings of both rules, each on the same orders of arrival."""
+    """Compares all settings of both rules on the same orders of arrival."""
     stage = Races(some)
 
     def replayed(name: str, make: MakeRule) -> Setting:
@@ -145,7 +145,7 @@ def markdown(comparison: Comparison) -> Iterator[str]:
 
 
 def draw(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Tokens against survival, a panel for each comparison, both rules with their frontiers."""
+    """Saves a figure of survival against tokens of both rules, a panel per comparison."""
     across = min(2, len(comparisons))
     down = math.ceil(len(comparisons) / across)
     figure = Figure(figsize=(6.4 * across, 3.6 * down), layout="constrained")
@@ -171,7 +171,7 @@ def draw(comparisons: Sequence[Comparison], path: Path) -> None:
 
 
 def frontier(settings: Iterable[Setting]) -> list[tuple[float, float]]:
-    """Tokens and survival of the settings that nothing cheaper equals, the last one to 1."""
+    """Tokens and survival of the settings that no cheaper one equals, extended to 1."""
     edge: list[tuple[float, float]] = []
     for one in sorted(settings, key=lambda one: (one.result.tokens, -one.result.kept)):
         if not edge or one.result.kept > edge[-1][1]:
@@ -180,7 +180,7 @@ def frontier(settings: Iterable[Setting]) -> list[tuple[float, float]]:
 
 
 def _classes(arguments: argparse.Namespace) -> Iterator[tuple[str, SizeClass]]:
-    """Each class as it is and, where sizes differ, corrected for size."""
+    """Yields each class as it is and, if sizes differ, corrected for size, with a title."""
     runs, count = read_runs(arguments.table), arguments.count
     for group in _groups(arguments, runs):
         some = size_class(group, arguments.horizon)

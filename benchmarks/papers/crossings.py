@@ -17,7 +17,7 @@ from fathom.search.study.config import StudyConfig
 
 
 def crossing_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """Losses by depth and size, and what follows from them: at one rate, and at the best of each.
+    """Tables of loss by depth and size, crossings and law: at one rate and at the best rates.
 
     All seeds count, unlike in a run's report: every depth was trained to the end with each seed,
     so that no depth was chosen by its exploring trials.
@@ -51,7 +51,7 @@ def _tables(records: Sequence[TrialRecord], *, seed: int) -> Iterator[str]:
 
 
 def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:
-    """Each depth's loss and its standard error: what crossings are found from."""
+    """Table of each depth's loss with its standard error, from which crossings are found."""
     budgets = sorted({record.spec.budget for record in records})
     cells: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for budget in budgets:

@@ -25,7 +25,7 @@ Trials = Mapping[int, Mapping[int, TrialRecord]]
 
 
 def petty_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """The loss of text by depth; or exact match of rows, by category where they generalise."""
+    """Tables of text loss by depth, or of exact match by depth and category."""
     trials = trials_of(records)
     if config.objective.name == "language":
         yield from _loss_table(trials)
@@ -69,7 +69,7 @@ def _generalisation_tables(trials: Trials) -> Iterator[str]:
 
 
 def accuracy_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """Accuracy by depth, and how long a text takes."""
+    """Tables of accuracy, parameters and milliseconds per text by depth."""
     trials = trials_of(records)
     yield from _gain_table(trials, ACCURACY)
     yield ""
@@ -81,7 +81,7 @@ def accuracy_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Ite
 
 
 def trials_of(records: Sequence[TrialRecord]) -> Trials:
-    """The finished ones, both depths and seeds ascending."""
+    """Finished trials by depth and seed, both ascending."""
     found: defaultdict[int, dict[int, TrialRecord]] = defaultdict(dict)
     for record in sorted(records, key=lambda one: (one.spec.shape.depth, one.spec.seed)):
         if record.outcome is Outcome.FINISHED:

@@ -25,11 +25,11 @@ CASES = (("total", 103e6, 0.08), ("non_embedding", 80e6, 0.2), ("total", 508e6, 
 NOISE = 0.004
 """Nats between seeds, assumed: single evaluations scatter by 0.001 to 0.005 about their trend."""
 NEAR = 2
-"""Evaluations to either side of a horizon whose median is the loss there, so that no spike is."""
+"""Evaluations on either side of a horizon whose median is the loss there, against spikes."""
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints a row for each size, counting rule and horizon."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", type=Path, help="CSV of learning curves")
     runs = read_runs(parser.parse_args().table)
@@ -74,7 +74,7 @@ def shape_loss(run: Run, count: str, size: float, tokens: float) -> ShapeLoss:
 
 
 def _shape(run: Run) -> Shape:
-    """Depth and width are the table's; the rest is the same for all and decides nothing."""
+    """A shape with the depth and width of a model; its other sizes are the same for all models."""
     return Shape(
         depth=run.depth,
         d_model=run.d_model,

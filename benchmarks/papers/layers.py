@@ -14,7 +14,7 @@ EARLY = "previous_token of the first half"
 
 
 def early(record: TrialRecord) -> float:
-    """Attention to the token before, of the best head in the first half of the layers."""
+    """Largest share of attention to the previous token among heads of the first half."""
     layers = record.layers["previous_token"]
     return max(layers[: (len(layers) + 1) // 2])
 

@@ -27,12 +27,12 @@ class Noise:
     """Noise between the seeds of a shape at one rate."""
 
     deviation: float
-    """Nats."""
+    """Standard deviation, nats."""
     degrees_of_freedom: int
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[float]]) -> "Noise":
-        """Pooled over groups of seeds; without a degree of freedom where none was repeated."""
+        """Noise pooled over groups of seeds; without degrees of freedom if none is repeated."""
         freedom = sum(len(group) - 1 for group in groups)
         squares = sum((x - statistics.fmean(group)) ** 2 for group in groups for x in group)
         return cls(sqrt(squares / freedom) if freedom else 0.0, freedom)
@@ -76,7 +76,7 @@ def _losses(finished: Sequence[TrialRecord]) -> Losses:
 
 
 def _best(losses: Losses, depth: int) -> tuple[int, float] | None:
-    """The rate with the lowest mean, where several were tried."""
+    """The tried rate with the lowest mean loss of a depth."""
     tried = [key for key in losses if key[0] == depth]
     return min(tried, key=lambda key: statistics.fmean(losses[key])) if len(tried) > 1 else None
 
@@ -87,7 +87,7 @@ def _compared(
     better: tuple[int, float] | None,
     worse: tuple[int, float] | None,
 ) -> str:
-    """Two cells: by how much the second one's loss is higher, and whether that is as claimed."""
+    """Two cells: the second depth's loss minus the first's, and the verdict on the claim."""
     if better is None or worse is None or not {better, worse} <= losses.keys():
         return "not tried | "
     low, high = losses[better], losses[worse]
@@ -98,5 +98,5 @@ def _compared(
 
 
 def interval_text(value: float, half: float) -> str:
-    """A number of nats and its 95 % interval."""
+    """A value in nats with its 95 % interval, as text."""
     return f"{value:.3f} [{value - half:.3f}, {value + half:.3f}]"

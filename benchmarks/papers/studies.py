@@ -37,32 +37,33 @@ from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.config import StudyConfig, load
 
 PREFIX_SCORE = 0.5
-"""Attention of the best head to what followed earlier copies, from which on it is said to match."""
+"""Smallest attention of the best head to the tokens after earlier copies that counts as
+matching."""
 MOST_ERRORS = 0.05
-"""Share of errors up to which a hop counts as solved, as in the `solved/k` of `hop`."""
+"""Largest share of errors at which a hop counts as solved, as in `solved/k` of `hop`."""
 COLLAPSED = 1e-3
-"""Rank ratio from which on tokens are said to differ; single precision ends at about 1e-7."""
+"""Smallest rank ratio at which tokens count as different; single precision ends at about 1e-7."""
 LEARNT = 3.15
-"""Nats of a byte of the standard library, 0.1 less than held-out bytes cost whoever knows only how
-frequent each is."""
+"""Nats per byte of the standard library: 0.1 less than the loss of byte frequencies alone."""
 POST_NORM_TRAINS = 12
-"""Layers up to which post-norm is known to train, as in BERT (Devlin et al. 2019)."""
+"""Largest number of layers at which post-norm is known to train, as in BERT (Devlin et al.
+2019)."""
 MOST_ATTENTION = 0.5
-"""Share of its attention from which on a head is said to look at the token before."""
+"""Smallest share of its attention at which a head counts as attending to the previous token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A measure of finished trials from 0 on, a mark, and from how many layers it is reached."""
+    """A paper's claim: a measure of finished trials reaches a mark with enough layers."""
 
     measure: str
     mark: float
     fewest: float | None
-    """Layers from which the mark is reached; infinite where never, None where not said."""
+    """Fewest layers that reach the mark; infinite if none does, None if the paper does not say."""
     most_layers: float = math.inf
-    """Layers up to which it is reached."""
+    """Most layers that reach the mark."""
     upwards: bool = True
-    """Reached at or above the mark; otherwise at or below."""
+    """True if the mark is reached at or above it; otherwise at or below."""
     highest: float = 1.0
     """Largest value that the measure can have."""
     difficulty: int | None = None
@@ -88,7 +89,7 @@ def main() -> None:
 
 
 def tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:
-    """The lines about a run; raises `ValueError`, one line, where it is of no such study."""
+    """Lines of the tables of a run; raises `ValueError` if its study is of no known paper."""
     seconds = sum((record.ended or record.started) - record.started for record in records)
     yield f"\n{config.study}: {len(records)} trials of together {seconds / 60:.1f} minutes\n"
     yield from report(config, records)
@@ -116,7 +117,7 @@ def report(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]
 
 
 def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Iterator[str]:
-    """Yields the depth needed by difficulty and the gain per layer, for each paper's measure.
+    """Yields lines on the required depth by difficulty and the gain per layer, for each measure.
 
     All trials count, since none of them was chosen by its result.
     """
@@ -233,7 +234,7 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
 }
-"""Papers that claim no mark, but how losses compare: the tables of their studies."""
+"""Papers that claim an order of losses instead of a mark -> the function for their tables."""
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:
@@ -250,7 +251,7 @@ def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list
 
 
 def value_of(measure: str, record: TrialRecord) -> float:
-    """A measure at the end of a trial; NaN if it diverged."""
+    """Final value of a measure of a trial; NaN if it diverged."""
     if record.outcome is not Outcome.FINISHED:
         return math.nan
     if measure == EARLY:

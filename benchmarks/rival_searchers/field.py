@@ -17,7 +17,7 @@ INSTALL = "pip install -e '.[rivals]'"
 
 
 def contenders() -> tuple[list[Contender], list[str]]:
-    """All that can be run, and a line for each package that is not there."""
+    """Every rival that can run here, and a line for each missing package."""
     found, missing = list(plain.CONTENDERS), []
     for package in PARTS:
         try:
@@ -28,7 +28,7 @@ def contenders() -> tuple[list[Contender], list[str]]:
 
 
 def contender(name: str) -> Contender:
-    """The one of this name; other packages are not loaded for it."""
+    """The rival of this name; other packages are not loaded."""
     package = name.split()[0]
     some = _part(package) if package in PARTS else plain.CONTENDERS
     return next(one for one in some if one.name == name)

@@ -18,7 +18,7 @@ anew from all trials, and with repeats that teach nothing they would be thousand
 
 
 class Neps:
-    """An optimizer that is asked and told."""
+    """NePS's optimizer behind the interface of `Package`."""
 
     def __init__(self, grid: Grid, optimizer: Any, levels: int) -> None:
         self._grid, self._levels = grid, levels
@@ -26,7 +26,7 @@ class Neps:
         self._live: dict[str, Any] = {}
 
     def ask(self) -> Asked | None:
-        """A new configuration, or one that goes on from its last rung."""
+        """A new configuration, or one that resumes from its last rung."""
         trial = self._neps.ask()
         handle = trial.metadata.id.partition("_")[0]
         self._live[handle] = trial
@@ -34,7 +34,7 @@ class Neps:
         return Asked(handle, self._grid.shape(**ranks))
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """The loss counts where the bracket wanted it."""
+        """Reports the loss if the bracket asked for one at this level."""
         trial = self._live[handle]
         if level < trial.config.get(FIDELITY, self._levels):
             return True
@@ -42,7 +42,7 @@ class Neps:
         return False
 
     def fail(self, handle: str, loss: float) -> None:
-        """End a diverged trial with the worst loss so far."""
+        """Ends a diverged trial with the worst loss so far."""
         self._neps.tell(self._live[handle], loss)
 
 
@@ -72,7 +72,7 @@ def contender(
 
 
 def _space(grid: Grid, levels: int, first: int | None, prior: bool) -> Any:
-    """Ranks of depth and ratio; with a prior, that the middle is likely."""
+    """NePS's search space: ranks of depth and ratio; a prior favours the middle."""
     sides: dict[str, Any] = {}
     for name, side in grid.sides.items():
         wish = {"prior": side // 2, "prior_confidence": "low"} if prior else {}

@@ -23,13 +23,13 @@ from benchmarks.rival_searchers.rival import Asked, Contender, Grid, over_depth
 from fathom.models.shape import Shape
 
 GRID = "grid"
-"""Every shape with every seed once, in random order, enqueued."""
+"""Name of the sampler that enqueues every shape with every seed once, in random order."""
 LEVELS = 32
-"""Reports of a trial: Optuna's pruners take a while for each."""
+"""Reports of a trial; few, since Optuna's pruners take long for each."""
 
 
 class Optuna:
-    """A study that is asked and told."""
+    """Optuna's study behind the interface of `Package`."""
 
     def __init__(
         self, grid: Grid, study: Study, levels: int, enqueued: Sequence[Shape] = ()
@@ -41,7 +41,7 @@ class Optuna:
         self._trials: dict[str, Trial] = {}
 
     def ask(self) -> Asked | None:
-        """A trial of the study; nothing after those that were enqueued."""
+        """The next trial of the study; None after the last enqueued one."""
         if len(self._trials) >= self._left:
             return None
         sides = {name: IntDistribution(0, side - 1) for name, side in self._grid.sides.items()}
@@ -50,7 +50,7 @@ class Optuna:
         return Asked(str(trial.number), self._grid.shape(**trial.params))
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """Report, then ask the pruner."""
+        """Reports a loss; False if the pruner ends the trial."""
         trial = self._trials[handle]
         trial.report(loss, level)
         if level == self._levels:
@@ -62,7 +62,7 @@ class Optuna:
         return True
 
     def fail(self, handle: str, loss: float) -> None:
-        """Complete it with the worst loss: a failed trial would teach the sampler nothing."""
+        """Completes a diverged trial with the worst loss, since samplers ignore failed trials."""
         self._study.tell(self._trials[handle], loss)
 
 
@@ -97,7 +97,7 @@ PRUNERS: dict[str, Callable[[int], BasePruner]] = {
 
 
 def contender(sampler: str, pruner: str, **changes: Any) -> Contender:
-    """A sampler with a pruner."""
+    """Returns a rival of one sampler with one pruner."""
 
     def build(grid: Grid, levels: int, seed: int) -> Optuna:
         optuna.logging.set_verbosity(optuna.logging.ERROR)

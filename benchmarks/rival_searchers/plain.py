@@ -14,18 +14,18 @@ SHORT = (16, 8, 4)
 
 
 class Listed:
-    """Trials in a given order, all to the same level."""
+    """Trains trials in a given order, all to the same level."""
 
     def __init__(self, order: Iterator[Shape], until: int) -> None:
         self._order = enumerate(order)
         self._until = until
 
     def ask(self) -> Asked | None:
-        """The next of the list."""
+        """The next trial of the list."""
         return next((Asked(str(number), shape) for number, shape in self._order), None)
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """True below the common last level, whatever the loss."""
+        """True below the common last level, for any loss."""
         return level < self._until
 
     def fail(self, handle: str, loss: float) -> None:
@@ -33,7 +33,7 @@ class Listed:
 
 
 class Abreast:
-    """Trials in a given order, all of them to twice the tokens before any goes further."""
+    """Trains trials in a given order; all reach twice the tokens before any continues."""
 
     def __init__(self, order: Iterator[Shape], levels: int) -> None:
         self._levels = levels
@@ -42,7 +42,7 @@ class Abreast:
         self._away: set[str] = set()
 
     def ask(self) -> Asked | None:
-        """The one that is furthest behind; those under way have to come back first."""
+        """A waiting trial of those with the fewest tokens; None while all of these train."""
         left = [h for h, done in self._done.items() if done < self._levels]
         behind = min((self._done[h] for h in left), default=0)
         free = [h for h in left if h not in self._away and self._done[h] == behind]
@@ -69,7 +69,7 @@ Order = Callable[[Grid, int], Iterator[Shape]]
 
 
 def by_depth(grid: Grid, seed: int) -> Iterator[Shape]:
-    """All seeds of the shallowest shape, then all of the next."""
+    """Every shape with every seed, from the shallowest shape to the deepest."""
     return itertools.chain.from_iterable([shape] * grid.seeds for shape in grid.shapes)
 
 
@@ -81,7 +81,7 @@ def shuffled(grid: Grid, seed: int) -> Iterator[Shape]:
 
 
 def drawn(grid: Grid, seed: int) -> Iterator[Shape]:
-    """Feasible shapes, each as likely as any, for ever."""
+    """Yields uniformly random feasible shapes without end."""
     generator = np.random.default_rng(seed)
     return (grid.shapes[generator.integers(len(grid.shapes))] for _ in itertools.count())
 

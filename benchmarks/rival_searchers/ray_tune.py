@@ -16,7 +16,7 @@ METRIC, TIME = "loss", "training_iteration"
 
 
 class RayTune:
-    """A searcher, or the whole grid in random order, and a scheduler."""
+    """Ray's searcher, or a shuffled grid, and scheduler as a `Package`."""
 
     def __init__(self, grid: Grid, search: OptunaSearch | None, scheduler: Any, seed: int) -> None:
         self._grid, self._search, self._scheduler = grid, search, scheduler
@@ -24,7 +24,7 @@ class RayTune:
         self._trials: dict[str, Trial] = {}
 
     def ask(self) -> Asked | None:
-        """A suggestion, which the scheduler hears of as it would in Tune."""
+        """The searcher's next suggestion, also added to the scheduler as Tune does."""
         handle = str(len(self._trials))
         shape = self._suggested(handle)
         if shape is None:

@@ -79,7 +79,7 @@ class Asked:
 
 
 class Package(Protocol):
-    """Somebody else's search, as its own documentation drives it."""
+    """A search package behind one interface, driven as its documentation says."""
 
     def ask(self) -> Asked | None:
         """Returns the trial to train next; None when there is none now."""
@@ -172,14 +172,14 @@ class Rival:
         return None
 
     def report(self, trial: str, index: int, loss: float) -> bool:
-        """Hand a loss on."""
+        """Passes a loss to the package; False when the trial stops or pauses."""
         track = self._tracks[trial]
         track.losses.append(loss)
         track.busy = self._told(track.handle, index + 1, loss)
         return track.busy
 
     def answer(self) -> int | None:
-        """The depth that its user would read off now."""
+        """The depth that a user of the package would report now."""
         return read(self._tracks.values(), self._reading)
 
     def _track(self, asked: Asked) -> Track:
@@ -217,7 +217,7 @@ class Rival:
 
 
 def read(tracks: Iterable[Track], reading: Reading) -> int | None:
-    """The depth of the best trial by one way of reading."""
+    """The depth of the best trial by one rule of reading."""
     fine = [track for track in tracks if track.fine]
     if not fine:
         return None

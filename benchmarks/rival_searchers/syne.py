@@ -39,7 +39,7 @@ class SyneTune:
         return Asked(str(number), self._grid.shape(**trial.config))
 
     def tell(self, handle: str, level: int, loss: float) -> bool:
-        """A result; the last one completes its trial."""
+        """Reports a result; the last level completes its trial."""
         trial, result = self._trials[handle], {METRIC: loss, TIME: level}
         decision = self._scheduler.on_trial_result(trial, result)
         if level == self._levels:
@@ -49,7 +49,7 @@ class SyneTune:
         return bool(decision == SchedulerDecision.CONTINUE)
 
     def fail(self, handle: str, loss: float) -> None:
-        """Tell the searcher the worst loss so far for the trial."""
+        """Reports the worst loss so far for a diverged trial."""
         self._scheduler.on_trial_complete(self._trials[handle], {METRIC: loss, TIME: self._levels})
 
 
@@ -99,7 +99,7 @@ def median(space: dict[str, Any], grid: Grid, levels: int, seed: int) -> TrialSc
 
 
 def contender(name: str, make: Make, **changes: Any) -> Contender:
-    """A scheduler on the ranks of depth and ratio."""
+    """Returns a rival of one scheduler on the ranks of depth and ratio."""
 
     def build(grid: Grid, levels: int, seed: int) -> SyneTune:
         logging.getLogger("syne_tune").setLevel(logging.ERROR)

@@ -43,7 +43,7 @@ class StoppingRule(Protocol):
 
 
 MakeRule = Callable[[], StoppingRule]
-"""A fresh rule, which has seen nothing yet."""
+"""Creates a stopping rule that has seen no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class StockAsha:
     seen: dict[int, list[float]] = field(default_factory=dict)
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Judge by those who came before, then record."""
+        """Judges a trial by those that reached the rung earlier, then records its value."""
         loss = float(self.some.losses[trial, rung])
         before = self.seen.setdefault(rung, [])
         goes_on = not before or loss <= _quantile(before, 1 / self.eta)

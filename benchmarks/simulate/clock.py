@@ -17,7 +17,7 @@ from fathom.models.shape import Shape
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A trial to begin, or to resume if it has begun before."""
+    """A trial to start, or to resume if it has started before."""
 
     trial: str
     shape: Shape
@@ -35,7 +35,7 @@ class Searcher(Protocol):
         """Returns the trial that a free worker trains next; None when it has to wait."""
 
     def report(self, trial: str, index: int, loss: float) -> bool:
-        """Take in the evaluation at `shares[index]`; False when the trial ends or pauses."""
+        """Takes the evaluation at `shares[index]`; False when the trial ends or pauses."""
 
     def answer(self) -> int | None:
         """Returns the depth that the search would report now; None when it has none."""
@@ -43,14 +43,14 @@ class Searcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The answer after a number of tokens."""
+    """The answer of a search after a number of tokens."""
 
     tokens: float
     answer: int | None
 
 
 def run(known: Known, searcher: Searcher, *, workers: int, limit: float) -> Iterator[Moment]:
-    """The answers over time, until nothing runs or so many tokens are spent."""
+    """Yields the answers of a search until nothing runs or the token limit is spent."""
     due: list[tuple[float, int, Start, int]] = []
     progress: dict[str, int] = {}
     order = itertools.count()

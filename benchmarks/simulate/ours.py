@@ -55,7 +55,7 @@ class FathomSearch:
         return Start(spec.trial, spec.shape, seed)
 
     def report(self, trial: str, index: int, loss: float) -> bool:
-        """Report as a real trial would."""
+        """Reports an evaluation to the scheduler as a real trial would."""
         confirms = self.scheduler.live[trial].spec.stage is Stage.CONFIRM
         goes_on = report_evaluation(self.scheduler, trial, self._steps[index], loss)
         if not (goes_on and confirms):  # a confirming trial shows nothing before its end
@@ -70,7 +70,7 @@ class FathomSearch:
         return self._answer
 
     def _possible(self, records: Sequence[TrialRecord]) -> Sequence[int]:
-        """Depths of the table in the interval, once enough are confirmed for one."""
+        """Depths of the table inside the interval, once enough depths are confirmed for one."""
         if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
             return self.known.depths
         found = find_optimum(records, seed=self.config.seed, draws=DRAWS)

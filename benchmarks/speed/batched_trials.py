@@ -31,7 +31,7 @@ from fathom.search.training.trial import RunningTrial
 
 
 def shapes_of(config: StudyConfig, budget: Budget, vocab_size: int) -> Iterator[Shape]:
-    """The shallowest, a middle and the deepest one, each of about one ratio."""
+    """The shallowest, a middle and the deepest shape, all of about one ratio."""
     shapes = feasible_shapes(config, budget, vocab_size)
     depths = sorted({shape.depth for shape in shapes})
     for depth in (depths[0], depths[len(depths) // 2], depths[-1]):
@@ -60,7 +60,7 @@ def both_ways(
 
 
 def objective_device() -> torch.device:
-    """A GPU where there is one."""
+    """The device of the benchmark: a GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

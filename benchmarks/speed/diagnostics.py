@@ -32,7 +32,7 @@ from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
 STEPS = 20
-"""A turn of training."""
+"""Training steps of one timed turn."""
 ROUNDS = 15
 
 
@@ -45,7 +45,7 @@ class DiagnosticsCost:
     evaluation: float
     look: float
     end: float
-    """Utilisation and generation, once."""
+    """Seconds of measuring utilisation and generation at the end of a trial."""
 
     def shares(self, steps: int, evaluated: Sequence[int]) -> tuple[float, float, float]:
         """Returns the shares of a trial's time that steps, layer metrics and its end add."""
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def three(shapes: tuple[Shape, ...]) -> list[Shape]:
-    """The shallowest, the one midway by ratio, and the deepest, with d_ff near 4 d_model."""
+    """The shallowest, a middle and the deepest shape, with d_ff near 4 d_model."""
     low, high = shapes[0].depth, shapes[-1].depth
     depths = (low, (low * high) ** 0.5, high)
     return [nearest_shape(shapes, depth=depth, ff_ratio=4.0) for depth in depths]
@@ -87,7 +87,7 @@ def three(shapes: tuple[Shape, ...]) -> list[Shape]:
 def cost(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
 ) -> DiagnosticsCost:
-    """The medians of a shape's parts, which take turns."""
+    """Median costs of the parts of a trial of a shape, timed in turns."""
     spec = TrialSpec(
         trial="cost", study=config.study, stage=Stage.EXPLORE, budget=budget.params,
         count=budget.count, horizon_tokens=budget.tokens, shape=shape, seed=0,
@@ -130,7 +130,7 @@ def cost(
 
 
 def timed(part: Callable[[], object], device: torch.device) -> float:
-    """Seconds of one turn."""
+    """Seconds that a call takes."""
     clock = process_time if device.type == "cpu" else perf_counter
     began = clock()
     part()
@@ -140,7 +140,7 @@ def timed(part: Callable[[], object], device: torch.device) -> float:
 
 
 def row(config: StudyConfig, budget: Budget, shape: Shape, own: DiagnosticsCost) -> str:
-    """A line of the table."""
+    """The table row of one shape."""
     shares = own.shares(budget.steps, evaluation_steps(config, budget))
     times = (own.step, own.evaluation, own.look)
     cells = (

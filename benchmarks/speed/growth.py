@@ -64,12 +64,12 @@ class DriverCost:
     loop: float
     """CPU seconds of the thread that decides, from an empty folder to the last end."""
     threads: float
-    """CPU seconds of the threads that pass on to MLflow's process what has changed."""
+    """CPU seconds of the threads that pass changes to MLflow's process."""
     mlflow: float
-    """CPU seconds of that process, its start and its database included."""
+    """CPU seconds of MLflow's process, including its start and its database."""
     before: int
     after: int
-    """Bytes resident in memory."""
+    """Resident memory after the search, bytes."""
     resume: float
     """CPU seconds of a new scheduler on the folder."""
     report: float
@@ -188,7 +188,7 @@ def _study(size: Size) -> StudyConfig:
 
 
 def _losses(config: StudyConfig) -> PlantedLosses:
-    """Worlds whose best depth grows with the budget."""
+    """Planted losses whose best depth grows with the budget."""
     worlds = {
         budget: World(
             curve=asymmetric(4.5 * (budget.params / 1e6) ** 0.3),

@@ -66,7 +66,7 @@ confirm: {{depths: 3, seeds: 2, rates: [1]}}
 train: {{batch_size: 16, evaluations: 6, learning_rate: 4e-3}}
 resources: {{gpus_per_trial: 0, max_concurrent_trials: 2}}
 """
-"""About 200 trials of a second or two, and twice as long."""
+"""Template of two studies of about 200 trials: of a second or two, and of twice as long."""
 SHORT_TOKENS = ("160k", "320k")
 REPORTS_A_SECOND = 100
 TRACKED_TRIALS = 50
@@ -74,23 +74,23 @@ TRACKED_TRIALS = 50
 
 @dataclass(frozen=True)
 class Timed:
-    """An objective that says how long it takes to judge a model."""
+    """An objective that also measures the seconds of its evaluations."""
 
     objective: Objective
 
     @property
     def vocab_size(self) -> int:
-        """Token ids."""
+        """Number of token ids."""
         return self.objective.vocab_size
 
     @property
     def context(self) -> int:
-        """Tokens in a sequence."""
+        """Tokens of a sequence."""
         return self.objective.context
 
     @property
     def chance_loss(self) -> float:
-        """Loss of a guess."""
+        """Loss of the uniform guess, in nats."""
         return self.objective.chance_loss
 
     def to(self, device: torch.device) -> Self:
@@ -226,7 +226,7 @@ def tracking_share(seconds: float) -> str:
 
 
 def snapshot(example: TrialRecord, number: int, points: int) -> TrialRecord:
-    """A trial under way that has been evaluated so often; it begins anew after 16."""
+    """A running trial with so many evaluations; the count starts again after 16."""
     life, point = divmod(points, len(example.curve))
     spec = replace(example.spec, trial=f"tracked-{number:03d}-{life:03d}")
     ended = point + 1 == len(example.curve)
@@ -239,7 +239,7 @@ def snapshot(example: TrialRecord, number: int, points: int) -> TrialRecord:
 
 
 def write_down(folder: RunFolder, record: TrialRecord) -> None:
-    """Append what a search appends at a report, with or without MLflow."""
+    """Appends the lines that a search writes at each report, with or without MLflow."""
     trial, point = record.spec.trial, record.curve[-1]
     if len(record.curve) == 1:
         started = replace(record, curve=(), outcome=None)

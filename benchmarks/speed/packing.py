@@ -54,7 +54,7 @@ def show(workers: Workers, case: Case, speeds: dict[tuple[int, int], float]) -> 
 
 
 def cases(options: argparse.Namespace, device: str) -> list[Case]:
-    """The shape asked for, else those that suit the device."""
+    """Cases for the requested shape, or for the default shapes of the device."""
     gpu = device == "cuda"
     sizes = CPU_SIZES if not gpu else GPU_SIZES
     if options.depth and options.d_model:
@@ -80,7 +80,7 @@ def cases(options: argparse.Namespace, device: str) -> list[Case]:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--depth", type=int)
     parser.add_argument("--d-model", type=int)

@@ -97,7 +97,7 @@ class Trainer:
         return steps / elapsed
 
     def difference(self, case: Case, replicas: int) -> float:
-        """The largest between a loss of a trial in a batched model and alone."""
+        """Largest difference between a trial's loss in a batched model and alone, in nats."""
         device, plan = torch.device(case.device), case.plan
         objective, several = self._objective.to(device), replicas_of(replicas)
         training = ReplicaTraining(case.shape, PARAMETRIZATION, plan, several, device=device)
@@ -113,7 +113,7 @@ class Trainer:
 
 
 def _rest(steps: int) -> None:
-    """Hold nothing of the device."""
+    """Releases the device's memory."""
 
 
 def _single(case: Case, objective: Language, device: torch.device) -> Callable[[int], None]:
@@ -148,7 +148,7 @@ def replicas_of(count: int) -> list[Replica]:
 
 
 def serve(orders: Connection, objective: Language) -> None:
-    """The life of a worker: carry out orders until there are no more."""
+    """Carries out orders in a worker process until there are no more."""
     trainer = Trainer(objective)
     while order := orders.recv():
         name, *arguments = order
@@ -166,7 +166,7 @@ class Workers:
             context.Process(target=serve, args=(theirs, objective), daemon=True).start()
 
     def ask(self, count: int, *order: object) -> list[float]:
-        """The answers of the first so many, who work at the same time."""
+        """Sends an order to the first `count` workers at once; returns their answers."""
         for pipe in self._pipes[:count]:
             pipe.send(order)
         return [pipe.recv() for pipe in self._pipes[:count]]
@@ -179,6 +179,6 @@ class Workers:
         return total * replicas * case.tokens_per_step
 
     def dismiss(self) -> None:
-        """No more orders."""
+        """Tells the worker processes to end."""
         for pipe in self._pipes:
             pipe.send(None)

@@ -21,7 +21,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.text.language.objective import Language
 
 Block = Callable[[int], None]
-"""Trains so many steps."""
+"""Trains a number of steps."""
 Loss = Callable[[Any, Tensor, Tensor], Tensor]
 """Model, inputs (B, T) and targets (B, T) to the mean loss."""
 
@@ -62,7 +62,7 @@ DIFFERENCES = {
 
 
 class Missing(Exception):
-    """A rival that is not there, with the way to get it."""
+    """Raised for a rival that is not installed; the message says how to get it."""
 
 
 def rival(name: str, task: Task, nanogpt: Path | None) -> tuple[int, Block]:
@@ -101,7 +101,7 @@ def build(name: str, shape: Shape, *, nanogpt: Path | None) -> tuple[nn.Module, 
 
 
 def transformers_model(library: ModuleType, shape: Shape) -> nn.Module:
-    """GPT-2. Its tanh GELU in one kernel instead of its default, the same as seven."""
+    """GPT-2 of transformers, with its tanh GELU as one kernel instead of seven."""
     config = library.GPT2Config(
         vocab_size=shape.vocab_size,
         n_positions=shape.context,
@@ -123,7 +123,7 @@ def transformers_model(library: ModuleType, shape: Shape) -> nn.Module:
 
 
 def litgpt_model(library: ModuleType, shape: Shape) -> nn.Module:
-    """GPT-NeoX blocks, one after the other, without biases."""
+    """LitGPT's model with sequential GPT-NeoX blocks, without biases."""
     config = library.Config(
         block_size=shape.context,
         n_layer=shape.depth,
@@ -141,7 +141,7 @@ def litgpt_model(library: ModuleType, shape: Shape) -> nn.Module:
 
 
 def x_transformers_model(library: ModuleType, shape: Shape) -> nn.Module:
-    """A plain decoder with flash attention; learned positions are faster than its rotary ones."""
+    """x-transformers' plain decoder with flash attention."""
     model: nn.Module = library.TransformerWrapper(
         num_tokens=shape.vocab_size,
         max_seq_len=shape.context,
@@ -184,7 +184,7 @@ BUILDERS = {
 
 
 def text(task: Task) -> Language:
-    """Random bytes: what is in a batch does not change its time."""
+    """A text of random bytes; the content of a batch does not change its time."""
     tokens = np.random.default_rng(0).integers(0, 256, 1_000_000).astype(np.uint8)
     return Language(
         train=tokens,

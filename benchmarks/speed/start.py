@@ -74,7 +74,7 @@ def _time(command: list[str]) -> float:
 
 
 def _first_steps() -> tuple[float, float]:
-    """Two searches in folders of their own; the second finds MLflow's store made."""
+    """Seconds to the first step of two searches; for the second, MLflow's store exists."""
     with tempfile.TemporaryDirectory() as path:
         first = _first_step(Path(path) / "first", f"sqlite:///{path}/mlflow.db")
         return first, _first_step(Path(path) / "second", f"sqlite:///{path}/mlflow.db")

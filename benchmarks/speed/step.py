@@ -26,7 +26,7 @@ from fathom.search.training.state import Training, TrainPlan
 CPU_SHAPES = ("8x32", "2x64", "20x64", "3x160", "24x128", "4x320", "24x256", "6x512")
 """Depth by width: deep and wide at 0.1M, 1M, 5M and 20M parameters."""
 GPU_SHAPES = ("20x64", "3x160", "48x128", "6x384", "48x416", "8x1024", "48x832", "12x1664")
-"""The same at 1M, 10M, 100M and 400M."""
+"""Depth by width on a GPU: deep and wide at 1M, 10M, 100M and 400M parameters."""
 RIVALS = ("transformers", "litgpt", "x-transformers", "nanoGPT")
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=256, base_depth=2, base_head_dim=64, init_std=0.02
@@ -46,7 +46,7 @@ class Contestant:
 
 
 def fathom(task: Task) -> tuple[int, Block]:
-    """The loop of a trial, as a search runs it."""
+    """Fathom's own training loop: parameters, and a function that trains steps."""
     plan = TrainPlan(
         steps=NEVER,
         batch_size=task.batch_size,
@@ -88,7 +88,7 @@ def shape_of(label: str, args: argparse.Namespace) -> Shape:
 
 
 def contestants(task: Task, args: argparse.Namespace) -> Iterator[Contestant]:
-    """Those that are installed, warmed up; a line for each that is not."""
+    """Yields the installed contestants, warmed up; prints a line for each missing one."""
     makers = {"Fathom": lambda: fathom(task)} | {
         name: lambda name=name: rival(name, task, args.nanogpt) for name in RIVALS
     }
@@ -108,7 +108,7 @@ def contestants(task: Task, args: argparse.Namespace) -> Iterator[Contestant]:
 
 
 def measure(contestant: Contestant, task: Task, clock: str, *, steps: int) -> float:
-    """Seconds of so many steps."""
+    """Seconds of a number of training steps."""
     now = time.thread_time if clock == "thread" else time.perf_counter
     began = now()
     contestant.block(steps)
@@ -118,7 +118,7 @@ def measure(contestant: Contestant, task: Task, clock: str, *, steps: int) -> fl
 
 
 def race(task: Task, args: argparse.Namespace) -> list[Contestant]:
-    """Every contestant in turn, round after round."""
+    """Times every contestant in turn, round after round."""
     tasks = [replace(task, compiled=compiled) for compiled in args.compiled]
     field = [(one, each) for one in tasks for each in contestants(one, args)]
     for _ in range(args.rounds):
@@ -152,7 +152,7 @@ def main() -> None:
 
 
 def rows_of(label: str, task: Task, field: list[Contestant], rate: float | None) -> list[str]:
-    """The fastest of ours, and each rival with what ours is of it; the fastest rival is bold."""
+    """Table rows of one shape: our fastest, and each rival with our speed divided by its speed."""
     speeds = {each.name: statistics.median(each.speeds) for each in field}
     ours = max(speed for name, speed in speeds.items() if name.startswith("Fathom"))
     rivals = {name: speed for name, speed in speeds.items() if not name.startswith("Fathom")}
@@ -192,7 +192,7 @@ def versions() -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

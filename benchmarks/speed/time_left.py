@@ -32,7 +32,7 @@ SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """The time left as a person would have seen it."""
+    """The displayed time left at one moment of a search."""
 
     at: float
     """Seconds since the search began."""
@@ -63,7 +63,7 @@ class Replay:
             yield Shown(self._now - began, pace.left(self._done(), self._left()))
 
     def _with_ends(self, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The ends of trials are in another file, each with its time."""
+        """The journal's lines with the ends of trials, which are in another file, by time."""
         now, timed = 0.0, []
         for order, line in enumerate(lines):
             times = [point["time"] for point in line.get("points", ())]
@@ -105,7 +105,7 @@ class Replay:
 
 
 def main() -> None:
-    """Print the table."""
+    """Prints the displayed and the true time left at several shares of the run."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run", type=Path, help="run folder")
     shown = [*Replay(RunFolder(parser.parse_args().run)).shown()]

@@ -24,17 +24,17 @@ COLUMNS = (
     *("tokens", "seconds_per_step", "loss"),
 )
 FEWEST_SHAPES = 3
-"""A class of two has no order to get wrong but one."""
+"""Fewest shapes of a size class: two shapes have too simple an order."""
 FINAL_EVALUATIONS = 3
-"""The final loss is the median of so many: a spike in the last one is not the end of a run."""
+"""Number of last evaluations whose median is the final loss, against spikes."""
 SHORT = 0.5
-"""A run that ends before this share of the longest one's tokens has broken off."""
+"""Share of the longest run's tokens below which a run counts as broken off."""
 ENOUGH_SHAPES = 8
-"""Below this many, a line in size and a parabola in depth would fit anything."""
+"""Fewest shapes for a fit of a line in size and a parabola in depth."""
 MANY_SIZES = 0.7
-"""Range of ln(parameters) from which the gain from size visibly flattens: a factor of two."""
+"""Range of ln(parameters), a factor of two, beyond which the gain from size flattens."""
 SAME_SIZE = 0.01
-"""Shapes this close in size need no correction: it would be less than 0.004 nats."""
+"""Difference of sizes that needs no correction, since that would be below 0.004 nats."""
 
 
 class TableError(ValueError):
@@ -66,7 +66,7 @@ class Run:
         return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
 
     def params(self, count: str) -> int:
-        """Size under a counting rule."""
+        """Parameters of the run's shape under a counting rule."""
         return self.params_total if count == "total" else self.params_non_embedding
 
 
@@ -78,7 +78,7 @@ class SizeClass:
     tokens: Array
     """Evaluations, ascending; the last is the horizon."""
     losses: Array
-    """A row for each run."""
+    """Losses of the runs, (runs, evaluations), nats."""
 
     @property
     def horizon(self) -> float:
@@ -140,12 +140,12 @@ def size_classes(runs: Sequence[Run], count: str, width: float) -> list[tuple[Ru
 
 
 def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
-    """The runs within `width` of a size."""
+    """The runs whose size differs from `size` by at most the share `width` of it."""
     return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
 
 
 def size_class(runs: Sequence[Run], horizon: float | None = None) -> SizeClass:
-    """Runs on the evaluations of the sparsest of them; those that broke off are left out."""
+    """The class of runs, at the evaluations of the sparsest run; broken-off runs are left out."""
     longest = max(run.tokens[-1] for run in runs)
     whole = tuple(run for run in runs if run.tokens[-1] >= SHORT * longest)
     end = min(horizon or math.inf, *(run.tokens[-1] for run in whole))

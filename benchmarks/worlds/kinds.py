@@ -20,12 +20,12 @@ class WorldKind:
     best: tuple[float, float] = (3, 12)
     """Shallowest and deepest best depth."""
     curvature: tuple[float, float] = (0.03, 0.15)
-    """Nats for each squared unit of ln depth, least and most."""
+    """Lowest and highest curvature, in nats for each squared unit of ln depth."""
     depths: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
     noise: float = 1.0
     """Multiple of the noise between seeds."""
     slow_start: float = 1.0
-    """Multiple of how much longer deep models lag behind."""
+    """Factor on the lag of deep models (`World.slow_start`)."""
     spikes: float = 0.03
     divergence: float = 0.2
 
@@ -44,9 +44,7 @@ KINDS = {
 
 
 def planted(seed: int, kind: str = "usual") -> Known:
-    """A one-humped world: symmetric or steeper to one side; it falls fast or slowly, with noise,
-    crossings, spikes and divergence.
-    """
+    """Draws a planted budget with one best depth, with noise, crossings, spikes and divergence."""
     own = KINDS[kind]
     generator = np.random.default_rng([seed, 4])
     sides = [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)][seed % 3]

@@ -28,9 +28,9 @@ from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.formatting import format_count
 
 WIDTH = 0.1
-"""Sizes of a class lie within this of their middle."""
+"""Relative half-width of a size class."""
 RATIO = 4
-"""d_ff / d_model of shapes whose table does not say it."""
+"""Assumed d_ff / d_model of shapes whose table lacks it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +57,15 @@ class Known:
     title: str
     params: int
     tokens: Array
-    """Evaluations, ascending; the last is the horizon."""
+    """Tokens of the evaluations, ascending; the last is the horizon."""
     curves: Mapping[Shape, Array]
     """(seeds, evaluations) losses of each shape, by depth."""
     seconds_per_token: Mapping[Shape, float]
     truth: Mapping[int, float]
     """Depth -> loss of its best shape at the horizon."""
     blur: float
-    """Nats by which two depths of the truth may seem to differ without differing."""
+    """Largest difference between two depths, in nats, that the table can't distinguish from
+    noise."""
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:
@@ -88,7 +89,7 @@ class Known:
 
     @property
     def ladder_tokens(self) -> float:
-        """Every shape with every seed, to the end."""
+        """Tokens of training every shape with every seed to the end."""
         return self.horizon * sum(len(own) for own in self.curves.values())
 
     @property
@@ -166,7 +167,7 @@ def planted_budget(
     world: World, generator: Generator, *, depths: Sequence[int], ratios: Sequence[float],
     seeds: int, evaluations: int = 64,
 ) -> Known:  # fmt: skip
-    """A world as a table: these shapes, and so many seeds of each."""
+    """The known budget of a planted world, with some shapes and several seeds of each."""
     shares = np.arange(1, evaluations + 1) / evaluations
     curves: dict[Shape, Array] = {}
     for depth in depths:

@@ -22,7 +22,7 @@ EVALUATIONS = 16
 
 
 def symmetric(optimum: float, curvature: float = 0.05) -> Curve:
-    """A parabola in ln depth."""
+    """A curve that is a parabola in ln depth, lowest at `optimum`."""
     return lambda depth: curvature * log(depth / optimum) ** 2
 
 
@@ -38,17 +38,17 @@ def asymmetric(optimum: float, p: float = 2.0, q: float = 0.6, scale: float = 0.
 
 
 def flat(_: float) -> float:
-    """Depth does not matter."""
+    """A curve without any effect of depth."""
     return 0.0
 
 
 def deeper_is_better(slope: float = 0.05) -> Curve:
-    """No optimum inside any range."""
+    """A curve that falls with depth, without an optimum inside any range."""
     return lambda depth: -slope * log(depth)
 
 
 def shallower_is_better(slope: float = 0.05) -> Curve:
-    """Depth 1 wins."""
+    """A curve that rises with depth, so that depth 1 is best."""
     return lambda depth: slope * log(depth)
 
 
@@ -62,17 +62,17 @@ class World:
     noise: float = 0.004
     """Standard deviation between seeds, nats."""
     ratio_effect: float = 0.01
-    """Nats for each squared unit of ln(ff_ratio / 4)."""
+    """Effect of the ratio: nats for each squared unit of ln(ff_ratio / 4)."""
     params_slope: float = -0.2
-    """Nats for each unit of ln(parameters)."""
+    """Effect of size: nats for each unit of ln(parameters)."""
     rate_effect: float = 0.03
-    """Nats for each squared unit of ln rate away from the shape's best rate."""
+    """Effect of the rate: nats for each squared unit of ln(rate / best rate of the shape)."""
     best_rate: Callable[[int], float] = lambda depth: 1.0
     """Multiple of the study's rate that suits a depth best."""
     slow_start: float = 0.02
     """Longer lag of deep models, for each unit of ln depth: curves cross."""
     fall: float = 0.5
-    """Exponent: losses fall like tokens to minus this power."""
+    """Exponent f of the learning curves: losses fall like tokens^-f."""
     horizon: int = 20_000_000
     spikes: float = 0.0
     """Chance of an evaluation before the end to come out 0.1 nats too high."""
@@ -135,7 +135,7 @@ class World:
     def spec(
         self, shape: Shape, *, seed: int, stage: Stage = Stage.EXPLORE, rate_scale: float = 1.0
     ) -> TrialSpec:
-        """A trial of this budget."""
+        """The specification of a trial of the world's budget."""
         size = f"d{shape.depth}-w{shape.d_model}-f{shape.d_ff}"
         return TrialSpec(
             trial=f"{self.budget}-{stage}-{size}-s{seed}-r{rate_scale:g}",
@@ -157,7 +157,7 @@ class World:
         return self.horizon // 4, self.horizon // 2
 
     def record(self, spec: TrialSpec, generator: Generator) -> TrialRecord:
-        """The trial, run to its end."""
+        """The record of a trial that trained to the horizon or diverged."""
         final = self.expected_loss(spec.shape, spec.rate_scale) + self.noise * generator.normal()
         return finished(spec, final, lag=self.lag(spec.shape.depth))
 

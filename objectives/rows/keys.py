@@ -1,4 +1,4 @@
-"""Types of keys that the objectives on rows share."""
+"""Types of keys that the objectives on rows (`transduction`, `classification`) share."""
 
 from typing import Annotated
 

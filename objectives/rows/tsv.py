@@ -36,7 +36,7 @@ def name_of(place: Place) -> str:
 
 
 def read_text(place: Place) -> str:
-    """The whole text, uncompressed.
+    """Reads the whole text of a place, uncompressed.
 
     Raises:
         ValueError: when it can't be had or is not UTF-8, in one line.
@@ -55,7 +55,7 @@ def read_text(place: Place) -> str:
 
 
 def read_lines(place: Place) -> Iterator[TsvLine]:
-    """Every line that is not blank; only a newline ends one, for the text may hold any other."""
+    """Reads the lines that are not blank; only a newline ends a line."""
     for number, line in enumerate(read_text(place).split("\n"), 1):
         if line.strip():
             yield TsvLine(name_of(place), number, tuple(line.removesuffix("\r").split("\t")))

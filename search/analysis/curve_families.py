@@ -76,7 +76,7 @@ class DepthPoints:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """ln of the shallowest and of the deepest depth."""
+        """ln of the shallowest and of the deepest tested depth."""
         low, high = np.log(self.depths[[0, -1]]).tolist()
         return low, high
 
@@ -112,7 +112,7 @@ class PowerFit:
         return np.stack([falling, rising, np.ones_like(falling)], axis=-1)
 
     def _solve(self, design: Array, columns: tuple[int, ...]) -> tuple[Array, Array]:
-        """Coefficients, 0 where left out, and sums of squares."""
+        """Solves for the coefficients (0 where a term is left out) and the sums of squares."""
         own = design[..., columns]
         found = np.zeros((len(design), 3, self._weighted.shape[1]))
         found[:, columns] = np.linalg.pinv(own) @ self._weighted
@@ -141,7 +141,7 @@ class PowerFit:
         return np.clip(turn, low, high), (low < turn) & (turn < high)
 
     def heights(self, depths: NDArray[np.int64], lowest: Array) -> Array:
-        """(pairs, draws, depths): losses above that at `lowest`, given as ln depth."""
+        """Losses above that at `lowest`, in ln depth; (pairs, draws, depths)."""
         z = np.exp(lowest) / self._scale
         falling, rising, level = np.moveaxis(self.coefficients, 1, 0)
         least = falling * z**-self._p + rising * z**self._q + level
@@ -151,7 +151,7 @@ class PowerFit:
 
     @property
     def likeliest(self) -> int:
-        """The pair that fits the first draw best."""
+        """Index of the pair of exponents that fits the first draw best."""
         return int(self.squares[:, 0].argmin())
 
     def curve(self) -> PowerCurve:

@@ -46,10 +46,10 @@ class Fit:
     """The curve of the likeliest pair of exponents."""
     parabola: Parabola
     fits: PowerFit
-    """The fits of every pair of exponents."""
+    """Fits of the curve `a L^-p + b L^q + c`, one for each pair of exponents (p, q)."""
 
     def best_of(self, depths: Sequence[int]) -> int:
-        """The one of these depths that is lowest on the curves, in the mean over the pairs.
+        """The depth, of those given, with the lowest loss on the curves (mean over exponents).
 
         Not simply the nearest to the lowest point: one side may be steeper. One of them at least
         must lie in the tested range, beyond which no curve is asked.

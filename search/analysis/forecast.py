@@ -117,7 +117,7 @@ def extrapolated_loss(
 
 
 class _Trial:
-    """The curve of a trial so far, or up to some tokens."""
+    """Learning curve of one trial, with the forecast of its final loss."""
 
     def __init__(
         self, record: TrialRecord, until: int | None = None, median_of: int = MEDIAN_OF
@@ -162,7 +162,7 @@ class _Trial:
 
 
 class _Line:
-    """The decrease still to come after some tokens: a straight line in ln depth.
+    """Fitted decrease of the loss from some tokens to the horizon: a straight line in ln depth.
 
     Least squares with a prior on the slope. There are two levels, since extrapolations by the
     slopes of curves are off by about as much for all of them: they only show the depth bias.

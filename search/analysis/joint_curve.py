@@ -34,8 +34,7 @@ def incumbent_depth(records: Sequence[TrialRecord]) -> int | None:
 
 
 def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None:
-    """The best of the given depths, which must include those that were tried; None before any
-    evaluation."""
+    """The best of the given depths; they must include those tried; None before any evaluation."""
     curve = fit_joint_curve(records, estimate_depths(records))
     return curve.best_of(depths) if curve else _leading(records)
 

@@ -33,7 +33,7 @@ class SizedDepths:
     error: Array
 
     def without(self, index: int) -> "SizedDepths":
-        """All points but the one at `index`."""
+        """The sizes and depths without the point at `index`."""
         kept = np.arange(len(self.params)) != index
         return SizedDepths(self.params[kept], self.log_depth[kept], self.error[kept])
 
@@ -94,7 +94,7 @@ def _straight_line(name: str, points: SizedDepths) -> Array:
 
 
 def _solve(design: Array, values: Array) -> Array:
-    """The least-squares solution; the shortest one where there are several."""
+    """Solves a least-squares problem; the shortest solution if there are several."""
     return np.asarray(np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64)
 
 

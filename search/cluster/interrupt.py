@@ -15,7 +15,7 @@ MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at 
 
 
 class InterruptNow(KeyboardInterrupt):
-    """The second Ctrl-C, which waits for nothing."""
+    """Raised by a second Ctrl-C: the search ends without waiting for trials to save."""
 
 
 class Interrupt:
@@ -40,7 +40,7 @@ class Interrupt:
 
     @contextmanager
     def on_ctrl_c(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
-        """Take Ctrl-C as a request to end, and a second one as Python does.
+        """Context in which a first Ctrl-C requests the end and a second one ends at once.
 
         Only the main thread receives it; in any other nothing changes.
         """

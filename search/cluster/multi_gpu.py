@@ -37,7 +37,7 @@ class MultiGpuActor(TrialActor):
         self._shared = ray.put(objective)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
-        """Reports of the leading one of new workers."""
+        """Yields the reports of a trial from the leading one of its new workers."""
         return data_parallel_reports(assignment, self._shared, micro_batches)
 
 
@@ -121,7 +121,7 @@ def _train(settings: dict[str, Any]) -> None:
 
 
 def _next(reports: Queue, end: Future[Any]) -> Report | None:
-    """The next report; None when the workers have ended and no more will come."""
+    """Waits for the next report; None once the workers have ended."""
     while True:
         ended = end.done()  # before the wait, so that no last report is missed
         try:

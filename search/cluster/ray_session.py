@@ -97,7 +97,7 @@ def join_cluster(**settings: Any) -> str | None:
 
 
 def _answers(address: str) -> bool:
-    """True if anything listens; where nothing does, Ray 2.60 itself waits for over ten minutes."""
+    """True if anything listens at an address; else Ray 2.60 would wait for over ten minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not port.isdigit():
         return True  # a word such as `auto`, which Ray resolves

@@ -112,7 +112,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         self._tick = tick
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Ray's word for going on or for stopping, after the reports of a worker."""
+        """Ray's decision to continue or stop a trial, after the reports of its worker."""
         self._failures.restricted.difference_update(name for name, _ in result["reports"])
         report = self._scheduler.report
         go_on = [name for name, latest in result["reports"] if report(name, latest)]
@@ -143,7 +143,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
                 scheduler.end(name, *end)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """Called at every turn of Tune's loop, which then starts trials in the order they came.
+        """Hook at every turn of Tune's loop; returns None, so that trials start as they came.
 
         Tune's own choice is the same, but it looks through all trials that ever were.
         """
@@ -220,7 +220,7 @@ def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGro
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The error of an adapter above, which Tune has turned into text in its own."""
+    """The exception that an adapter above raised, which Tune's own error has only as text."""
     while isinstance(error, TuneError) and (error.__cause__ or error.__context__):
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return error

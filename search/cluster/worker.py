@@ -53,7 +53,7 @@ class TrialActor(tune.Trainable):
         self._objective = objective.to(self._device)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
-        """Reports of a trial, which is resumed from its checkpoint."""
+        """Yields the reports of a trial, which resumes from its checkpoint."""
         reset_peak_memory(self._device)
         trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
         return trial.reports()

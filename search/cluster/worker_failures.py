@@ -63,7 +63,7 @@ class WorkerFailures:
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def split(self, trials: Sequence[str], error: BaseException) -> None:
-        """Note why batched trials are to be resumed one by one."""
+        """Records the reason why batched trials are resumed one by one."""
         reason = _last_line(getattr(error, "cause", None) or error).partition(". ")[0]
         self.split_reasons |= dict.fromkeys(trials, reason)
 

@@ -28,10 +28,10 @@ class Format(Protocol):
         """The framework's models; the first that can have a shape is taken."""
 
     def files(self, model: ExportedModel) -> Files:
-        """Returns all files but the weights."""
+        """Returns all files of the exported folder but the weights."""
 
     def how_to_load(self, model: ExportedModel, folder: str) -> list[str]:
-        """Returns the lines to type next."""
+        """Returns the commands that load the exported folder in its framework."""
 
 
 FORMATS: dict[str, Format] = {

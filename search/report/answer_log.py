@@ -44,7 +44,7 @@ class AnswerLog:
         self._next = 0.0
 
     def mark_changed(self, budget: int) -> None:
-        """Note that the trials of a budget have changed since its last answer."""
+        """Marks a budget whose trials have changed since its last answer."""
         self._changed[budget] = None
 
     def update(self, records_of: Callable[[int], list[TrialRecord]]) -> None:

@@ -34,7 +34,7 @@ STEP = 2
 """Confirmed depths lie about this factor apart. By a lesser one their losses differ by less than
 seeds do, by a larger one no curve holds between them: `python -m benchmarks.answers.coverage`."""
 DEPTH_COUNTS = 3
-"""A shape is as far off by a depth of 10 % as by a ratio of 30 %."""
+"""Weight of depth against ratio in the distance of shapes: 10 % in depth equals 30 % in ratio."""
 SPACING = 1.2
 """Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
 fit through them would say nothing of the curve."""

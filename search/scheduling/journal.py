@@ -36,13 +36,13 @@ class _Journal:
     """The state after the lines read so far."""
 
     ends: Counter[str]
-    """Trial -> number of its ends, less its beginnings read so far."""
+    """Trial -> number of its ends minus the number of its starts read so far."""
     under_way: dict[str, TrialRecord] = field(default_factory=dict)
     confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     first_rungs: dict[int, int] = field(default_factory=dict)
 
     def take(self, line: dict[str, Any]) -> None:
-        """Take in the next line."""
+        """Updates the state with the next line of the journal."""
         match line["event"]:
             case "started" | "resumed":
                 self._begin(line)

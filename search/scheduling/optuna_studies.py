@@ -46,11 +46,11 @@ class Studies(ABC):
 
     @abstractmethod
     def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """See that a study holds these trials, all that have ended so far in their order."""
+        """Adds the trials that a study lacks; `trials` are all that have ended, in order."""
 
     @abstractmethod
     def close(self) -> None:
-        """Write what still waits."""
+        """Writes the trials that are not written yet."""
 
 
 class FileStudies(Studies):
@@ -61,7 +61,7 @@ class FileStudies(Studies):
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Write at once, which costs a millisecond."""
+        """Adds the missing trials to Optuna's file at once, which takes a millisecond."""
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].extend(trials)
@@ -94,14 +94,14 @@ class DatabaseStudies(Studies):
         self._thread = threading.Thread(target=self._work, name="optuna-studies", daemon=True)
 
     def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Return at once, whatever the server does."""
+        """Queues the missing trials and returns at once, without waiting for the server."""
         self._trials[study] = trials
         self._news.set()
         if self._thread.ident is None:
             self._thread.start()
 
     def close(self) -> None:
-        """Write what waits, and say so when that can't be done."""
+        """Writes the queued trials, and reports when that fails."""
         self._closing.set()
         self._news.set()
         if self._thread.ident is not None:
@@ -124,7 +124,7 @@ class DatabaseStudies(Studies):
                 self._closing.wait(RETRY_SECONDS)
 
     def _round(self) -> None:
-        """Write what the studies lack, and say when the server stops or begins to answer."""
+        """Writes the missing trials, and reports when the server stops or starts to answer."""
         try:
             for study, trials in list(self._trials.items()):
                 if study not in self._copies:
@@ -154,7 +154,7 @@ class Copy:
         self._done = 0
 
     def extend(self, trials: Sequence[FrozenTrial]) -> None:
-        """Add what is lacking of these trials, which begin with those of the last call.
+        """Adds the missing ones of these trials, which begin with those of the last call.
 
         What was found here counts by name: a trial that was stopped and resumed has ended, and
         stands here, more than once.
@@ -179,7 +179,7 @@ def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | N
 
 
 def reach(uri: str) -> None:
-    """See whether the database can be used now; changes nothing.
+    """Raises an error if the database can't be used now; changes nothing.
 
     Raises:
         TrackingError: when it can not.
@@ -190,7 +190,7 @@ def reach(uri: str) -> None:
 
 @contextmanager
 def _lock_of(uri: str) -> Iterator[None]:
-    """Hold a lock of the database, once it is seen to be nobody else's."""
+    """Context that holds a lock of the database, after a check that it is for Optuna."""
     engine = create_engine(uri, connect_args=CONNECT, poolclass=NullPool)
     try:
         with engine.begin() as connection:

@@ -28,7 +28,7 @@ from fathom.search.study.groups import Sampler
 from fathom.search.study.shapes import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
-"""Steps of this size fill an interval evenly, however many there are."""
+"""Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
 CURVE_STARTUP = 5
 """Depths, evenly spread, through which the first curve is drawn."""
 
@@ -82,12 +82,12 @@ class ShapeSampler:
         )
 
     def begin(self, trial: str, shape: Shape) -> None:
-        """Let Optuna know that a trial tries a shape."""
+        """Tells Optuna that a trial tries a shape."""
         self._live.enqueue_trial(self._coordinates(shape))
         self._numbers[trial] = self._live.ask(self._distributions()).number
 
     def tell(self, record: TrialRecord) -> None:
-        """Let Optuna know how a trial that has begun has ended; others are ignored."""
+        """Tells Optuna the result of a started trial; other trials are ignored."""
         number = self._numbers.pop(record.spec.trial, None)
         if number is None:
             return
@@ -185,7 +185,7 @@ def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 
 def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
-    """Half of the trials, at most one a depth, spread evenly before the model speaks."""
+    """Number of start-up trials, spread evenly: half of the trials, at most one a depth."""
     if config.sampler is Sampler.RANDOM:
         return 0
     most = CURVE_STARTUP if config.sampler is Sampler.CURVE else 16

@@ -122,7 +122,7 @@ class Scheduler:
         return goes_on
 
     def end(self, trial: str, outcome: Outcome, reason: str) -> None:
-        """Write down that the trial is over, and tell the sampler."""
+        """Records the end of a trial and tells the sampler."""
         record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
         search = self.budgets[record.spec.budget]
         search.release(trial)

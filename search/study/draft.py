@@ -31,7 +31,7 @@ default."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Size and vocabulary of a text."""
+    """Size and vocabulary of the text that a drafted study trains on."""
 
     corpus: str
     tokenizer: str

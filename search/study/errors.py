@@ -154,13 +154,13 @@ def _kind(annotation: Any) -> str:
 
 
 def _plain(annotation: Any) -> Any:
-    """The type without its constraints; for a tuple, `tuple`."""
+    """A field's type without its constraints; `tuple` for any tuple."""
     plain = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     return get_origin(plain) or plain
 
 
 def _example(field: FieldInfo, words: str) -> str:
-    """The field's example or default as YAML, after `words`; empty for a choice or a group."""
+    """The field's example or default as YAML, after a phrase; empty for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
         value = [list(one) if isinstance(one, tuple) else one for one in value]

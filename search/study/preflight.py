@@ -24,7 +24,7 @@ class ReadyStudy:
     runs: Path
     """The folder of run folders."""
     plans: tuple[BudgetPlan, ...]
-    """One for each budget, ascending."""
+    """Plan of each budget, by ascending size."""
 
     @property
     def folder(self) -> RunFolder:

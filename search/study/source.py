@@ -51,7 +51,7 @@ class Source:
             yield f"{self.name}{len(placed) - MOST_PROBLEMS} more mistakes"
 
     def _place(self, path: tuple[str | int, ...]) -> tuple[int, str]:
-        """The line of a path, 0 if it is in no file, and its place in words."""
+        """Line of a path (0 if it is in no file) and its place as text."""
         for override in reversed(self.overrides):
             if override.answers_for(path):
                 return 0, f"--set {override.text}: "

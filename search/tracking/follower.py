@@ -29,9 +29,9 @@ from fathom.search.tracking.runs import StudyRuns
 from fathom.search.tracking.tail import RunTail
 
 NICENESS = 5
-"""Trials come first where they share a machine."""
+"""Niceness of the follower's process, so that trials on its machine have priority."""
 REFUSALS = ("INVALID_PARAMETER_VALUE", "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST")
-"""MLflow's answers that trying again does not change."""
+"""MLflow's error codes for which another attempt is useless."""
 GATHER_SECONDS = 1.0
 """Time between two rounds of writing; what a trial reports meanwhile is written at once."""
 LONGEST_WAIT_SECONDS = 30.0
@@ -70,7 +70,7 @@ class Follower:
         self._thread.start()
 
     def put(self, item: Conclusion | DataSet) -> None:
-        """Take what the run folder's files do not hold."""
+        """Queues an item that the run folder's files do not hold."""
         is_conclusion = isinstance(item, Conclusion)
         self._concluded |= is_conclusion
         self._wait_for({CONCLUSION if is_conclusion else DATA: item})
@@ -96,7 +96,7 @@ class Follower:
         return without_credentials(self._study.uri)
 
     def _wait_for(self, items: dict[str, Item]) -> None:
-        """Replace what is not written yet of an earlier state of these items."""
+        """Queues items; each replaces an earlier version of itself that is not written yet."""
         with self._lock:
             self._waiting |= items
             self._refused -= items.keys()
@@ -113,7 +113,7 @@ class Follower:
             self._closing.wait(pause)
 
     def _round(self, *, last: bool) -> bool:
-        """Read the folder and write what waits; False when the store did not answer."""
+        """Reads the folder and writes the queued items; False if the store did not answer."""
         try:
             self._wait_for({**self._tail.changes()})
             if self._runs is None:
@@ -135,7 +135,7 @@ class Follower:
         return True
 
     def _observe(self, runs: StudyRuns, *, last: bool) -> None:
-        """MLflow's own thread for processor, memory, disk, network and, with its driver, GPUs."""
+        """Starts MLflow's monitor of CPU, memory, disk, network and GPUs, and ends it at last."""
         if last and self._monitor:
             self._monitor.finish()  # type: ignore[no-untyped-call]
         elif self._study.searching and self._monitor is None and not last:
@@ -187,7 +187,7 @@ def _send(runs: StudyRuns, item: Item) -> None:
 
 
 def follow(link: Connection) -> None:
-    """Mirror one study until the search closes the link, or is gone."""
+    """Mirrors one study into MLflow until the search closes the link or dies."""
 
     def say(message: TrackingError | str | int | None) -> None:
         with suppress(OSError):  # a search that was killed does not read it
@@ -215,7 +215,7 @@ def _next(link: Connection) -> Conclusion | DataSet | Close:
 
 
 def main() -> None:
-    """End when the search does, however it ends: what is not written then, the next run writes."""
+    """Runs the follower; it ends with the search, and the next run writes what is missing."""
     os.nice(NICENESS)
     follow(Connection(int(sys.argv[1])))
 

@@ -29,7 +29,7 @@ def ask(uri: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the answer as JSON."""
+    """Asks the store whose address is on standard input, and prints the answer as JSON."""
     store.settle()
     print(json.dumps(ask(sys.stdin.read().strip())))
 

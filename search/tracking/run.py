@@ -51,7 +51,7 @@ class TrackedRun:
         tags: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Write what differs from what is there: in one request if it fits, in none if nothing.
+        """Writes the values that differ from those on the server; no request if none differs.
 
         Points up to the last one written are left out, so that a resumed trial repeats none.
         """
@@ -76,7 +76,7 @@ class TrackedRun:
         self.metrics |= new_metrics
 
     def write_steps(self, metrics: Iterable[tuple[str, float, int]]) -> None:
-        """Write name, value and step of each metric that differs from the last one at its step."""
+        """Writes each metric (name, value, step) whose value at that step has changed."""
         known: dict[str, dict[int, float]] = {}
         now, changed = milliseconds(), []
         for key, value, step in metrics:
@@ -134,7 +134,7 @@ class TrackedRun:
 
 
 def milliseconds(seconds: float | None = None) -> int:
-    """A Unix time, by default now, as MLflow counts it."""
+    """A Unix time, by default now, in MLflow's milliseconds."""
     return round((seconds or time.time()) * 1000)
 
 

@@ -73,7 +73,7 @@ class StudyRuns:
         self._client.log_inputs(self.study_run.id, [DatasetInput(own, [context])])
 
     def write_trial(self, record: TrialRecord) -> None:
-        """Write whatever of a trial is not there yet."""
+        """Writes those parts of a trial that its MLflow run lacks."""
         spec, node = record.spec, f"trial/{record.spec.trial}"
         run = self._known.get(node)
         if run is not None and _is_complete(run, record):
@@ -97,7 +97,7 @@ class StudyRuns:
             run.end(pages.STATUS[record.outcome], record.ended)
 
     def write_answers(self, series: AnswerSeries) -> None:
-        """Write the answers of a budget that are not there yet; steps are its search's tokens."""
+        """Writes a budget's interim answers that its run lacks; steps are its search's tokens."""
         self._budget_run(series.budget, series.answers[0].time).write(
             [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in series.answers]
         )
@@ -129,7 +129,7 @@ class StudyRuns:
             self._client.log_artifact(study.id, str(path), name.rpartition("/")[0] or None)
 
     def end(self, *, concluded: bool) -> None:
-        """Leave no run open. What was cut short opens again when the study goes on."""
+        """Ends every open run; an interrupted one opens again when the study is resumed."""
         for node, run in self._known.items():
             if run.status != "RUNNING":
                 continue

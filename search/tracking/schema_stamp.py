@@ -22,7 +22,7 @@ def is_stamped(path: Path) -> bool:
 
 
 def stamp(path: Path) -> None:
-    """Mark the file; one that is busy or may not be written to stays as it is."""
+    """Stamps the file; a file that is busy or read-only stays unchanged."""
     try:
         with closing(sqlite3.connect(path)) as database:
             database.execute(f"PRAGMA user_version = {_stamp(database)}")

@@ -62,7 +62,7 @@ class Tracker:
             self._start()
 
     def confirm(self) -> None:
-        """Wait until MLflow has said that it can use the address.
+        """Waits until MLflow confirms that it can use the address.
 
         A file that is new, or that this MLflow has used before, is not asked about.
 
@@ -123,7 +123,7 @@ class Tracker:
                 threading.Thread(target=self._listen, name="mlflow", daemon=True).start()
 
     def _listen(self) -> None:
-        """Take the process's messages: usable or not, lines for the user, the number missing."""
+        """Reads the follower's messages: usable or not, lines to print, items missing."""
         try:
             self._checked.set_result(refusal := self._link.recv())
             if refusal and not self._must_be_checked:
@@ -144,7 +144,7 @@ class Tracker:
 
 
 def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """The other process, which alone holds that end of the link from then on.
+    """Starts the follower's process, which alone holds its end of the link from then on.
 
     A session of its own, so that Ctrl-C ends the search first and lets it write what it found.
     """

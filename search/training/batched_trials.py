@@ -21,7 +21,7 @@ from fathom.search.training.trial import WorkerLostError, is_out_of_memory, trai
 from fathom.search.training.trial_log import ReportSchedule, TrialLog
 
 Reports = tuple[tuple[str, Report], ...]
-"""Names of the trials of a worker, each with its report of the same moment."""
+"""Reports of the trials of one worker at one moment, each with the trial's name."""
 
 
 class BatchedTrials:
@@ -51,7 +51,7 @@ class BatchedTrials:
             log.setup_seconds = (time.perf_counter() - began) / len(own)
 
     def reports(self) -> Iterator[Reports]:
-        """Train to the end; reports of all running trials, when a single trial would report.
+        """Trains to the end; yields reports of all running trials when a single trial would report.
 
         A trial that has diverged is reported at once, and is not among the later reports.
         """
@@ -78,7 +78,7 @@ class BatchedTrials:
         return self._training.step == self._plan.steps
 
     def _save(self) -> None:
-        """Save the state of this moment in each trial's own checkpoint file."""
+        """Saves the current state of each trial in its own checkpoint file."""
         for replica in self._training.replicas:
             self._logs[replica].save(self._training.state_dict(replica))
 

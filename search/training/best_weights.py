@@ -17,7 +17,7 @@ class BestWeights:
     evaluations_since: int = 0
 
     def reason(self, *, at_horizon: bool) -> str:
-        """Why a training that restores these weights has ended, as one line."""
+        """Returns the reason of early stopping as one line."""
         early = "stopped early, as its held-out loss fell no further"
         end = "trained to the horizon" if at_horizon else early
         before = f"{self.evaluations_since} evaluations before"

@@ -51,7 +51,7 @@ def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str
 def divergence(
     loss: float, train_loss: float, objective: Objective, plan: TrainPlan, *, step: int
 ) -> str:
-    """Why a training with these losses, in nats per token, has diverged; empty if it has not."""
+    """Returns the reason if a training with these losses, in nats, has diverged; else ""."""
     if not (math.isfinite(loss) and math.isfinite(train_loss)):
         return f"the loss is not finite (held out {loss}, training {train_loss})"
     warm, chance = step > plan.pretraining_steps + plan.warmup_steps, objective.chance_loss
@@ -63,7 +63,7 @@ def divergence(
 def divergence_with_origin(
     training: Training, loss: float, train_loss: float, objective: Objective
 ) -> str:
-    """Why the training has diverged, and at which step and layer; empty if it has not."""
+    """Returns the reason, step and layer of a divergence as text; empty if there is none."""
     reason = divergence(loss, train_loss, objective, training.plan, step=training.step)
     if not (reason and training.step_statistics):
         return reason

@@ -81,7 +81,7 @@ class ReplicaTraining:
         self.loss_sums_R, self.loss_steps = torch.zeros_like(self.loss_sums_R), 0
 
     def single(self, replica: Replica) -> Training:
-        """One replica in a model of its own, to be measured; the same object at every call."""
+        """A single-model view of one replica, to be measured; the same object at every call."""
         single, index = self._single, self.replicas.index(replica)
         single.model.eval()
         single.model.load_state_dict(self.model.state_of(index))
@@ -107,7 +107,7 @@ class ReplicaTraining:
         )
 
     def _build(self, replicas: Sequence[Replica]) -> None:
-        """Make a model without values, and its optimizer."""
+        """Builds the model without initial weights, and its optimizer."""
         self.replicas = tuple(replicas)
         self.model = Replicas(self._shape, self._parametrization, len(replicas), self.device)
         rates = [replica.learning_rate for replica in replicas]

@@ -31,7 +31,7 @@ class TrainPlan:
     warmup_steps: int
     cooldown_steps: int
     pretraining_steps: int = 0
-    """First steps, which do not train for the held-out loss: no trial is judged by it there."""
+    """Number of pre-training steps at the start; no trial is judged by its loss there."""
     weight_decay: float
     betas: tuple[float, float]
     eps: float

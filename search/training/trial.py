@@ -183,7 +183,7 @@ def with_reason(how: str, reports: Iterator[Report]) -> Iterator[Report]:
 
 
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
-    """The same reports; an exception becomes a last report that says what went wrong."""
+    """Yields the reports; an exception becomes a last report with the error as its reason."""
     try:
         yield from reports
     except WorkerLostError:

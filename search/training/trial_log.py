@@ -124,7 +124,7 @@ class ReportSchedule:
         self._polled = self._saved = self._reported = time.monotonic()
 
     def start(self) -> None:
-        """Measure time from now on."""
+        """Restarts the clocks that decide when to report and when to save."""
         self._saved = self._reported = time.monotonic()
 
     def due(self, step: int | None) -> tuple[bool, bool]:

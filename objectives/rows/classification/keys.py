@@ -27,7 +27,7 @@ class ListOpsConfig(Group):
 
 
 class ClassificationConfig(ObjectiveConfig):
-    """A class for each text."""
+    """Classification of texts: each text has one of several classes."""
 
     loss_unit: ClassVar[str] = "nats per text"
     bidirectional: ClassVar[bool] = True

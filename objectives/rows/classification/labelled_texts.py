@@ -35,7 +35,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSplits:
-    """All texts of a study."""
+    """Labelled texts of a study, by split."""
 
     train: list[Text]
     dev: list[Text]
@@ -113,7 +113,7 @@ def _without_unasked(found: dict[str, list[Text]]) -> dict[str, list[Text]]:
 
 
 def _read(place: str, label: str | None) -> list[Text]:
-    """The texts of one place: a published set, a folder of classes or a TSV."""
+    """Reads the texts at one place: a published set, a folder of classes or a TSV."""
     if place in LISTOPS:
         return [
             Text(listops.without_parentheses(text.text), text.label, text.origin)

@@ -11,7 +11,7 @@ from fathom.objectives.contract import Model
 def greedy(
     model: Model, prompt: Sequence[int], *, end: int, context: int, device: torch.device
 ) -> list[int]:
-    """The tokens after the prompt, without the end; fewer than asked where the context is full."""
+    """Decoded tokens after the prompt, without the end token; fewer if the context is full."""
     tokens = list(prompt)
     while len(tokens) <= context:
         logits_1TV = model(torch.tensor([tokens], device=device))

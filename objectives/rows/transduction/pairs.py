@@ -41,7 +41,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSplits:
-    """All rows of a study."""
+    """Rows of a `transduction` study, by split."""
 
     train: list[Pair]
     dev: list[Pair]
@@ -89,7 +89,7 @@ def read_splits(
 
 
 def read_pairs(place: Place) -> list[Pair]:
-    """Every row of a file, which all have the columns of the first."""
+    """Reads every row of a file; all rows must have as many columns as the first."""
     pairs: list[Pair] = []
     columns = 0
     for line in read_lines(place):

@@ -111,7 +111,7 @@ class Induction(SyntheticObjective):
         return shuffled_BS.gather(1, within_BN.where(copied_BN, filler_BN))
 
     def _uniform(self, rows: int, low: int, high: int, draws: torch.Generator) -> Tensor:
-        """Whole numbers from `low` to `high`, both included, (B, 1)."""
+        """Draws uniform whole numbers (B, 1) from `low` to `high`, both included."""
         return torch.randint(low, high + 1, (rows, 1), generator=draws, device=self.device)
 
 

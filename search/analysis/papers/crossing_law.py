@@ -35,7 +35,7 @@ class CrossingLaw:
     """Slope of ln d_model, for each layer. Both are None with fewer than three crossings."""
     a_interval: tuple[float, float] | None = None
     b_interval: tuple[float, float] | None = None
-    """95 % interval."""
+    """95 % interval of `b`."""
 
 
 def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> CrossingLaw:

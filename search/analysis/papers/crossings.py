@@ -89,11 +89,11 @@ class _Sized:
     row: dict[int, int]
     """Depth -> its index in the arrays."""
     losses: Array
-    """(depths,)."""
+    """Losses (depths,), nats."""
     drawn: Array
-    """(depths, draws)."""
+    """Losses drawn from their errors, (depths, draws), nats."""
     covariance: Array
-    """(depths, depths), squared nats."""
+    """Covariance of the errors of the losses, (depths, depths), squared nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class _Gap:
     """Loss of the deeper one less that of the shallower one, by size."""
 
     log_params: Array
-    """(sizes,), ascending."""
+    """ln(parameters) of the sizes that both depths have, (sizes,), ascending."""
     measured: Array
-    """(sizes,), nats."""
+    """Loss differences as measured, (sizes,), nats."""
     drawn: Array
-    """(sizes, draws)."""
+    """Loss differences drawn from their errors, (sizes, draws), nats."""
     error: Array
-    """(sizes,), nats."""
+    """Standard errors of the differences, (sizes,), nats."""
 
 
 def find_crossings(

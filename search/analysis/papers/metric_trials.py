@@ -1,4 +1,4 @@
-"""The trials whose metrics represent a depth."""
+"""Chooses the trials whose metrics represent a depth in the paper analyses."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -121,7 +121,7 @@ def _space(disk: Disk, needs: Needs) -> Finding:
 
 
 def _token(node: Node) -> str:
-    """Hash of the token that the node asks for; empty if it asks for none."""
+    """Hash of the authentication token that a node requires; empty if it requires none."""
     return node.facts.token_hash if node.facts.token_mode == "token" else ""
 
 

@@ -220,7 +220,7 @@ def _breaks(package: str, where: dict[str, list[str]]) -> bool:
 def _each(
     subject: str, nodes: tuple[Node, ...], check: Callable[[Node], Finding | None], good: str
 ) -> tuple[Finding, ...]:
-    """The findings of the nodes that have one, else one for all."""
+    """Findings of the nodes with a problem; if none has one, a single finding for all nodes."""
     findings = tuple(found for node in nodes if (found := check(node)))
     return findings or (ok(subject, good),)
 

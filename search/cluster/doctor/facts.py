@@ -27,17 +27,17 @@ class Finding:
 
 
 def ok(subject: str, message: str) -> Finding:
-    """A finding of nothing wrong."""
+    """Creates a finding that reports no problem."""
     return Finding(Severity.OK, subject, message)
 
 
 def warning(subject: str, message: str, remedy: str) -> Finding:
-    """A finding with which a search still works."""
+    """Creates a finding about a problem with which a search still works."""
     return Finding(Severity.WARNING, subject, message, remedy)
 
 
 def failure(subject: str, message: str, remedy: str = "") -> Finding:
-    """A finding with which a search fails."""
+    """Creates a finding about a problem with which a search fails."""
     return Finding(Severity.FAILURE, subject, message, remedy)
 
 
@@ -96,7 +96,7 @@ class NodeQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The answer of a node."""
+    """Facts that one node reports about itself."""
 
     versions: dict[str, str]
     """Package -> version, empty if it is missing; includes `python` and the sources of Fathom."""
@@ -108,14 +108,14 @@ class Facts:
     ray_disk: Disk
     """Disk of the folder in which Ray keeps its session and spills objects."""
     shared_memory: Disk | None
-    """/dev/shm; None if the system has none."""
+    """File system of /dev/shm, shared memory; None if the system has none."""
     memory: int
     memory_used: int
     token_mode: str
     token_hash: str
-    """Salted hash; empty without a token."""
+    """Salted hash of the node's authentication token; empty without a token."""
     listeners: tuple[Listener, ...] | None
-    """None if the system does not show sockets to this user."""
+    """Sockets that others can reach; None if the system does not show sockets to this user."""
     monitor_grows: bool | None
     """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
     storage_trouble: str

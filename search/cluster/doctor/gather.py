@@ -139,7 +139,7 @@ def answer_name(probe: ClusterProbe, node: str) -> str:
 
 
 def _answer(probe: ClusterProbe, node: str) -> str:
-    """Read the probe and write the same beside it; returns the error, empty without one."""
+    """Reads the probe file and writes a copy beside it; returns the error, empty without one."""
     folder = Path(probe.folder)
     try:
         content = (folder / probe.name).read_text(encoding="utf-8")
@@ -182,7 +182,7 @@ def _torch_gpus() -> tuple[int | None, str]:
 
 
 def _output(command: list[str], seconds: float) -> tuple[str, str]:
-    """The output of a command, and the last line of its error."""
+    """Runs a command; returns its output and the last line of its error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:

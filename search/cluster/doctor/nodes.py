@@ -90,7 +90,7 @@ def _on(task: Any, node_id: str) -> Any:
 
 
 def _look_there(question: NodeQuestion, node: str) -> Facts:
-    """The facts of the node of this worker."""
+    """Gathers the facts of the node on which this Ray task runs."""
     running: Any = ray._private.worker._global_node
     return _look(question, node, running.get_temp_dir_path(), running.gcs_address)
 

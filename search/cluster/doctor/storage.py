@@ -11,7 +11,7 @@ from fathom.search.cluster.doctor.facts import ClusterProbe
 
 @contextmanager
 def planted(folder: Path) -> Iterator[ClusterProbe | str]:
-    """A file for nodes to read, or why it can't be written; it is removed afterwards."""
+    """Context with a probe file for nodes to read, or the reason why it can't be written."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     name = f".doctor-{secrets.token_hex(8)}"
     try:

@@ -72,7 +72,7 @@ class Progress:
             self._print_budgets(time.monotonic())
 
     def follow(self, scheduler: Scheduler) -> None:
-        """Take in the trials of earlier runs, which the pace of this run leaves out."""
+        """Adds the trials of earlier runs, whose time does not count for this run's pace."""
         self._scheduler = scheduler
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
@@ -80,7 +80,7 @@ class Progress:
         self._began = time.monotonic()
 
     def trial(self, record: TrialRecord) -> None:
-        """Take in a trial that has changed."""
+        """Updates the display with a trial that has changed."""
         self._pace.passed(self._running)
         self._take(record)
         if record.outcome in LOST:
@@ -91,7 +91,7 @@ class Progress:
         self._screen.print_line(text)
 
     def tick(self) -> None:
-        """Compute answers and draw again, but not more often than a person can read."""
+        """Computes answers and redraws, but not more often than a person can read."""
         self._pace.passed(self._running)
         self.answers.update(self._of)
         now = time.monotonic()

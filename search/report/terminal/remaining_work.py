@@ -101,7 +101,7 @@ class SearchPace:
         self._before: Mapping[int, float] = {}
 
     def begin(self, done: Mapping[int, float]) -> None:
-        """Start to count; `done` maps each budget to the FLOPs that earlier runs have spent."""
+        """Starts the clock; `done` maps each budget to the FLOPs that earlier runs have spent."""
         self._before = done
         self._began = self._last = self._clock()
 
