@@ -156,7 +156,7 @@ def test_google_has_every_field_of_a_node(node_type: str) -> None:
     ("file", "question"),
     [("cluster.yaml", "NoCredentialsError"), ("deploy/gcp.yaml", "DefaultCredentialsError")],
 )
-def test_ray_up_goes_as_far_as_a_cloud_asking_who_we_are(
+def test_ray_up_proceeds_to_the_authentication_of_the_cloud(
     file: str, question: str, tmp_path: Path
 ) -> None:
     quiet = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
@@ -202,14 +202,14 @@ def test_every_provider_runs_the_same_commands_on_the_same_files(
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_what_a_node_installs_is_what_the_tests_passed_with(file: str) -> None:
+def test_a_node_installs_the_tested_versions(file: str) -> None:
     installs = re.findall(r"pip install.*", "\n".join(commands(settings_of(file))))
 
     assert installs
     assert all("-c constraints.txt" in line for line in installs)
 
 
-def test_what_is_synced_is_there_and_is_all_that_the_installation_needs(
+def test_the_synced_files_exist_and_suffice_for_the_installation(
     cluster: dict[str, Any],
 ) -> None:
     mounts = cluster["file_mounts"]

@@ -189,7 +189,7 @@ def test_root_needs_no_sudo(cluster: dict[str, Any], node: Path) -> None:
 
 
 @pytest.mark.parametrize("starts", START_LISTS)
-def test_where_the_runs_are_mounted_already_the_machine_is_left_alone(
+def test_a_machine_with_mounted_runs_is_unchanged(
     cluster: dict[str, Any], node: Path, starts: str
 ) -> None:
     (node / "mountpoint_status").write_text("0")

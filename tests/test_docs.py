@@ -149,7 +149,7 @@ WITH_EXAMPLES = [
 
 
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
-def test_the_examples_of_docstrings_say_what_happens(module: str) -> None:
+def test_the_examples_of_docstrings_are_correct(module: str) -> None:
     done = doctest.testmod(importlib.import_module(module))
 
     assert done.attempted

@@ -307,7 +307,7 @@ def test_an_alias_bomb_is_refused_in_little_memory(tmp_path: Path, where: str) -
 
 
 @pytest.mark.parametrize("name", ["folder", "nowhere.yaml", "/dev/zero", "two\nlines"])
-def test_what_is_no_file_is_refused_in_one_line(
+def test_a_pipe_or_folder_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "folder").mkdir()

@@ -67,7 +67,7 @@ def test_pins_install_on_the_first_release_of_each_python() -> None:
         assert [name for name, range_ in wanted.items() if python not in range_] == []
 
 
-def test_what_is_required_is_what_the_packages_import() -> None:
+def test_the_requirements_are_the_imported_packages() -> None:
     sources = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     nodes = [node for path in sources for node in ast.walk(ast.parse(path.read_text("utf-8")))]
     plain = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}

@@ -47,7 +47,7 @@ def tokens(some: Known, one: Contender, seed: int = 0) -> float:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [one.name for one in FOUND if one.share >= 0.25])
-def test_every_rival_gets_through_a_noisy_world_where_the_deepest_diverge(name: str) -> None:
+def test_every_rival_finishes_a_noisy_world_whose_deepest_trials_diverge(name: str) -> None:
     some = known(noise=0.01, divergence=1.0)
     rival = Rival(some, replace(contender(name), levels=16, patience=5), 0)
     moments = list(run(some, rival, workers=2, limit=some.ladder_tokens))
@@ -57,7 +57,7 @@ def test_every_rival_gets_through_a_noisy_world_where_the_deepest_diverge(name: 
 
 
 @pytest.mark.parametrize("package", PARTS)
-def test_every_package_that_is_there_is_in_the_field(package: str) -> None:
+def test_every_installed_package_is_a_rival(package: str) -> None:
     names = [one.name for one in FOUND if one.name.startswith(package)]
     lines = [line for line in MISSING if line.startswith(package)]
     assert bool(names) != bool(lines)
@@ -66,7 +66,7 @@ def test_every_package_that_is_there_is_in_the_field(package: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_package_that_is_not_there_is_one_line_that_says_how_to_get_it(
+def test_a_missing_package_is_one_line_that_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(field, "PARTS", {"Absent": "benchmarks.rival_searchers.absent"})
@@ -95,7 +95,7 @@ def test_a_short_ladder_ends_after_its_share() -> None:
     assert moments[-1].tokens == pytest.approx(some.ladder_tokens / 8)
 
 
-def test_an_abreast_ladder_lets_nothing_come_further_than_twice_the_others() -> None:
+def test_in_an_abreast_ladder_no_trial_has_more_than_twice_the_tokens_of_another() -> None:
     some = known()
     rival = Rival(some, plain("ladder abreast"), 0)
     reached: dict[str, int] = {}
@@ -135,7 +135,7 @@ def test_a_shape_that_comes_again_while_it_runs_is_another_trial() -> None:
     assert moments[-1].tokens == pytest.approx(2 * some.horizon)
 
 
-def test_a_trial_that_diverges_ends_and_its_package_hears_of_the_worst_loss_so_far() -> None:
+def test_a_diverged_trial_ends_and_its_package_gets_the_worst_loss_so_far() -> None:
     some = known(divergence=1.0)
     deep, good = some.shapes[-1], some.shapes[0]
     heard: list[float] = []
@@ -194,7 +194,7 @@ def test_a_variable_without_choice_is_not_searched() -> None:
     assert Grid(single).sides == {"depth": 5}
 
 
-def test_readings_differ_in_how_far_a_trial_has_to_have_come() -> None:
+def test_readings_differ_in_the_evaluations_that_a_trial_needs() -> None:
     shapes = known().shapes
     tracks = [
         Track("whole", shapes[0], 0, losses=[3.0, 2.0, 2.5]),

@@ -115,7 +115,7 @@ def test_kubernetes_knows_every_field_of_everything_else(file: str) -> None:
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
-def test_the_study_of_the_search_is_one_and_says_what_to_scale_to(tmp_path: Path) -> None:
+def test_the_search_has_one_study_and_it_says_how_far_to_scale(tmp_path: Path) -> None:
     (study,) = (one for one in documents("search.yaml") if one["kind"] == "ConfigMap")
     path = tmp_path / "study.yaml"
     path.write_text(study["data"]["study.yaml"], encoding="utf-8")
@@ -181,7 +181,7 @@ def test_every_pod_has_the_token_and_no_file_holds_one(job: dict[str, Any]) -> N
     assert not [one for one in documents("search.yaml") if one["kind"] == "Secret"]
 
 
-def test_mlflow_stays_on_loopback_and_only_the_dashboard_is_where_kuberay_asks_it(
+def test_mlflow_listens_on_loopback_and_only_the_dashboard_is_open_to_kuberay(
     head: dict[str, Any],
 ) -> None:
     ray, mlflow = head["template"]["spec"]["containers"]

@@ -41,12 +41,12 @@ def files_of(folder: str) -> set[str]:
     return {str(place) for place in places} | folders
 
 
-def test_everything_on_the_map_is_there() -> None:
+def test_every_entry_of_the_map_exists() -> None:
     gone = [path for path in paths_in(MAP) if not (ROOT / path).exists()]
     assert not gone
 
 
-def test_everything_that_is_there_is_on_the_map() -> None:
+def test_every_file_is_on_the_map() -> None:
     named = paths_in(MAP)
 
     assert len(named) == len(set(named))

@@ -62,7 +62,7 @@ def test_its_lowest_point_of_the_first_family_is_the_lowest() -> None:
     assert curve(lowest) < min(curve(lowest * 0.999), curve(lowest * 1.001))
 
 
-def test_its_whole_depths_part_at_the_root_of_neighbours() -> None:
+def test_whole_depths_round_at_the_root_of_the_product_of_neighbours() -> None:
     for n in range(1, 9):
         edge = math.sqrt(n * (n + 1))
         assert (whole_depth(edge - 1e-9), whole_depth(edge + 1e-9)) == (n, n + 1)

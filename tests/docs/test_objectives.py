@@ -53,7 +53,7 @@ def test_the_places_its_links_lead_to_exist(page: str) -> None:
     assert not [place for place in places if not (ROOT / "docs" / place).exists()]
 
 
-def test_its_code_says_what_a_trained_shape_writes(
+def test_its_code_prints_what_a_trained_shape_writes(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

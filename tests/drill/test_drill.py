@@ -60,7 +60,7 @@ def journal(folder: RunFolder, trial: str, *steps: int) -> None:
     folder.journal.write_text(json.dumps(line) + "\n", encoding="utf-8")
 
 
-def test_who_reads_a_checkpoint_went_on_from_it_and_repeats_what_it_had_reported_since(
+def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(
     folder: RunFolder,
 ) -> None:
     watch = Watch(folder)
@@ -82,7 +82,7 @@ def test_who_reads_a_checkpoint_went_on_from_it_and_repeats_what_it_had_reported
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-def test_a_search_over_three_hosts_ends_and_leaves_nothing_of_them() -> None:
+def test_a_search_over_three_hosts_ends_and_leaves_no_trace_of_them() -> None:
     if reason := missing():
         pytest.skip(reason)
 

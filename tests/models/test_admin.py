@@ -80,7 +80,7 @@ def test_a_profile_adds_up_the_variances_of_the_branches() -> None:
         assert torch.equal(skip, torch.full((32,), omega))
 
 
-def test_profiling_changes_no_other_weight_and_comes_to_the_same_a_second_time() -> None:
+def test_profiling_changes_no_other_weight_and_repeats_exactly() -> None:
     model, fresh = model_of(SHAPE), model_of(SHAPE)
     first = profile(model, some_tokens())
     assert profile(model, some_tokens()) == first
@@ -97,7 +97,7 @@ MEASURED = {1: 1.00, 2: 1.06, 3: 1.20, 4: 1.29, 8: 1.71, 12: 2.12, 24: 3.31, 48:
 """Branch -> omega of a random causal post-norm model, 24 layers, width 128, by independent code."""
 
 
-def test_a_random_deep_model_is_profiled_as_it_was_elsewhere() -> None:
+def test_a_profile_equals_the_reference_implementations() -> None:
     shape = replace(SHAPE, depth=24, d_model=128, d_ff=512, n_heads=4, head_dim=32, context=32)
     omegas = profile(model_of(shape), some_tokens(shape))
     for branch, omega in MEASURED.items():

@@ -39,7 +39,7 @@ def test_outputs_and_gradients_are_those_of_the_plain_operations(T: int, H: int,
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-10)
 
 
-def test_without_turns_the_order_of_keys_alone_is_hidden() -> None:
+def test_without_rotations_attention_ignores_the_order_of_keys() -> None:
     qkv, _ = inputs(5, 2, 4, torch.float32)
     swapped = qkv[:, [1, 0, 2, 3, 4]].clone()
     swapped[:, :2, 0] = qkv[:, :2, 0]

@@ -136,7 +136,7 @@ def spread_of_tokens(residual: Residual, *, bidirectional: bool) -> float:
     return float((x_BTD - x_BTD.mean(1, keepdim=True)).norm() / x_BTD.norm())
 
 
-def test_tokens_become_all_alike_without_skip_connections_and_with_them_they_do_not() -> None:
+def test_tokens_become_equal_without_skip_connections_only() -> None:
     # Dong et al. 2021; a causal mask, which leaves the first token alone, only slows it down.
     collapsed = spread_of_tokens(Residual.NONE, bidirectional=True)
     causal = spread_of_tokens(Residual.NONE, bidirectional=False)

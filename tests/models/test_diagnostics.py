@@ -66,7 +66,7 @@ def test_the_rank_ratio_is_0_for_equal_tokens_and_1_without_a_mean() -> None:
     assert float(rank_ratio(7 * x_BTD)) == pytest.approx(float(rank_ratio(x_BTD)))
 
 
-def test_without_skips_tokens_become_equal_soon_where_all_see_all_and_slowly_if_causal() -> None:
+def test_without_skips_tokens_become_equal_fast_if_bidirectional_and_slowly_if_causal() -> None:
     """Dong et al. 2021 prove the first; the second is what the proof does not cover."""
     ratios = {}
     for bidirectional in (True, False):
@@ -79,7 +79,7 @@ def test_without_skips_tokens_become_equal_soon_where_all_see_all_and_slowly_if_
     assert layers_on_text(whole, tokens(SAN))["rank_ratio"][-1] > 0.2
 
 
-def test_attention_that_knows_nothing_has_the_entropy_and_mass_of_a_uniform_one() -> None:
+def test_untrained_attention_has_the_entropy_and_mass_of_a_uniform_one() -> None:
     model = built(SHAPE)
     with torch.no_grad():
         for block in model.blocks:
@@ -118,7 +118,7 @@ def test_repeated_blocks_have_distinct_tokens_and_no_padding() -> None:
         assert torch.equal(row[:period].repeat(4), row)
 
 
-def test_a_head_that_writes_what_it_reads_copies() -> None:
+def test_a_head_that_writes_the_token_it_reads_has_a_full_copying_score() -> None:
     """Embeddings at right angles, and values that go through unchanged."""
     shape = replace(SHAPE, depth=1, d_model=64, n_heads=1, head_dim=64, d_ff=0)
     model = built(shape)
@@ -131,7 +131,7 @@ def test_a_head_that_writes_what_it_reads_copies() -> None:
     assert float(layers_on_repeats(built(shape), 0)["copying"]) < 0.2
 
 
-def test_a_context_too_short_to_repeat_anything_is_not_judged() -> None:
+def test_a_context_too_short_for_a_repeat_has_no_induction_metrics() -> None:
     assert layers_on_repeats(built(replace(SHAPE, context=6)), 0) == {}
 
 

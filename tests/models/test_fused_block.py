@@ -101,7 +101,7 @@ def test_an_evaluation_and_bfloat16_go_through_the_parts(fused: list[object]) ->
     assert not fused
 
 
-def test_whoever_looks_at_a_part_sees_it(fused: list[object]) -> None:
+def test_hooks_on_a_part_still_run(fused: list[object]) -> None:
     model, seen = model_of(SHAPE), []
     hidden = model.blocks[1].feed_forward.into  # type: ignore[union-attr]
     with hidden.register_forward_hook(lambda *given: seen.append(given)):  # type: ignore[union-attr]

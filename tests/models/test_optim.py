@@ -85,7 +85,7 @@ def test_vectors_do_not_decay() -> None:
                 assert (group["weight_decay"] == 0.0) == (one.dim() == 1)
 
 
-def test_nothing_moves_before_a_rate_is_set() -> None:
+def test_no_weight_changes_before_a_rate_is_set() -> None:
     model = model_of(Scheme.COMPLETEP)
     optimizer = optimizer_of(model)
     before = [parameter.detach().clone() for parameter in model.parameters()]
@@ -141,7 +141,7 @@ def test_three_fused_steps_equal_adamw_as_published() -> None:
         assert torch.allclose(p, q, atol=1e-6)
 
 
-def test_the_schedule_rises_stays_and_falls() -> None:
+def test_the_schedule_rises_is_constant_and_falls() -> None:
     rates = [rate_at(step, steps=20, warmup_steps=4, cooldown_steps=5) for step in range(20)]
     assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
     assert rates[4:15] == [1.0] * 11

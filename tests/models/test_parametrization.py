@@ -76,7 +76,7 @@ def test_away_from_the_base_shape_the_table_holds(scheme: Scheme, m_N: float, m_
     assert by_role[Role.OUTER_NORM] == Rule(0.0, weight_decay=0.0)
 
 
-def test_the_standard_scheme_scales_nothing_but_the_ends_of_residual_branches() -> None:
+def test_the_standard_scheme_scales_only_the_ends_of_residual_branches() -> None:
     shape = replace(of_width(256), depth=8, head_dim=32, n_heads=8)
     scales = forward_scales(parametrization(Scheme.STANDARD), shape)
     assert (scales.residual, scales.attention, scales.logits) == (1.0, 32**-0.5, 1.0)
@@ -198,14 +198,16 @@ def test_at_the_base_depth_completep_is_mup(axis: str) -> None:
 
 @pytest.mark.parametrize("name", ["stream", "features"])
 @pytest.mark.parametrize("axis", ["width", "ratio"])
-def test_activations_start_and_move_alike_at_every_width_and_ratio(axis: str, name: str) -> None:
+def test_activations_start_and_change_equally_at_every_width_and_ratio(
+    axis: str, name: str
+) -> None:
     start, changes = exponents(name, Scheme.COMPLETEP, axis)
     assert abs(start) < 0.05
     assert max(map(abs, changes)) < 0.1
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_activations_and_logits_move_alike_at_every_depth_under_completep(tied: bool) -> None:
+def test_activations_and_logits_change_equally_at_every_depth_under_completep(tied: bool) -> None:
     # What random branches add falls as the root of the depth, what is learned does not. The stream
     # is more of the first at first, so its exponent comes from below (-1/2 at the start) towards 0.
     start, changes = exponents("stream", Scheme.COMPLETEP, "depth", tied=tied)
@@ -218,16 +220,14 @@ def test_activations_and_logits_move_alike_at_every_depth_under_completep(tied: 
 
 
 @pytest.mark.parametrize("scheme", [Scheme.STANDARD, Scheme.MUP])
-def test_the_stream_moves_further_the_deeper_the_model_under_the_other_schemes(
+def test_the_stream_changes_more_in_deeper_models_under_the_other_schemes(
     scheme: Scheme,
 ) -> None:
     _, changes = exponents("stream", scheme, "depth")
     assert min(changes) > 0.6
 
 
-def test_the_stream_and_the_logits_move_further_the_wider_the_model_under_the_standard_scheme() -> (
-    None
-):
+def test_the_stream_and_the_logits_change_more_in_wider_models_under_the_standard_scheme() -> None:
     assert min(exponents("stream", Scheme.STANDARD, "width")[1]) > 1.0
     assert min(exponents("logits", Scheme.STANDARD, "width")[1]) > 0.5
     assert min(exponents("stream", Scheme.STANDARD, "ratio")[1]) > 0.3

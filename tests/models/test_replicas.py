@@ -120,7 +120,7 @@ def test_an_option_of_single_models_alone_is_refused(option: str, value: Any) ->
     assert "\n" not in str(caught.value)
 
 
-def test_shorter_sequences_than_the_context_are_read_alike() -> None:
+def test_sequences_shorter_than_the_context_give_the_same_logits() -> None:
     for positions in Positions:
         models = singles(replace(SHAPE, positions=positions))
         tokens = texts(SHAPE, length=4)
@@ -129,7 +129,7 @@ def test_shorter_sequences_than_the_context_are_read_alike() -> None:
         torch.testing.assert_close(logits, torch.cat(expected), rtol=1e-5, atol=1e-6)
 
 
-def test_a_replica_that_is_no_number_reaches_no_other() -> None:
+def test_a_replica_with_nan_affects_no_other() -> None:
     models, tokens = singles(SHAPE), texts(SHAPE)
     untouched = stacked(models)(tokens)
     for weight in models[1].parameters():

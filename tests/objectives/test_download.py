@@ -105,7 +105,7 @@ def test_a_server_that_cannot_resume_sends_the_whole_file_again(site: Site, tmp_
     assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
 
 
-def test_a_partial_file_that_is_whole_already_is_taken(site: Site, tmp_path: Path) -> None:
+def test_a_partial_file_that_is_complete_is_used(site: Site, tmp_path: Path) -> None:
     part = tmp_path / "folder" / "text.txt.part"
     part.parent.mkdir()
     part.write_bytes(CONTENT)
@@ -129,7 +129,7 @@ def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_pat
     assert files_in(tmp_path) == []
 
 
-def test_a_stale_partial_file_costs_one_failure_and_not_more(site: Site, tmp_path: Path) -> None:
+def test_a_stale_partial_file_causes_one_failure_only(site: Site, tmp_path: Path) -> None:
     part = tmp_path / "folder" / "text.txt.part"
     part.parent.mkdir()
     part.write_bytes(b"of another version")
@@ -205,7 +205,7 @@ def test_a_broken_gzip_in_the_mirror_is_named(site: Site, tmp_path: Path, damage
         read_download(site.published, cache=tmp_path, mirror=tmp_path)
 
 
-def test_an_unknown_address_keeps_what_arrived_before(site: Site, tmp_path: Path) -> None:
+def test_an_unknown_address_keeps_the_partial_file(site: Site, tmp_path: Path) -> None:
     site.break_after = 10
     with pytest.raises(ObjectiveError):
         read_download(site.published, cache=tmp_path, mirror=None)

@@ -19,7 +19,7 @@ def table() -> nn.Embedding:
     return model
 
 
-def test_the_mean_and_its_gradient_are_over_the_targets_that_are_asked() -> None:
+def test_the_mean_and_its_gradient_are_over_the_targets_that_are_not_ignored() -> None:
     ours, theirs = table(), table()
 
     loss = masked_loss(ours, BATCH)
@@ -33,7 +33,7 @@ def test_the_mean_and_its_gradient_are_over_the_targets_that_are_asked() -> None
     torch.testing.assert_close(ours.weight.grad, theirs.weight.grad)
 
 
-def test_answers_are_told_place_by_place() -> None:
+def test_answers_are_returned_for_each_position() -> None:
     model = table()
     with torch.no_grad():
         losses_BT, asked_BT, right_BT = answers(model, BATCH)

@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.task:Other", {}, ("`context`", "got 7 for context=8")),
     ],
 )
-def test_what_is_no_objective_is_refused_in_one_line(
+def test_an_invalid_objective_is_refused_in_one_line(
     folder: Path, name: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(ObjectiveError) as caught:
@@ -79,7 +79,7 @@ def test_what_is_no_objective_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_only_one_that_judges_several_models_at_once_may_get_them(folder: Path) -> None:
+def test_only_a_batched_objective_may_get_several_models(folder: Path) -> None:
     text = (
         "study: mine\nobjective: {{name: 'mine.task:{}', context: 7}}\nbudgets: [8k]\n"
         "resources:\n  replicas: 3\n"
@@ -114,7 +114,7 @@ def test_the_example_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "out" / "weights.pt").exists()
 
 
-def test_its_own_rule_is_told_in_its_own_words_and_one_line(
+def test_an_error_of_the_users_objective_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     study = EXAMPLE.read_text(encoding="utf-8").replace("share_of_ones: 0.3", "share_of_ones: 3")

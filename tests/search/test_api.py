@@ -95,7 +95,7 @@ def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:
     assert {"loss-against-depth-20000", "learning-curves-80000"} <= {*found.figures}
 
 
-def test_a_shape_goes_by_its_budget_as_people_write_it(found: Study) -> None:
+def test_a_shape_is_named_by_its_budget_as_people_write_it(found: Study) -> None:
     shape = found.shape("40k")
 
     assert shape == found.shape(40_000)
@@ -103,7 +103,9 @@ def test_a_shape_goes_by_its_budget_as_people_write_it(found: Study) -> None:
 
 
 @pytest.mark.parametrize("budget", ["30k", "many"])
-def test_a_budget_without_a_shape_is_told_those_with_one(found: Study, budget: str) -> None:
+def test_a_budget_without_a_shape_is_an_error_that_names_those_with_one(
+    found: Study, budget: str
+) -> None:
     with pytest.raises(ConfigError, match=f"{budget}; there are 20k, 40k, 80k"):
         found.shape(budget)
 

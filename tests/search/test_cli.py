@@ -225,7 +225,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(300)
-def test_run_leaves_everything_that_was_promised(finished: Path) -> None:
+def test_run_leaves_every_promised_file(finished: Path) -> None:
     run = finished / "runs" / "tiny"
     for name in ("config.yaml", "records.jsonl", "best.yaml", "report.html"):
         assert (run / name).stat().st_size > 0
@@ -246,7 +246,7 @@ def test_the_same_command_again_runs_no_trial_twice(finished: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_extending_what_no_audit_speaks_against_changes_nothing(finished: Path) -> None:
+def test_extending_a_search_without_failed_audits_changes_nothing(finished: Path) -> None:
     records = finished / "runs" / "tiny" / "records.jsonl"
     before = records.read_text()
     done = fathom("run", TINY, "--extend", cwd=finished)
@@ -257,7 +257,7 @@ def test_extending_what_no_audit_speaks_against_changes_nothing(finished: Path) 
 
 
 @pytest.mark.timeout(300)
-def test_a_failed_audit_is_told_with_its_remedy_and_extending_is_one(tmp_path: Path) -> None:
+def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path: Path) -> None:
     """The search so far is planted and has no checkpoints; what is taken up again is trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
     config = study(objective=quick, budgets=(20_000,), tokens=16_000, trials=16, stopping=STOPPING)
@@ -337,7 +337,7 @@ def test_a_shape_goes_to_another_framework_from_a_run_or_its_file(finished: Path
 
 
 @pytest.mark.timeout(300)
-def test_users_own_text_works_with_no_other_change_than_the_path(tmp_path: Path) -> None:
+def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
     text = "".join(f"Line {i}: the {i * i} foxes; the {i} dogs.\n" for i in range(3000))
     (tmp_path / "my notes.txt").write_text(text)
     study = TINY.read_text().replace("stdlib", "my notes.txt").replace("[8k, 12k, 20k]", "[8k]")

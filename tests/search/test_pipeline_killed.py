@@ -174,7 +174,7 @@ def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
 
 
 @pytest.mark.timeout(500)
-def test_ctrl_c_saves_all_and_says_what_was_done_and_how_to_go_on(story: Story) -> None:
+def test_ctrl_c_saves_all_and_prints_results_and_the_command_to_resume(story: Story) -> None:
     ended = story.interrupted
     assert ended.status == 130
     assert "Ending: trials under way save where they stand" in ended.out

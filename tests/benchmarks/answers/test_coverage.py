@@ -10,7 +10,7 @@ ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Verdic
 NO_OPTIMUM = [name for name in CASES if name not in ONE_HUMP]
 
 
-def test_what_is_identified_is_covered_and_nearly_best() -> None:
+def test_identified_answers_are_covered_and_nearly_best() -> None:
     found = [pair for name in ONE_HUMP for pair in studies(name, 4)]
     identified = [(p, o) for p, o in found if o.verdict is Verdict.IDENTIFIED]
     assert len(identified) >= len(found) - 2
@@ -19,7 +19,7 @@ def test_what_is_identified_is_covered_and_nearly_best() -> None:
 
 
 @pytest.mark.parametrize("name", NO_OPTIMUM)
-def test_without_an_optimum_the_verdict_says_so(name: str) -> None:
+def test_the_verdict_shows_that_there_is_no_optimum(name: str) -> None:
     found = studies(name, 3)
     right = sum(optimum.verdict is CASES[name][1] for _, optimum in found)
     assert right >= 2, row(name, found)

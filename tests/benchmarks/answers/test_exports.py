@@ -7,7 +7,7 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Normalization
 
 
-def test_a_row_has_both_counts_and_how_far_the_losses_are_apart() -> None:
+def test_a_row_has_both_counts_and_the_difference_of_losses() -> None:
     line = row("hf", {"norm": Normalization.RMS}, Scheme.COMPLETEP, None)
     name, model, options, scheme, ours, theirs, loss, apart = line.strip("| ").split(" | ")
     assert (name, model, options, scheme) == ("hf", "Arcee", "norm: rms", "completep")
@@ -15,7 +15,7 @@ def test_a_row_has_both_counts_and_how_far_the_losses_are_apart() -> None:
     assert float(apart) < 1e-6 * float(loss)
 
 
-def test_a_framework_that_is_not_here_is_left_out_in_a_line(
+def test_a_missing_framework_is_left_out_with_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "hf" in set(present(None))

@@ -38,7 +38,7 @@ def test_depths_span_the_range_and_ratios_differ_at_each() -> None:
             assert all(b / a > 1.1 for a, b in itertools.pairwise(ratios))
 
 
-def test_an_interrupted_table_goes_on_and_reads_as_a_known_budget(tmp_path: Path) -> None:
+def test_an_interrupted_table_resumes_and_reads_as_a_known_budget(tmp_path: Path) -> None:
     study, table = tmp_path / "study.yaml", tmp_path / "table.csv"
     study.write_text(TINY, encoding="utf-8")
     asked = [sys.executable, "-m", "benchmarks.answers.ladder", str(study), "--table", str(table)]

@@ -53,7 +53,7 @@ def test_a_median_is_infinite_when_half_of_the_searches_end_wrong() -> None:
     assert entry("most", 0.1, 0.2, math.inf).right(-1) == pytest.approx(2 / 3)
 
 
-def test_every_share_with_a_column_is_looked_at() -> None:
+def test_every_share_with_a_column_is_a_compared_point() -> None:
     assert points()[-1] == 1
     assert all(1 / share in points() for share in SHOWN)
 
@@ -105,7 +105,7 @@ def test_planted_worlds_differ_and_are_the_same_every_time() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_worlds_of_a_kind_have_their_best_depth_where_it_says(kind: str) -> None:
+def test_worlds_of_a_kind_have_their_best_depth_in_its_range(kind: str) -> None:
     shallowest, deepest = KINDS[kind].best
     for known in (planted(seed, kind) for seed in range(4)):
         best = min(known.truth, key=known.regret)
@@ -113,7 +113,7 @@ def test_worlds_of_a_kind_have_their_best_depth_where_it_says(kind: str) -> None
         assert known.truth != planted(5, kind).truth
 
 
-def test_the_last_answer_of_ours_is_what_it_would_report(tmp_path: Path) -> None:
+def test_our_last_answer_equals_the_report(tmp_path: Path) -> None:
     """Confirmed depths count from the third on; rounding is to the depths of the table."""
     some = planted(1145)
     player = FathomSearch(some, "", 1145, tmp_path)
@@ -158,7 +158,7 @@ def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("broken", ["none.csv", "columns.csv", "letters.csv", "narrow.csv"])
-def test_a_table_that_will_not_do_is_one_line_and_status_2(tmp_path: Path, broken: str) -> None:
+def test_an_unusable_table_is_one_line_and_status_2(tmp_path: Path, broken: str) -> None:
     (tmp_path / "columns.csv").write_text("depth,loss\n1,2\n")
     whole = table(tmp_path / "letters.csv").read_text()
     (tmp_path / "letters.csv").write_text(whole.replace("2.", "two", 1))
@@ -169,7 +169,7 @@ def test_a_table_that_will_not_do_is_one_line_and_status_2(tmp_path: Path, broke
     assert broken in answer.stderr
 
 
-def test_a_rival_that_nobody_knows_is_one_line_and_status_2(tmp_path: Path) -> None:
+def test_an_unknown_rival_is_one_line_and_status_2(tmp_path: Path) -> None:
     answer = command("--table", str(table(tmp_path / "table.csv")), "--rivals", "ladder,nobody")
     assert (answer.returncode, answer.stdout) == (2, "")
     assert len(answer.stderr.splitlines()) == 1

@@ -98,7 +98,7 @@ def stopped_by_ray(scheduler: Any, name: str, losses: Iterable[float]) -> int:
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_a_late_winner_is_kept_by_our_rule_and_lost_by_stock_asha(slots: int) -> None:
+def test_our_rule_keeps_a_late_winner_that_stock_asha_loses(slots: int) -> None:
     stage = crossing()
     assert stage.some.best.depth == 32
     stock = survival(stage, lambda: stage.stock(0.0625, 4), slots=slots, orders=200, seed=0)
@@ -109,7 +109,7 @@ def test_a_late_winner_is_kept_by_our_rule_and_lost_by_stock_asha(slots: int) ->
     assert stock.regret > ours.regret >= 0
 
 
-def test_what_is_spent_and_what_is_left_add_up_when_nothing_is_stopped() -> None:
+def test_without_stopping_all_tokens_are_spent() -> None:
     stage = crossing()
     rungs = rungs_of(stage.some, 0.25, 2)
     result = survival(stage, lambda: Never(rungs), slots=2, orders=5, seed=0)
@@ -117,7 +117,7 @@ def test_what_is_spent_and_what_is_left_add_up_when_nothing_is_stopped() -> None
     assert result.tokens == pytest.approx(1.0)
 
 
-def test_trials_come_to_rungs_at_their_own_speed_and_never_more_at_once_than_slots() -> None:
+def test_trials_reach_rungs_at_their_own_speed_and_at_most_as_many_run_as_slots() -> None:
     stage = crossing((4, 8, 64))
     rule = Never(rungs_of(stage.some, 0.25, 2))
     assert replay(stage, rule, [2, 0, 1], slots=1)[0] == (2, 0, 1)
@@ -136,7 +136,7 @@ def test_rungs_are_evaluations_and_ours_stay_before_the_cool_down() -> None:
         assert max(shares) <= LAST_RUNG
 
 
-def test_a_spike_in_the_last_evaluation_does_not_decide_who_was_best() -> None:
+def test_a_spike_in_the_last_evaluation_does_not_change_the_best_shape() -> None:
     stage = crossing()
     stage.some.losses[DEPTHS.index(32), -1] += 1.0
     assert stage.some.best.depth == 32
@@ -198,7 +198,7 @@ def test_on_real_curves_the_100m_winner_is_kept_where_stock_asha_loses_it(slots:
 
 
 @gemstones
-def test_a_rung_on_the_spike_of_1024x28_does_not_cost_it_its_place() -> None:
+def test_a_rung_on_the_spike_of_1024x28_does_not_stop_it() -> None:
     stage = Races(size_class(runs_near(read_runs(GEMSTONES), 510e6, "total", 0.1)))
     spike = int(np.abs(stage.some.tokens - 120e9).argmin())
     spiky = next(row for row, one in enumerate(stage.some.runs) if one.label == "1024x28")

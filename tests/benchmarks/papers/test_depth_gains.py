@@ -27,7 +27,7 @@ def ended(depth: int, seed: int, metrics: dict[str, float]) -> TrialRecord:
     return replace(record, spec=spec, curve=(*record.curve[:-1], point))
 
 
-def test_a_gain_is_that_of_the_same_seed() -> None:
+def test_a_gain_compares_trials_of_the_same_seed() -> None:
     lost = replace(ended(4, 2, {GEN: 0.0}), outcome=Outcome.DIVERGED)
     trials = trials_of(
         [ended(4, 1, {GEN: 0.7}), lost, ended(1, 1, {GEN: 0.5}), ended(1, 2, {GEN: 0.1})]
@@ -36,14 +36,14 @@ def test_a_gain_is_that_of_the_same_seed() -> None:
     assert gains_of(trials[1], trials[4], GEN) == pytest.approx([0.2])
 
 
-def test_an_interval_takes_two_seeds() -> None:
+def test_an_interval_needs_two_seeds() -> None:
     assert interval_text([], 0) == "-"
     assert interval_text([0.25], 0) == "0.250"
     assert interval_text([0.1, 0.3], 0) == "0.200 [0.000, 1.000]"
     assert interval_text([0.10, 0.11], -1) == "0.105 [0.041, 0.169]"
 
 
-def test_generalisation_is_told_by_depth_then_by_category() -> None:
+def test_generalisation_is_listed_by_depth_then_by_category() -> None:
     lexical = "exact_match/gen/lexical"
     records = [
         ended(depth, seed, {GEN: 0.1 * depth, TEST: 1.0, lexical: 0.2 * depth})
@@ -57,7 +57,7 @@ def test_generalisation_is_told_by_depth_then_by_category() -> None:
     assert lines[-1] == "| lexical | 0.200 | 0.600 |"
 
 
-def test_the_loss_of_text_is_told_against_the_lowest() -> None:
+def test_the_loss_of_text_is_compared_with_the_lowest() -> None:
     def with_loss(depth: int, loss: float) -> TrialRecord:
         record = ended(depth, 0, {})
         return replace(record, curve=(replace(record.curve[-1], loss=loss),))
@@ -68,7 +68,7 @@ def test_the_loss_of_text_is_told_against_the_lowest() -> None:
     assert [line.rpartition(" | ")[2] for line in lines[2:]] == ["0.500 |", "- |", "0.250 |"]
 
 
-def test_accuracy_is_told_with_size_and_latency() -> None:
+def test_accuracy_is_listed_with_size_and_latency() -> None:
     metrics = {"accuracy/dev": 0.5, "generation_seconds": 0.002}
     lines = list(accuracy_tables(STUDY, [ended(1, 0, metrics), ended(2, 0, metrics)]))
     assert any("| 0.500 | 0.500 | 0.000 |" in line for line in lines)

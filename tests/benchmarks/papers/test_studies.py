@@ -35,14 +35,14 @@ def shape_lines(records: list[TrialRecord]) -> list[str]:
     return list(shape_tables(CONFIG, records))
 
 
-def test_an_order_as_published_is_said_to_be_so() -> None:
+def test_an_order_as_published_is_confirmed() -> None:
     world = World(curve=lambda depth: abs(log(depth / 4)) * (2 if depth < 4 else 0.1), noise=1e-4)
     lines = shape_lines(records_of(world, depths=(1, 4, 16)))
 
     assert [line.count("yes") for line in lines if "before" in line] == [1, 1, 1]
 
 
-def test_another_order_is_said_to_contradict_it_and_rates_are_compared_at_the_best() -> None:
+def test_another_order_is_a_contradiction_and_best_rates_are_compared() -> None:
     world = World(
         curve=lambda depth: 0.05 * log(depth),
         best_rate=lambda depth: 1.0 if depth < 16 else 8.0,
@@ -60,7 +60,7 @@ def test_another_order_is_said_to_contradict_it_and_rates_are_compared_at_the_be
     assert at_one_rate < at_best < 0
 
 
-def test_noise_is_pooled_over_shapes_and_without_repeats_nothing_is_told_apart() -> None:
+def test_noise_is_pooled_over_shapes_and_without_repeats_no_difference_is_found() -> None:
     noise = Noise.of([[1.0, 1.2], [3.0, 3.0], [5.0]])
 
     assert noise.degrees_of_freedom == 2

@@ -44,19 +44,19 @@ def test_k_hops_take_as_many_layers_as_the_theorem_has(k: int, layers: int) -> N
     assert claims[f"error/k{k}"] == layers
 
 
-def test_smeared_keys_spare_a_layer() -> None:
+def test_smeared_keys_save_a_layer() -> None:
     plain, smeared = (study(f"olsson2022_induction/{name}") for name in ("cpu", "cpu-smeared"))
     assert [claim.fewest for claim in claims_of(plain) + claims_of(smeared)] == [2, 1]
 
 
-def test_only_post_norm_ends_to_train_at_some_depth() -> None:
+def test_only_post_norm_stops_training_beyond_some_depth() -> None:
     plain, profiled = (study(f"liu2020_admin/cpu-{name}") for name in ("post", "admin"))
     most = [claim.most_layers for claim in claims_of(plain) + claims_of(profiled)]
     assert most == [12, math.inf]
     assert row(claims_of(plain)[0], 24, [3.3, 3.0]).endswith("| 1 of 2 | 0 | no |")
 
 
-def test_a_study_of_no_paper_is_an_error_that_names_those_there_are() -> None:
+def test_a_study_of_no_paper_is_an_error_that_names_the_known_papers() -> None:
     config = parse("study: mine\nobjective: {name: induction}\nbudgets: [8k]\n")
     with pytest.raises(ValueError, match=r"olsson2022_induction.*got mine"):
         claims_of(config)
@@ -73,7 +73,7 @@ def test_seeds_are_counted_by_depth_and_a_divergence_reaches_no_mark() -> None:
     assert not MATCHES.reached(values[2][2])
 
 
-def test_a_line_says_whether_all_or_none_reached_the_mark_as_claimed() -> None:
+def test_a_line_shows_if_all_or_none_reached_the_mark_as_claimed() -> None:
     assert row(MATCHES, 1, [0.1, 0.2]).endswith("| 0 of 2 | 0 | yes |")
     assert row(MATCHES, 2, [0.9, 0.2]).endswith("| 1 of 2 | 2 | no |")
     assert row(replace(MATCHES, upwards=False), 2, [0.5, 0.2]).endswith("| 2 of 2 | 2 | yes |")
@@ -134,7 +134,7 @@ def test_a_paper_that_compares_losses_needs_no_depth() -> None:
     assert list(needs([(study("vatsadev2024/cpu"), [ended(1, 0, 0.0)])])) == []
 
 
-def test_where_a_paper_says_no_depth_nothing_is_judged() -> None:
+def test_a_claim_without_a_depth_is_not_judged() -> None:
     assert row(replace(MATCHES, fewest=None), 1, [0.1, 0.9]).endswith("| 1 of 2 | - | - |")
 
 

@@ -63,7 +63,7 @@ def test_no_more_trials_at_a_time_than_workers_and_every_token_is_paid(workers: 
     assert len(moments) == len(script.seen) == 9
 
 
-def test_a_trial_that_was_paused_goes_on_where_it_was_and_pays_only_for_the_rest() -> None:
+def test_a_paused_trial_resumes_where_it_was_and_pays_only_for_the_rest() -> None:
     some = known()
     first = starts(some)[0]
     script = Scripted([first, first], pauses=[("2", 0)])
@@ -90,7 +90,7 @@ def test_shallow_trials_are_faster_and_report_first() -> None:
     assert order == ["2", "4", "2", "8", "4", "2", "8", "4", "8"], "twice as deep, half as fast"
 
 
-def test_nothing_is_reported_once_the_limit_is_spent_or_nothing_runs() -> None:
+def test_reports_end_once_the_limit_is_spent_or_no_trial_runs() -> None:
     some = known()
     moments = list(run(some, Scripted(starts(some)), workers=1, limit=0.5 * some.horizon))
     assert [moment.answer for moment in moments] == [1, 2]

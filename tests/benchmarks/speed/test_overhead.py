@@ -3,5 +3,5 @@
 from benchmarks.speed.overhead import tracking_share
 
 
-def test_all_that_is_reported_to_mlflow_is_written() -> None:
+def test_every_report_to_mlflow_is_written() -> None:
     assert tracking_share(0.5).endswith("not written in the end: 0")

@@ -31,7 +31,7 @@ def test_the_best_shape_has_the_lowest_mean_over_its_seeds() -> None:
     assert some.final.tolist() == [2.0, 2.0, 1.8, 1.8]
 
 
-def test_a_table_is_read_by_shape_and_seed_without_what_is_not_finite(tmp_path: Path) -> None:
+def test_a_table_is_read_by_shape_and_seed_without_infinite_values(tmp_path: Path) -> None:
     runs = [run(depth, seed=seed) for depth in (4, 8) for seed in (0, 1)]
     runs[0].losses[5] = np.nan
     read = read_runs(write(tmp_path / "table.csv", runs, (*COLUMNS, "seed", "d_ff")))

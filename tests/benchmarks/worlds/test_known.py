@@ -34,9 +34,7 @@ def test_each_class_of_sizes_is_a_budget_whose_shapes_count_exactly_its_size() -
             assert shape.size(Count.TOTAL) == shape.size(Count.NON_EMBEDDING) == known.params
 
 
-def test_the_truth_is_the_end_of_the_best_shape_of_a_depth_and_the_plateau_what_is_as_good() -> (
-    None
-):
+def test_the_truth_of_a_depth_is_its_best_final_loss_and_the_plateau_holds_equal_depths() -> None:
     small, large = known_budgets(RUNS, Count.TOTAL)
     assert small.depths == (4, 8, 16)
     assert small.regret(8) == 0
@@ -52,7 +50,7 @@ def test_the_ladder_is_every_shape_with_every_seed_to_the_end() -> None:
     assert large.ladder_tokens == 3 * large.horizon
 
 
-def test_a_loss_lies_between_its_evaluations_and_a_seed_too_many_is_one_that_is_there() -> None:
+def test_losses_are_interpolated_and_further_seeds_repeat_those_of_the_table() -> None:
     known = known_budgets(RUNS, Count.TOTAL)[0]
     shape = known.shapes[0]
     at, then = known.tokens[3], known.tokens[4]

@@ -58,7 +58,7 @@ def test_the_evaluation_is_of_sequences_that_no_training_step_draws(name: str) -
     assert first.initial_seed() != second.initial_seed()
 
 
-def test_the_last_difficulty_that_is_solved_has_every_easier_one_solved() -> None:
+def test_a_solved_difficulty_needs_every_easier_one_solved() -> None:
     assert solved([(1, 0.0), (2, 0.05), (3, 0.2), (4, 0.01)]) == 2.0
     assert solved([(1, 0.3)]) == 0.0
     assert gain(0.25, 0.5) == 0.5

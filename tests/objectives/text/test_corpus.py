@@ -155,7 +155,7 @@ def test_a_name_comes_before_a_path_of_the_same_name(
         ("/dev/null", "regular file"),
     ],
 )
-def test_what_is_no_corpus_is_refused_at_once(corpus: str, message: str) -> None:
+def test_an_invalid_corpus_is_refused_at_once(corpus: str, message: str) -> None:
     for read in (check_corpus, everything):
         with pytest.raises(ObjectiveError, match=message) as caught:
             read(corpus)

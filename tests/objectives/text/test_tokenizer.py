@@ -126,7 +126,7 @@ def test_ids_take_the_smallest_type_that_holds_the_largest(
         ("Bytes", "got 'Bytes'"),
     ],
 )
-def test_what_is_no_tokenizer_is_refused_with_those_that_are(name: str, message: str) -> None:
+def test_an_invalid_tokenizer_is_refused_with_the_valid_ones(name: str, message: str) -> None:
     with pytest.raises(ObjectiveError, match=message):
         count_ids(corpus="stdlib", tokenizer=name, validation_fraction=0.1)
     with pytest.raises(ObjectiveError, match=message):

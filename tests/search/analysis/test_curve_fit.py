@@ -50,7 +50,7 @@ def test_the_second_family_disagrees_where_one_side_is_steeper() -> None:
     assert found.parabola_optimum > 1.1 * found.optimum
 
 
-def test_which_exponents_they_are_is_part_of_the_doubt() -> None:
+def test_the_choice_of_exponents_is_part_of_the_uncertainty() -> None:
     exact = losses_at({2: 1.62, 4: 1.60, 8: 1.61}, error=0.003)
     found = fit(exact)
     assert found.plausible.max() < 0.1, "through three points goes a curve of any exponents"
@@ -83,7 +83,7 @@ def test_heights_are_above_the_lowest_point_of_each_draw() -> None:
     assert np.median(found.heights[:, 0]) == pytest.approx(0.2 * log(3.7) ** 2, rel=0.05)
 
 
-def test_a_poor_depth_far_away_does_not_drag_the_optimum() -> None:
+def test_a_poor_depth_far_away_does_not_shift_the_optimum() -> None:
     measured = losses_at({1: 1.77, 2: 1.59, 3: 1.58, 4: 1.59, 6: 1.62, 8: 1.66})
     assert decide(measured, fit(measured).optimum, 3) == 3
     assert fit(measured).optimum == pytest.approx(2.9, abs=0.2)
@@ -99,7 +99,7 @@ def test_a_depth_clearly_better_than_its_neighbours_decides() -> None:
 @pytest.mark.parametrize(
     ("vertex", "depth"), [(0.3, 1), (1.41, 1), (1.42, 2), (2.44, 2), (2.46, 3)]
 )
-def test_a_vertex_rounds_to_the_whole_depth_where_the_parabola_is_lower(
+def test_a_minimum_rounds_to_the_whole_depth_where_the_parabola_is_lower(
     vertex: float, depth: int
 ) -> None:
     curve = Parabola(c0=1 + log(vertex) ** 2, c1=-2 * log(vertex), c2=1)

@@ -27,7 +27,7 @@ def trials(
     ]
 
 
-def test_a_larger_model_is_charged_for_its_parameters() -> None:
+def test_the_loss_of_a_larger_model_is_corrected_for_its_size() -> None:
     world = World(curve=flat, params_slope=-0.3)
     exact = world.shape(3)
     large = replace(exact, d_ff=exact.d_ff + 400)
@@ -59,7 +59,7 @@ def test_a_best_rate_beyond_the_bracket_stays_at_its_end() -> None:
     assert best_rate_weights({1.0: 1.5, 2.0: 1.4}) == {1.0: 0.0, 2.0: 1.0}
 
 
-def test_the_gain_of_the_best_rate_is_granted_to_the_other_seeds() -> None:
+def test_the_gain_of_the_best_rate_applies_to_the_other_seeds() -> None:
     world = World(curve=flat, params_slope=0)
     runs = trials(
         world, {(4, 0, 1.0): 1.60, (4, 0, 2.0): 1.58, (4, 1, 1.0): 1.61, (4, 2, 1.0): 1.62}
@@ -69,7 +69,7 @@ def test_the_gain_of_the_best_rate_is_granted_to_the_other_seeds() -> None:
     assert own.trials == 4
 
 
-def test_a_gain_measured_on_one_seed_leaves_more_doubt_than_seeds_of_their_own() -> None:
+def test_a_gain_measured_on_one_seed_is_less_certain_than_with_more_seeds() -> None:
     world = World(curve=flat)
     plain = trials(world, {(4, seed, 1.0): 1.6 for seed in range(3)})
     bracket = plain + trials(world, {(4, 0, 2.0): 1.5})
@@ -89,7 +89,7 @@ def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
     assert own.trials == 2
 
 
-def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
+def test_a_poor_ratio_does_not_worsen_the_estimate_of_a_depth() -> None:
     world = World(curve=flat)
     runs = trials(world, {(4, 0, 1.0): 1.60, (8, 1, 1.0): 1.63, (1.5, 2, 1.0): 1.64}, Stage.EXPLORE)
     (own,) = estimate_depths(runs).depths
@@ -97,7 +97,7 @@ def test_a_poor_ratio_does_not_make_a_depth_look_bad() -> None:
     assert own.shape == world.shape(3, 4)
 
 
-def test_the_luckiest_of_many_equal_shapes_is_not_believed() -> None:
+def test_the_luckiest_of_many_equal_shapes_is_shrunk_to_the_mean() -> None:
     generator = np.random.default_rng(0)
     world = World(curve=flat, ratio_effect=0, params_slope=0, noise=0.004)
     believed, lowest = [], []
@@ -120,7 +120,7 @@ def test_noise_is_pooled_within_shapes_and_floored_only_while_unknown() -> None:
     assert seed_noise(quiet[:3]) == (NOISE_FLOOR, 2)
 
 
-def test_what_the_ratio_does_far_from_the_best_depth_is_not_carried_there() -> None:
+def test_the_effect_of_the_ratio_far_from_the_best_depth_does_not_apply_there() -> None:
     world = World(curve=flat, params_slope=0, ratio_effect=0)
     runs = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.60, (2, 1000, 1.0): 1.60})
     far = [

@@ -35,13 +35,13 @@ def trials(world: World, depths: Sequence[int] = DEPTHS, seed: int = 0) -> list[
 
 
 @pytest.mark.parametrize("tokens", [100, 400, 800])
-def test_a_loss_that_falls_with_the_root_of_the_tokens_is_foreseen_exactly(tokens: int) -> None:
+def test_a_loss_that_falls_with_the_root_of_the_tokens_is_forecast_exactly(tokens: int) -> None:
     curve = falling(2.0, 5.0)
     assert foreseen(curve, tokens) == pytest.approx(curve[-1][1], abs=1e-3)
 
 
 @pytest.mark.parametrize("power", [0.25, 0.4, 0.7, 1.0])
-def test_who_wins_in_the_end_is_foreseen_whatever_the_power_of_the_fall(power: float) -> None:
+def test_the_final_winner_is_forecast_for_any_power_of_the_fall(power: float) -> None:
     # At an eighth of the horizon the steeper of two curves is 0.1 behind; it ends ahead.
     here = HORIZON // 8
     gain = 0.4 * here**power
@@ -52,35 +52,35 @@ def test_who_wins_in_the_end_is_foreseen_whatever_the_power_of_the_fall(power: f
 
 
 @pytest.mark.parametrize("spike", [398, 400, 96, 100])
-def test_no_spike_moves_what_is_foreseen(spike: int) -> None:
+def test_no_spike_changes_a_forecast(spike: int) -> None:
     curve = falling(2.0, 5.0)
     spiked = [(t, loss + (1.0 if t == spike else 0.0)) for t, loss in curve]
     assert foreseen(spiked, 400) == pytest.approx(foreseen(curve, 400), abs=0.01)
 
 
-def test_a_loss_that_rises_is_not_foreseen_to_rise_on() -> None:
+def test_a_rising_loss_is_not_forecast_to_rise_further() -> None:
     assert foreseen([(100.0, 2.0), (400.0, 3.0)], 400) == 3.0
 
 
-def test_nothing_after_the_tokens_is_looked_at() -> None:
+def test_a_forecast_ignores_later_evaluations() -> None:
     curve = falling(2.0, 5.0)
     assert foreseen(curve, 400) == foreseen([point for point in curve if point[0] <= 400], 400)
 
 
 @pytest.mark.parametrize("curve", [[], [(400.0, 3.0)], [(300.0, 3.1), (400.0, 3.0)]])
-def test_a_curve_too_short_foretells_nothing(curve: Curve) -> None:
+def test_a_curve_too_short_has_no_forecast(curve: Curve) -> None:
     times, losses = [tokens for tokens, _ in curve], [loss for _, loss in curve]
     assert extrapolated_loss(times, losses, tokens=400, horizon=HORIZON) is None
 
 
-def test_a_finished_trial_ends_where_it_ended() -> None:
+def test_the_forecast_of_a_finished_trial_is_its_final_loss() -> None:
     records = trials(WORLD)
     for record, own in zip(records, forecasts(records), strict=True):
         assert own.loss == record.loss
 
 
 @pytest.mark.parametrize("slow_start", [-0.02, 0.0, 0.05])
-def test_those_further_on_tell_the_others_what_is_to_come(slow_start: float) -> None:
+def test_trials_with_more_tokens_inform_the_forecasts_of_others(slow_start: float) -> None:
     """Also how it leans on depth; what is foretold is right within the error that is stated."""
     records = trials(replace(WORLD, slow_start=slow_start))
     rung = min(records[0].rungs)
@@ -91,14 +91,14 @@ def test_those_further_on_tell_the_others_what_is_to_come(slow_start: float) -> 
     assert forecasts(mixed)[2].variance > forecasts(mixed)[1].variance
 
 
-def test_trials_that_ended_badly_foretell_nothing() -> None:
+def test_trials_that_failed_have_no_forecast() -> None:
     records = trials(WORLD)
     for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         lost = [replace(record, outcome=outcome) for record in records]
         assert forecasts(lost) == []
 
 
-def test_a_rung_stands_everyone_at_the_same_tokens() -> None:
+def test_a_ranking_compares_all_trials_at_the_same_tokens() -> None:
     records = trials(WORLD)
     rung = min(records[0].rungs)
     early = [cut(record, rung) for record in records]
@@ -106,7 +106,7 @@ def test_a_rung_stands_everyone_at_the_same_tokens() -> None:
     assert forecast_ranking(records, rung + 1) == {}
 
 
-def test_curves_that_lean_nowhere_keep_their_order() -> None:
+def test_curves_without_depth_bias_keep_their_order() -> None:
     records = trials(replace(WORLD, curve=flat, noise=0.01, slow_start=0.0), seed=1)
     rung = min(records[0].rungs)
     there = forecast_ranking(records, rung)

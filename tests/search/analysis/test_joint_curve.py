@@ -61,24 +61,24 @@ def optimum(records: Sequence[TrialRecord]) -> float:
     return curve.optimum
 
 
-def test_the_best_depth_is_seen_before_anything_has_finished() -> None:
+def test_the_best_depth_is_found_before_any_trial_has_finished() -> None:
     stopped = [cut(record, min(record.rungs)) for record in explored(WORLD, (1, 2, 4, 8, 16))]
     assert incumbent_depth(stopped) in (5, 6, 7)
 
 
-def test_two_depths_make_no_curve_and_the_better_one_leads() -> None:
+def test_two_depths_make_no_curve_and_the_better_one_is_the_incumbent() -> None:
     assert incumbent_depth(explored(WORLD, (2, 8))) == 8
     assert incumbent_depth([]) is None
 
 
-def test_trials_that_ended_badly_make_no_answer() -> None:
+def test_failed_trials_alone_give_no_answer() -> None:
     for outcome in (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         lost = [replace(record, outcome=outcome) for record in explored(WORLD)]
         assert incumbent_depth(lost) is None
 
 
 @pytest.mark.parametrize(("p", "q"), [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)])
-def test_what_was_explored_brings_the_lowest_point_nearer_to_the_truth(p: float, q: float) -> None:
+def test_explored_depths_improve_the_lowest_point(p: float, q: float) -> None:
     world = replace(WORLD, curve=asymmetric(5.0, p, q, 0.05), noise=0.006)
     off: list[tuple[float, float]] = []
     for seed in range(30):
@@ -91,13 +91,13 @@ def test_what_was_explored_brings_the_lowest_point_nearer_to_the_truth(p: float,
 
 
 @pytest.mark.parametrize("level", [-0.02, 0.02])
-def test_the_level_of_what_was_explored_hardly_counts(level: float) -> None:
+def test_the_level_of_the_explored_losses_hardly_counts(level: float) -> None:
     sure, some = confirmed(WORLD, noise=0.003), paused(explored(WORLD))
     moved = [lowered(record, level) for record in some]
     assert optimum([*sure, *moved]) == pytest.approx(optimum([*sure, *some]), rel=0.1)
 
 
-def test_an_explored_depth_is_in_doubt_by_what_rates_gain_that_were_not_tried_for_it() -> None:
+def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
     sure = confirmed(WORLD, noise=0.0005)
     halved = [
@@ -116,7 +116,7 @@ def test_an_explored_depth_is_in_doubt_by_what_rates_gain_that_were_not_tried_fo
     assert optimum([*sure, *halved, *explored(WORLD)]) > 7
 
 
-def test_what_was_explored_says_nothing_of_how_far_depths_are_off_the_curve() -> None:
+def test_explored_depths_do_not_affect_the_misfit() -> None:
     sure = confirmed(WORLD, noise=0.003)
     loud = np.random.default_rng(1)
     some = explored(replace(WORLD, noise=0.03), generator=loud)
@@ -125,7 +125,7 @@ def test_what_was_explored_says_nothing_of_how_far_depths_are_off_the_curve() ->
     assert curve.misfit.min() == 0.0
 
 
-def test_confirmed_trials_tell_what_was_still_to_come_where_explored_ones_could_not() -> None:
+def test_confirmed_trials_correct_the_forecasts_of_explored_ones() -> None:
     """All but depth 1 fall steeply after their first rung; of the explored only that went on."""
     late = [
         cut(lowered(record, -0.15), min(record.rungs))
@@ -136,7 +136,7 @@ def test_confirmed_trials_tell_what_was_still_to_come_where_explored_ones_could_
     assert incumbent_depth([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)
 
 
-def test_the_confirmed_depths_have_the_last_word() -> None:
+def test_the_confirmed_depths_decide() -> None:
     deep = replace(WORLD, curve=symmetric(14))
     records = [*confirmed(WORLD, noise=0.0005), *explored(deep)]
     found = find_optimum(records, seed=0)
@@ -157,7 +157,7 @@ def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
     assert found.shape.depth == 4
 
 
-def test_of_the_depths_that_there_are_the_lowest_on_the_curve_is_best() -> None:
+def test_the_best_available_depth_is_the_lowest_on_the_curve() -> None:
     """Steep on the shallow side, 6.5 of 5 and 9 is nearer to 5, and 9 is better."""
     world = replace(WORLD, curve=asymmetric(6.5, 4.0, 0.5, 0.5))
     assert world.curve(9) < world.curve(5)

@@ -180,7 +180,7 @@ def test_a_law_is_judged_by_predicting_each_budget_from_the_others() -> None:
     assert again.leave_one_out_error == pytest.approx(log(1.1) * 5 / 3, rel=1e-6)
 
 
-def test_a_law_that_cannot_do_without_a_budget_comes_last() -> None:
+def test_a_law_that_needs_every_budget_comes_last() -> None:
     """Depth that falls between the last two budgets has no logarithmic law without the first."""
     laws = fit_laws([optimum(n, d) for n, d in ((10**6, 2.0), (10**7, 6.1), (10**8, 6.0))])
     assert [law.name for law in laws] == ["power", "logarithmic"]
@@ -188,14 +188,14 @@ def test_a_law_that_cannot_do_without_a_budget_comes_last() -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.0, -0.2, 1.3])
-def test_a_logarithmic_law_is_left_out_where_it_cannot_be(exponent: float) -> None:
+def test_an_impossible_logarithmic_law_is_left_out(exponent: float) -> None:
     depths = {n: 6 * (n / 3e6) ** exponent for n in BUDGETS[1:4]}
     laws = fit_laws([optimum(n, depth) for n, depth in depths.items()])
     assert [law.name for law in laws] == ["power"]
     assert laws[0].b == pytest.approx(exponent, abs=0.1)
 
 
-def test_a_fitted_law_says_when_it_has_no_depth() -> None:
+def test_a_fitted_law_without_a_depth_is_an_error() -> None:
     law = Law(
         name="power",
         a=-4.0,

@@ -76,7 +76,7 @@ def test_more_noise_widens_the_interval() -> None:
     assert len(loud.plateau) > len(quiet.plateau)
 
 
-def test_the_vertex_may_fall_between_tested_depths() -> None:
+def test_the_minimum_may_lie_between_tested_depths() -> None:
     found = confirmed(symmetric(5.0, 0.2), depths=(2, 3, 4, 6, 8), noise=0.001)
     assert found.optimal_depth == 5
     assert found.shape is not None

@@ -89,7 +89,7 @@ def test_pytorch_is_asked_in_a_process_of_its_own() -> None:
     assert not facts.gpu_trouble
 
 
-def test_the_token_is_compared_by_a_hash_that_one_look_alone_can_use(
+def test_the_token_is_compared_by_a_hash_with_a_salt_used_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
@@ -123,7 +123,7 @@ def test_a_socket_is_known_by_its_process_and_where_that_is_hidden_by_its_port(
     assert service_of(command, port) == service
 
 
-def test_loopback_is_what_no_other_machine_reaches() -> None:
+def test_loopback_addresses_are_unreachable_from_other_machines() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.8.0.1", "::1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0")))
 
@@ -266,7 +266,7 @@ def test_an_address_of_no_known_kind_is_refused() -> None:
     assert "gopher" in ask_tracking("gopher://host").refusal
 
 
-def test_a_machine_that_is_well_answers_0_in_80_columns_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_healthy_machine_answers_0_in_80_columns_and_leaves_nothing(tmp_path: Path) -> None:
     done = doctor(TINY, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -279,7 +279,7 @@ def test_a_machine_that_is_well_answers_0_in_80_columns_and_leaves_nothing(tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_wrong_is_a_failure_with_its_remedy_and_status_1(tmp_path: Path) -> None:
+def test_a_problem_is_a_failure_with_its_remedy_and_status_1(tmp_path: Path) -> None:
     study = TINY.read_text() + "resources: {cpus_per_trial: 9999}\n"
     (tmp_path / "study.yaml").write_text(study + "tracking: {uri: 'gopher://x'}\n")
 
@@ -308,7 +308,7 @@ def free_port() -> int:
         return port
 
 
-def test_an_address_where_nobody_listens_is_refused_when_asked_for(
+def test_an_address_without_a_listener_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address = f"127.0.0.1:{free_port()}"

@@ -100,7 +100,7 @@ def losses(report: Report) -> list[float]:
     return [point.loss for point in report.points]
 
 
-def test_a_lost_process_is_no_failure_of_the_trial_which_goes_on_to_the_same_end(
+def test_a_trial_with_a_lost_process_resumes_to_the_same_end(
     tmp_path: Path,
 ) -> None:
     given = assignment(tmp_path / "several")

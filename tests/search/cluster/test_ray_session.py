@@ -34,7 +34,7 @@ def test_a_folder_that_ray_cannot_write_to_is_named_with_the_remedy(
     assert refusal.value.errno == errno.ENOTDIR
 
 
-def test_so_is_one_whose_name_is_too_long_for_a_socket(
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_named_with_the_remedy(
     alone: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     long = tmp_path / ("x" * 100)

@@ -116,7 +116,7 @@ def scheduler(path: Path, text: str = STUDY, *listeners: Listener) -> Scheduler:
     return Scheduler(config, spaces, folder, listeners)
 
 
-def test_a_search_runs_whole_and_optuna_is_told_the_truth(tmp_path: Path) -> None:
+def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> None:
     search = scheduler(tmp_path)
     run_trials(search, cycle(nan_from_depth=5, raises_at_depth=4))
     assert search.done
@@ -213,7 +213,7 @@ STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
 )
 
 
-def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(
+def test_a_stopped_trial_resumes_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path,
 ) -> None:
     first = scheduler(tmp_path, STOPPING)
@@ -241,7 +241,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint_as_if_it_had_never_been_sto
     assert not any(path.exists() for path in checkpoints)
 
 
-def test_a_paused_trial_is_taken_up_by_the_same_search_and_stays_one_run_of_mlflow(
+def test_a_paused_trial_resumes_in_the_same_search_and_stays_one_run_of_mlflow(
     tmp_path: Path,
 ) -> None:
     text = STOPPING.replace("gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1")
@@ -287,7 +287,7 @@ def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reaso
     assert not search.records, "no trial failed of it"
 
 
-def test_a_disk_that_takes_no_record_ends_the_search_as_what_it_is(
+def test_a_full_disk_ends_the_search_with_its_own_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = scheduler(tmp_path)
@@ -357,7 +357,7 @@ def died_on(host: str) -> RayActorError:
     return RayActorError(error_msg=f"The actor died.\n\tip: {host}\nIts worker has died.")
 
 
-def test_a_trial_avoids_nodes_that_let_its_workers_die_while_others_could_run_it(
+def test_a_trial_avoids_nodes_where_its_workers_died_if_others_can_run_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def node(number: int, gpus: int, *, alive: bool = True) -> dict[str, Any]:
@@ -397,7 +397,7 @@ def as_tune_hears_of(error: Exception) -> Exception:
     return heard[0]
 
 
-def test_a_worker_killed_for_memory_is_a_death_that_tune_knows() -> None:
+def test_tune_treats_a_worker_killed_for_memory_as_a_death() -> None:
     killed = OutOfMemoryError("1 worker(s) were killed due to the node running low\non memory")
     assert as_tune_hears_of(killed) is killed, "on which Tune's manager of actors raises"
     with memory_kills_as_deaths():
@@ -408,7 +408,7 @@ def test_a_worker_killed_for_memory_is_a_death_that_tune_knows() -> None:
     assert str(heard) == "1 worker(s) were killed due to the node running low"
 
 
-def test_a_trial_killed_for_memory_goes_on_once_with_less_and_is_then_out_of_memory(
+def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_memory(
     tmp_path: Path,
 ) -> None:
     search = scheduler(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))

@@ -100,7 +100,7 @@ def test_the_command_of_a_question_asks_it_again() -> None:
         ({"count": Count.HEADS}, "`--count` must be `total`"),
     ],
 )
-def test_what_is_no_question_is_refused(changes: dict[str, object], complaint: str) -> None:
+def test_an_invalid_question_is_refused(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         asked(**changes)
 
@@ -111,7 +111,7 @@ def test_several_gpus_are_as_many_trials_at_a_time() -> None:
     assert (resources.gpus_per_trial, resources.max_concurrent_trials) == (1, 4)
 
 
-def test_a_planted_law_is_found_again_beyond_its_budgets(searched: Study) -> None:
+def test_a_planted_law_is_found_beyond_its_budgets(searched: Study) -> None:
     found = answered(searched, params="600k", tokens="1.2M")
 
     truth = 3 * 30 ** (1 / 3)
@@ -151,7 +151,7 @@ def test_programs_get_the_keys_of_a_prediction(searched: Study) -> None:
     assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
 
 
-def test_without_a_law_it_says_so_and_what_to_do(searched: Study) -> None:
+def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> None:
     found, config = searched.conclusion, searched.config
     console = quiet()
 
@@ -176,7 +176,7 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     assert "Planned" in file.read_text()
 
 
-def test_the_same_question_goes_on_with_its_file_as_it_is_now(tmp_path: Path) -> None:
+def test_the_same_question_continues_with_its_present_file(tmp_path: Path) -> None:
     file = tmp_path / "ask.yaml"
     keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
     file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))

@@ -128,7 +128,7 @@ def test_a_size_is_predicted_by_the_runs_own_law_with_an_interval(run: str) -> N
     assert predict_size("300M", run).extrapolated
 
 
-def test_a_run_of_too_few_budgets_has_no_law_and_says_what_it_takes(
+def test_a_run_of_too_few_budgets_has_no_law_and_says_how_many_it_needs(
     study: list[TrialRecord], tmp_path: Path
 ) -> None:
     few = run_of(tmp_path, [record for record in study if record.spec.budget != BUDGETS[0]])
@@ -148,7 +148,7 @@ def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
         predict_size("1M", run_of(tmp_path, heads))
 
 
-def test_what_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:
     done = fathom("predict", "--law", str(tmp_path))
 
     assert done.returncode == 2

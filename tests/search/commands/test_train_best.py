@@ -32,7 +32,7 @@ def said_by(best: BestShape, out: Path, *, tokens: str = "2k", corpus: str | Non
     return "\n".join(said)
 
 
-def test_it_says_how_fast_it_is_and_what_it_came_to(best: BestShape, tmp_path: Path) -> None:
+def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> None:
     said = said_by(best, tmp_path / "out").splitlines()
     shape = f"depth 3, d_model 24, d_ff 40, {best.shape.params_total:,} parameters"
     assert said[0] == f"{shape}: 2,000 tokens on the CPU, threads: 1"
@@ -43,7 +43,7 @@ def test_it_says_how_fast_it_is_and_what_it_came_to(best: BestShape, tmp_path: P
     assert "rank_ratio" not in said[1]
 
 
-def test_ctrl_c_loses_nothing_that_was_said(
+def test_ctrl_c_loses_no_printed_progress(
     best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)

@@ -58,7 +58,7 @@ def written(best: BestShape, name: str, out: Path, weights: Path | None = None) 
         ("torchtitan", {"norm": RMS}, ("`model.gated: false` (it has true)", "Llama 3")),
     ],
 )
-def test_what_stands_in_the_way_is_named(
+def test_obstacles_to_an_export_are_named(
     name: str, options: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -77,7 +77,7 @@ def test_layer_norm_without_biases_has_two_ways_out(name: str, options: dict[str
     assert found.shape.params_total == best.shape.params_total
 
 
-def test_the_nearest_model_is_told_apart_and_takes_no_weights(tmp_path: Path) -> None:
+def test_the_nearest_model_is_marked_and_takes_no_weights(tmp_path: Path) -> None:
     model = model_of(best_of(), "hf", nearest=True)
     lines = write_folder(model, "hf", tmp_path / "out", None)
     assert any("RMSNorm where the search had layer norm" in line for line in lines)
@@ -86,7 +86,7 @@ def test_the_nearest_model_is_told_apart_and_takes_no_weights(tmp_path: Path) ->
         model_of(best_of(), "hf", nearest=True, weights=Path("trained"))
 
 
-def test_what_fits_is_left_as_it_is_even_where_the_nearest_is_asked_for() -> None:
+def test_a_shape_that_fits_is_unchanged_even_with_nearest() -> None:
     best = best_of(biases=True)
     assert model_of(best, "hf", nearest=True).shape == best.shape
 
@@ -100,13 +100,13 @@ def test_what_fits_is_left_as_it_is_even_where_the_nearest_is_asked_for() -> Non
         ("torchtitan", True, "takes no `--weights`.*`--format hf`"),
     ],
 )
-def test_a_format_that_can_not_be_is_refused(name: str, weights: bool, words: str) -> None:
+def test_an_impossible_format_is_refused(name: str, weights: bool, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         model_of(best_of(norm=RMS, gated=True), name, weights=Path("trained") if weights else None)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_folder_says_what_it_is_and_how_to_go_on(name: str, tmp_path: Path) -> None:
+def test_a_folder_describes_itself_and_the_next_step(name: str, tmp_path: Path) -> None:
     best = best_of(**FITTING[name])
     lines = written(best, name, tmp_path / "new" / "out")
     assert f"{best.shape.params_total:,} parameters" in lines[0]
@@ -125,7 +125,7 @@ def test_without_a_name_the_folder_is_called_after_study_budget_and_format(
     assert (tmp_path / "demo-8k-hf" / "config.json").exists()
 
 
-def test_weights_leave_only_where_they_can() -> None:
+def test_weights_are_exported_only_if_lossless() -> None:
     assert taking_weights(best_of()) == []
     assert taking_weights(best_of(tied=False)) == taking_weights(best_of(norm=RMS))
     assert taking_weights(best_of(norm=RMS)) == ["hf", "litgpt"]
@@ -154,7 +154,7 @@ def test_weights_bring_the_tokenizer_of_the_text_that_they_were_trained_on(tmp_p
     assert ["x" in one for one in vocabularies] == [True, False]
 
 
-def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
+def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(ConfigError, match="out exists already; move it away or choose another"):
         written(best_of(norm=RMS), "hf", tmp_path / "out")
@@ -175,7 +175,7 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
         written(best_of(norm=RMS), "hf", tmp_path / "out", tmp_path / "trained")
 
 
-def test_weights_without_a_note_of_what_they_are_are_refused(tmp_path: Path) -> None:
+def test_weights_without_a_description_are_refused(tmp_path: Path) -> None:
     best = best_of(norm=RMS)
     trained(best, tmp_path / "trained")
     (tmp_path / "trained" / NOTE).unlink()

@@ -68,7 +68,7 @@ def count(model: Any) -> int:
 @pytest.mark.parametrize("scheme", [Scheme.STANDARD, Scheme.MUP, Scheme.COMPLETEP])
 @pytest.mark.parametrize(("architecture", "options"), CASES + CENTRED)
 @torch.no_grad()
-def test_weights_have_the_same_loss_there(
+def test_weights_have_the_same_loss_in_transformers(
     architecture: str, options: dict[str, Any], scheme: Scheme, tmp_path: Path
 ) -> None:
     best = best_of(scheme=scheme, **options)
@@ -142,7 +142,7 @@ TEXT = "Grüße, a\tbyte: <0x41>\n\n  two  spaces; 1234 "
 
 
 @pytest.mark.parametrize("tokenizer", ["bytes", "chars", "bpe:270"])
-def test_text_becomes_the_same_ids_there(tokenizer: str, tmp_path: Path) -> None:
+def test_text_has_the_same_ids_in_transformers(tokenizer: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(TEXT * 40, encoding="utf-8")
     objective = LANGUAGE | {"corpus": str(corpus), "tokenizer": tokenizer}
@@ -166,7 +166,7 @@ def test_a_character_that_was_not_there_has_the_last_id(tmp_path: Path) -> None:
     assert Tokenizer.from_str(text).encode("aéb").ids == [1, 4, 2]
 
 
-def test_ids_that_are_no_texts_are_said_to_be_so(tmp_path: Path) -> None:
+def test_ids_that_are_not_text_are_described_as_such(tmp_path: Path) -> None:
     best = best_of(norm=RMS)
     hop = study_of({"study": "demo", "objective": {"name": "hop"}, "budgets": [8_000]})
     loaded(replace(best, config=hop), tmp_path / "out")

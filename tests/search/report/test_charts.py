@@ -164,7 +164,7 @@ def test_bars_are_inside_the_scale(study: list[TrialRecord], optima: tuple[Optim
     assert all(chart.y.low <= low for low, _ in means.bars)
 
 
-def test_best_depths_stand_where_the_curves_are_lowest_beside_what_others_found(
+def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
     optima: tuple[Optimum, ...],
 ) -> None:
     laws = fit_laws(optima)
@@ -290,7 +290,7 @@ def in_browser(page: Path, width: int, folder: Path) -> Any:
     return json.loads(unescape(found[1]))
 
 
-def test_a_hover_text_tells_the_rate_that_the_trial_was_trained_at(
+def test_a_hover_text_has_the_learning_rate_of_the_trial(
     study: list[TrialRecord],
 ) -> None:
     record = study[0]

@@ -31,7 +31,7 @@ def said_of(records: Sequence[TrialRecord]) -> str:
     return visible(page_on(records))
 
 
-def test_a_section_is_there_only_when_there_is_something_to_say() -> None:
+def test_a_section_appears_only_with_findings() -> None:
     headings = ("Where deeper begins to win", "Depth needed", "Depth at equal loss")
     present = {
         "levine": [heading in said_of(LEVINE) for heading in headings],
@@ -101,7 +101,7 @@ def test_the_page_says_depth_needed_and_what_a_layer_gains() -> None:
         ((None, 4, None), "none tried (a trial passes at 4)"),
     ],
 )
-def test_a_depth_comes_with_what_single_trials_say(
+def test_a_required_depth_has_the_range_of_single_trials(
     depths: tuple[int | None, int | None, int | None], words: str
 ) -> None:
     depth, soonest, surest = depths
@@ -158,7 +158,7 @@ def test_the_tables_hold_every_number_that_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_further_follow_from_the_finished_trials_alone() -> None:
+def test_paper_findings_depend_on_the_finished_trials_alone() -> None:
     study = simulated_study()
     finished = [record for record in study if record.outcome is Outcome.FINISHED]
     assert found_in(study) == found_in(finished)

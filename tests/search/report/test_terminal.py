@@ -66,7 +66,7 @@ def test_in_a_file_a_budget_is_a_plain_line_now_and_then(
     assert "0 running" in text
 
 
-def test_a_trial_that_is_lost_is_said_at_once_with_the_reason(tmp_path: Path) -> None:
+def test_a_lost_trial_is_printed_at_once_with_the_reason(tmp_path: Path) -> None:
     _, text = watched(
         tmp_path, loss=lambda spec, share: math.nan if spec.shape.depth > 5 else 2.0 - share
     )
@@ -139,14 +139,14 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
         assert last.loss == min(point.loss for record in own for point in record.curve)
 
 
-def test_little_is_known_at_first_and_that_is_what_is_said(tmp_path: Path) -> None:
+def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path, events=2)
     rows = as_text(progress.table()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
     assert "estimating the time left" in as_text(progress.table())
 
 
-def test_what_is_left_of_a_search_is_nothing_at_its_end(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
     config = study()
     search = scheduler(config, tmp_path)
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
@@ -161,7 +161,7 @@ def test_what_is_left_of_a_search_is_nothing_at_its_end(tmp_path: Path) -> None:
     assert flops_done(own) > 0
 
 
-def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_may(
+def test_an_open_confirmation_stage_is_expected_to_use_a_share_of_its_trials(
     tmp_path: Path,
 ) -> None:
     config = study()
@@ -179,7 +179,7 @@ def test_a_confirming_stage_that_is_open_is_expected_to_want_a_share_of_what_it_
     ) == pytest.approx(per_trial * (1 - running.tokens / plan.budget.tokens))
 
 
-def test_trials_that_end_before_the_horizon_foretell_that_others_will(tmp_path: Path) -> None:
+def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     plan = plan_study(study(), 256, MACHINE)[0]
     Simulation(search).run()

@@ -47,7 +47,7 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
     assert "no depth yet" in answer(replace(planted, optimal_depth=None, interval=None))
 
 
-def test_what_the_data_do_not_show_is_said(
+def test_the_report_says_what_the_data_do_not_show(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     edge = replace(optima[0], verdict=Verdict.EDGE)
@@ -88,7 +88,7 @@ def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimu
     assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
 
 
-def test_an_interval_that_ends_where_the_tests_do_is_said_to(optima: tuple[Optimum, ...]) -> None:
+def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum, ...]) -> None:
     tested = [own.depth for own in optima[1].depths]
     cut = replace(optima[1], interval=(3, tested[-1]))
 
@@ -99,7 +99,7 @@ def test_an_interval_that_ends_where_the_tests_do_is_said_to(optima: tuple[Optim
     assert not any("the interval ends" in x for x in limits_of(at_one)), "no model is shallower"
 
 
-def test_noise_from_few_repeats_is_said_to_be_assumed(study: list[TrialRecord]) -> None:
+def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord]) -> None:
     own = of_budget(study, BUDGETS[2])
     first = min(r.spec.seed for r in own if r.spec.stage is Stage.CONFIRM)
     once = [r for r in own if r.spec.stage is Stage.EXPLORE or r.spec.seed == first]
@@ -113,7 +113,7 @@ def test_noise_from_few_repeats_is_said_to_be_assumed(study: list[TrialRecord]) 
     assert not any("seeds differ" in limit for limit in limits_of(optimum, finished))
 
 
-def test_a_best_depth_that_was_not_trained_is_said_to_be_read_from_the_curve(
+def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
     optima: tuple[Optimum, ...],
 ) -> None:
     assert 5 not in {own.depth for own in optima[1].depths}
@@ -122,7 +122,7 @@ def test_a_best_depth_that_was_not_trained_is_said_to_be_read_from_the_curve(
     assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
 
 
-def test_how_sure_a_depth_is_stands_beside_it(optima: tuple[Optimum, ...]) -> None:
+def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Optimum, ...]) -> None:
     known = replace(
         optima[1],
         curve_minimum=4.6,
@@ -150,7 +150,9 @@ def test_how_sure_a_depth_is_stands_beside_it(optima: tuple[Optimum, ...]) -> No
     assert certainty(replace(known, depths=())) == {}
 
 
-def test_the_laws_are_said_with_their_test_and_their_scatter(optima: tuple[Optimum, ...]) -> None:
+def test_the_laws_are_reported_with_their_test_and_their_scatter(
+    optima: tuple[Optimum, ...],
+) -> None:
     law = fit_laws(optima)[0]
 
     assert "fitted to 3 budgets from 300k to 3M" in law_text(law)
@@ -175,7 +177,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(
             assert f"{said.depth:.1f} [{said.interval[0]:.1f} to {said.interval[1]:.1f}]" in words
 
 
-def test_a_law_of_few_budgets_is_said_to_know_little_of_its_scatter(
+def test_a_law_of_few_budgets_is_reported_with_uncertain_scatter(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     limits = unsupported(concluded(study, optima))

@@ -90,7 +90,7 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
         ), "the shape is one that was trained"
 
 
-def test_the_tables_hold_what_is_known_of_each_optimum_with_its_units(
+def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
     run_folder: Path, optima: tuple[Optimum, ...]
 ) -> None:
     for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
@@ -126,7 +126,7 @@ def test_the_tables_hold_every_trial_and_every_evaluation(
     assert [int(row["budget"]) for row in rows(run_folder, "optima")] == list(BUDGETS)
 
 
-def test_what_an_objective_measured_last_is_a_table_of_its_own(
+def test_the_last_metrics_of_an_objective_are_a_table_of_their_own(
     study: list[TrialRecord], tmp_path: Path
 ) -> None:
     first, *others = study

@@ -86,7 +86,7 @@ def test_rank_correlations_agree_with_scipy_ties_included() -> None:
         assert _spearman_rho(x, y) == pytest.approx(stats.spearmanr(x, y).statistic)
 
 
-def test_an_order_is_kept_as_kendalls_tau_says_over_the_pairs_that_are_apart() -> None:
+def test_rank_correlation_is_kendalls_tau_over_pairs_that_differ() -> None:
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(2, 12))
     tau, pairs = _kendall_tau(x, y, apart=0.0)
@@ -128,7 +128,7 @@ def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
     assert late.rank_correlation > early.rank_correlation
 
 
-def test_a_rung_that_foresees_how_slow_models_end_has_no_depth_bias() -> None:
+def test_a_rung_that_forecasts_slow_models_well_has_no_depth_bias() -> None:
     early = audited(with_one_stopped(finished_trials(slow_start=0.1)))[0]
     assert early.trusted
     assert not early.is_biased
@@ -169,7 +169,7 @@ def test_a_low_rank_correlation_without_a_depth_bias_is_not_trusted() -> None:
     assert own.why in own.sentence
 
 
-def test_an_order_that_is_mostly_luck_is_held_against_no_rung() -> None:
+def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
     """Where trials end as close together as seeds do, any rung disagrees with the end."""
     own = shuffled(noise=0.2)
     assert own.pairs < 15
@@ -203,7 +203,7 @@ def test_trials_at_other_rates_are_not_compared() -> None:
     assert own.finished == 3 * len(DEPTHS)
 
 
-def test_what_was_stopped_and_which_depths_ended_is_told() -> None:
+def test_the_audit_lists_stopped_trials_and_depths() -> None:
     generator = np.random.default_rng(0)
     world = World(curve=symmetric(3))
     first, second = world.rung_tokens
@@ -232,7 +232,7 @@ def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit
     return own
 
 
-def test_regret_is_how_far_a_pruned_audit_trial_ends_ahead_of_the_best_that_went_on() -> None:
+def test_regret_is_the_lead_of_a_pruned_audit_trial_over_the_best_promoted_one() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
     assert (own.audit_trials, own.audit_trials_pruned) == (2, 2)
     assert own.regret == pytest.approx(0.1)
@@ -242,14 +242,14 @@ def test_regret_is_how_far_a_pruned_audit_trial_ends_ahead_of_the_best_that_went
     assert "a regret of 0.1000 nats against the best promoted trial" in own.sentence
 
 
-def test_pruned_audit_trials_that_end_behind_leave_nothing_to_regret() -> None:
+def test_pruned_audit_trials_that_end_behind_cause_no_regret() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
     assert (own.audit_trials, own.audit_trials_pruned, own.regret) == (3, 2, 0.0)
     assert not own.is_costly
     assert "none ended ahead of the best promoted trial" in own.sentence
 
 
-def test_regret_within_the_noise_of_seeds_is_put_down_to_chance() -> None:
+def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
     """Two single losses differ by more than 1.96 x sqrt(2) x noise in one case of twenty."""
 
     def regretted(regret: float, noise: float) -> bool:
@@ -275,7 +275,7 @@ def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
     assert replace(own, regret=0.0051, noise=1e-4).is_costly
 
 
-def test_the_rule_is_asked_whatever_the_order_in_which_trials_came() -> None:
+def test_the_rule_is_independent_of_the_order_of_arrival() -> None:
     """The last of three would have been stopped, also where it was the first to come."""
     for values in ([(2.9, 1.9), (2.1, 1.6), (2.2, 1.5)], [(2.1, 1.6), (2.2, 1.5), (2.9, 1.9)]):
         worst = values.index((2.9, 1.9))
@@ -283,13 +283,13 @@ def test_the_rule_is_asked_whatever_the_order_in_which_trials_came() -> None:
         assert rung_where(values, exempt={values.index((2.1, 1.6))}).audit_trials_pruned == 0
 
 
-def test_without_exempt_trials_regret_is_not_known_and_said_so() -> None:
+def test_without_audit_trials_the_regret_is_reported_as_unknown() -> None:
     own = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
     assert (own.audit_trials, own.regret) == (0, None)
     assert "no audit trial reached the rung" in own.sentence
 
 
-def test_confirming_trials_are_neither_regretted_nor_asked_about() -> None:
+def test_confirmation_trials_are_not_part_of_the_audit() -> None:
     records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
     confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
     (own,) = audited([*records[:2], replace(records[2], spec=confirming)], HALF)

@@ -47,7 +47,7 @@ def test_the_planted_depth_is_confirmed_with_a_neighbour_on_either_side(explored
     assert depths[0] < 4 < depths[2]
 
 
-def test_one_lucky_trial_does_not_draw_the_confirmation_away(explored: Explored) -> None:
+def test_one_lucky_trial_does_not_misdirect_the_confirmation(explored: Explored) -> None:
     shapes, records = explored
     shallow = min(records, key=lambda record: record.spec.shape.depth)
     best = min(record.rungs[min(record.rungs)] for record in records)
@@ -66,7 +66,7 @@ def test_confirmed_depths_are_far_enough_apart_to_be_told_apart(explored: Explor
     assert all(1.5 <= b / a <= 2.5 for a, b in itertools.pairwise(three))
 
 
-def test_the_first_wave_has_fresh_seeds_that_all_depths_share(explored: Explored) -> None:
+def test_the_first_batch_has_fresh_seeds_that_all_depths_share(explored: Explored) -> None:
     shapes, records = explored
     batch = next_confirmations(ConfirmConfig(), shapes, records)
     assert not {record.spec.seed for record in records} & {what.seed for what in batch}
@@ -102,7 +102,7 @@ ONE_RATE = ConfirmConfig(depths=6, seeds=4, rates=(1.0,))
 BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 
 
-def test_depths_go_on_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
+def test_depths_are_added_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
     shapes, _ = explored
     falling = {1: 1.70, 2: 1.66, 4: 1.62}
     (one, two) = next_confirmations(

@@ -114,7 +114,7 @@ def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
     assert all(lines[trial] >= 2 for trial in cut)
 
 
-def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
+def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
     again: Scheduler,
 ) -> None:
     """Those stopped there among fewer are taken up again when the later ones are worse."""
@@ -131,7 +131,7 @@ def test_at_the_new_first_rung_trials_are_judged_among_all_that_came_there(
         assert record.spec.trial not in promoted
 
 
-def test_confirming_looks_again_at_what_the_extension_has_shown(again: Scheduler) -> None:
+def test_confirmation_uses_the_results_of_the_extension(again: Scheduler) -> None:
     move_first_rung(again, -1)
     search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
@@ -144,7 +144,7 @@ def test_confirming_looks_again_at_what_the_extension_has_shown(again: Scheduler
 
 
 @pytest.mark.parametrize("events", [1, 6, 17, 40])
-def test_a_killed_extension_goes_on_where_it_was(again: Scheduler, events: int) -> None:
+def test_a_killed_extension_resumes(again: Scheduler, events: int) -> None:
     move_first_rung(again, -1)
     second = scheduler(CONFIG, again.folder.path)
     Simulation(second, slow_deep).run(events=events)
@@ -189,7 +189,7 @@ def test_the_extended_rung_holds_for_every_later_run(again: Scheduler) -> None:
     assert warnings(audits, "fathom run x.yaml") == ()
 
 
-def test_optuna_is_told_both_ends_of_a_trial_that_was_taken_up_again(again: Scheduler) -> None:
+def test_optuna_has_both_ends_of_a_resumed_trial(again: Scheduler) -> None:
     cut = stopped(again.records)
     move_first_rung(again, -1)
     search = scheduler(CONFIG, again.folder.path)
@@ -220,7 +220,7 @@ def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
     assert not any(path.exists() for path in kept.values())
 
 
-def test_the_words_name_budget_rung_setting_and_command(first: Scheduler) -> None:
+def test_the_message_names_budget_rung_setting_and_command(first: Scheduler) -> None:
     audits = audit_budgets(first.records, CONFIG)
     *told, remedy = warnings(audits, "fathom run studies/x.yaml")
     failed = [audit for audit in audits[PARAMS] if audit.failed]

@@ -32,25 +32,25 @@ def at_rung(depths: Sequence[int], world: World = WORLD) -> list[TrialRecord]:
     return records
 
 
-def test_one_in_eta_goes_on_and_the_best_first() -> None:
+def test_one_in_eta_is_promoted_and_the_best_first() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32, 3, 6])
     assert promoted(records, RUNG, eta=4, complete=False) == ("3", "7")
     assert promoted(records, RUNG, eta=2, complete=False)[:2] == ("3", "7")
     assert len(promoted(records, RUNG, eta=2, complete=False)) == 4
 
 
-def test_the_first_to_come_waits_for_others_to_be_compared_with() -> None:
+def test_the_first_trial_at_a_rung_pauses_until_others_arrive() -> None:
     assert promoted(at_rung([8]), RUNG, eta=4, complete=False) == ()
     assert promoted(at_rung([1, 2, 4]), RUNG, eta=4, complete=False) == ()
     assert promoted(at_rung([1, 2, 4, 32]), RUNG, eta=4, complete=False) == ("2",)
 
 
-def test_when_no_more_will_come_one_always_goes_on() -> None:
+def test_when_no_more_trials_come_one_is_always_promoted() -> None:
     assert promoted(at_rung([2]), RUNG, eta=4, complete=True) == ("0",)
     assert promoted(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4, complete=True) == ("3", "2")
 
 
-def test_nobody_is_at_a_rung_to_which_nobody_came() -> None:
+def test_a_rung_that_no_trial_reached_is_empty() -> None:
     assert promoted(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2, complete=True) == ()
 
 
@@ -62,7 +62,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
         assert promoted(shuffled, RUNG, eta=2, complete=False) == expected
 
 
-def test_what_a_trial_did_after_the_rung_gives_it_no_advantage() -> None:
+def test_evaluations_after_the_rung_do_not_count() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32])
     generator = np.random.default_rng(0)
     further = [WORLD.record(record.spec, generator) for record in records]
@@ -72,7 +72,7 @@ def test_what_a_trial_did_after_the_rung_gives_it_no_advantage() -> None:
 
 
 @pytest.mark.parametrize("slow_start", [0.02, 0.04, 0.06])
-def test_deep_models_that_start_slowly_and_end_ahead_go_on(slow_start: float) -> None:
+def test_deep_models_that_start_slowly_and_end_ahead_are_promoted(slow_start: float) -> None:
     world = replace(WORLD, curve=symmetric(24, 0.01), slow_start=slow_start)
     records = at_rung([2, 3, 4, 6, 8, 12, 24, 32], world)
     losses = {record.spec.trial: record.rungs[RUNG] for record in records}
@@ -80,7 +80,7 @@ def test_deep_models_that_start_slowly_and_end_ahead_go_on(slow_start: float) ->
     assert promoted(records, RUNG, eta=4, complete=False)[0] in ("6", "7")
 
 
-def test_without_an_effect_of_depth_depth_is_no_merit() -> None:
+def test_without_an_effect_of_depth_no_depth_is_favoured() -> None:
     """Over many rungs that say nothing, deep and shallow trials go on about equally often."""
     world = replace(WORLD, curve=flat, noise=0.01, fall=0.5)
     generator = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def short_of_the_last(path: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, emptied, foreign, short_of_the_last])
-def test_what_optuna_s_file_lacks_is_added_from_the_records(
+def test_trials_missing_in_optuna_s_file_are_added_from_the_records(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     search = scheduler(CONFIG, tmp_path)
@@ -81,7 +81,7 @@ def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
     assert search.folder.optuna.with_name("optuna.log.damaged").read_bytes() == damaged
 
 
-def test_a_whole_file_is_not_added_to_by_a_search_that_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_search_adds_nothing_to_a_complete_file(tmp_path: Path) -> None:
     search = scheduler(CONFIG, tmp_path)
     Simulation(search).run()
     before = essence(search)

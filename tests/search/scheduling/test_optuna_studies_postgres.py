@@ -130,7 +130,7 @@ def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -
     assert len(in_database(address)) == 4
 
 
-def test_a_run_that_was_killed_finds_its_own_studies_again(address: str, tmp_path: Path) -> None:
+def test_a_killed_run_finds_its_own_studies_again(address: str, tmp_path: Path) -> None:
     """Killed while its thread writes."""
     program = f"""if True:
         import os, signal
@@ -150,16 +150,14 @@ def test_a_run_that_was_killed_finds_its_own_studies_again(address: str, tmp_pat
     assert_whole(address, again)
 
 
-def test_what_a_run_has_found_without_the_database_is_added_to_it(
-    address: str, tmp_path: Path
-) -> None:
+def test_trials_of_a_run_without_the_database_are_added_to_it(address: str, tmp_path: Path) -> None:
     Simulation(scheduler(CONFIG, tmp_path)).run(events=60)
     search, studies = search_into(address, tmp_path)
     studies.close()
     assert_whole(address, search)
 
 
-def test_a_study_that_somebody_deletes_meanwhile_is_written_again(
+def test_a_study_deleted_by_another_program_is_written_again(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(optuna_studies, "RETRY_SECONDS", 0.1)
@@ -175,7 +173,7 @@ def test_a_study_that_somebody_deletes_meanwhile_is_written_again(
 
 
 @pytest.mark.timeout(300)
-def test_a_server_that_goes_and_comes_back_misses_nothing(
+def test_a_server_that_stops_and_returns_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
@@ -244,7 +242,7 @@ def test_the_doctor_looks_at_the_database_and_leaves_it_as_it_is(address: str) -
     ("password", "database", "words"),
     [("wrong", "postgres", "password authentication failed"), (PASSWORD, "none", "does not exist")],
 )
-def test_a_database_that_does_not_let_us_in_is_refused_with_the_reason(
+def test_a_database_that_denies_access_is_refused_with_the_reason(
     shared: Server, tmp_path: Path, password: str, database: str, words: str
 ) -> None:
     address = shared.address(database).replace("fathom@", f"fathom:{password}@")

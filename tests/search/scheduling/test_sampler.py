@@ -47,7 +47,7 @@ def test_the_first_draws_span_the_range_of_depths(tmp_path: Path) -> None:
     assert max(depths) >= 9
 
 
-def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
+def test_the_recorded_shape_is_the_built_one(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search).run()
     for params, budget in search.budgets.items():
@@ -62,7 +62,7 @@ def test_what_is_recorded_is_the_shape_that_was_built(tmp_path: Path) -> None:
             assert math.exp(trial.params["ln_ff_ratio"]) == pytest.approx(ratio)
 
 
-def test_a_diverged_trial_is_told_without_a_value_which_ranks_it_last(tmp_path: Path) -> None:
+def test_a_diverged_trial_has_no_value_in_optuna_which_ranks_it_last(tmp_path: Path) -> None:
     search = scheduler(study(trials=16), tmp_path)
 
     def explodes(spec: object, share: float) -> float:

@@ -52,14 +52,14 @@ def test_the_planted_depth_is_among_the_confirmed_ones(tmp_path: Path) -> None:
         assert any(3 <= depth <= 5 for depth in depths), depths
 
 
-def test_budgets_advance_together_so_that_none_is_left_for_the_end(tmp_path: Path) -> None:
+def test_budgets_advance_together(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     started = [search.next_trial() for _ in range(8)]
     budgets = [spec.budget for spec in started if spec]
     assert Counter(budgets) == {20_000: 4, 40_000: 4}
 
 
-def test_while_exploring_trials_run_confirming_waits_but_other_budgets_go_on(
+def test_confirmation_waits_for_exploring_trials_while_other_budgets_continue(
     tmp_path: Path,
 ) -> None:
     search = scheduler(study(trials=2), tmp_path)
@@ -112,7 +112,7 @@ def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Pa
 
 
 @pytest.mark.parametrize("events", [1, 7, 40, 90, 150])
-def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> None:
+def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> None:
     """After a kill at any moment nothing that ended runs again and nothing is lost."""
     config = study()
     first = scheduler(config, tmp_path)
@@ -135,7 +135,7 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path, events: int) -> No
         assert kept == record or record.outcome is Outcome.STOPPED, "only a paused one goes on"
 
 
-def test_optuna_hears_the_truth_across_a_restart(tmp_path: Path) -> None:
+def test_optuna_has_all_results_after_a_restart(tmp_path: Path) -> None:
     config = study()
     Simulation(scheduler(config, tmp_path)).run(events=60)
     search = scheduler(config, tmp_path)
@@ -180,7 +180,7 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
     assert specs(tmp_path / "a2", study()) != specs(tmp_path / "c", study(seed=1))
 
 
-def test_listeners_hear_of_every_start_report_and_end(tmp_path: Path) -> None:
+def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
     search = scheduler(study(), tmp_path)
     search._listeners = (lambda record: heard.update([str(record.outcome)]),)
@@ -191,7 +191,7 @@ def test_listeners_hear_of_every_start_report_and_end(tmp_path: Path) -> None:
     assert heard["None"] > len(search.records)
 
 
-def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
+def test_a_paused_trial_resumes_when_it_is_better_than_later_ones(
     tmp_path: Path,
 ) -> None:
     """One at a time: the first to come waits, until four have come and it is the best of them."""
@@ -211,7 +211,7 @@ def test_who_paused_at_a_rung_is_taken_up_again_when_better_than_those_to_come(
     assert depths[0] <= 4 <= depths[-1] + 1
 
 
-def test_a_trial_that_comes_by_its_rung_again_after_it_was_taken_up_goes_on(tmp_path: Path) -> None:
+def test_a_resumed_trial_that_passes_its_rung_again_continues(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     Simulation(search, slots=1).run()
     lines = list(read_lines(search.folder.journal))
@@ -253,7 +253,7 @@ def confirming(config: StudyConfig, path: Path) -> Scheduler:
     return search
 
 
-def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_are_not(
+def test_confirmation_trials_of_one_shape_start_batched_and_exploring_ones_do_not(
     tmp_path: Path,
 ) -> None:
     search = scheduler(study(resources=TOGETHER), tmp_path / "exploring")
@@ -273,18 +273,18 @@ def test_confirming_trials_of_one_shape_are_begun_together_and_exploring_ones_ar
     assert journal[-12:] == [spec.trial for spec in everyone]
 
 
-def test_a_group_is_what_waits_and_no_more(tmp_path: Path) -> None:
+def test_a_batch_has_only_waiting_trials(tmp_path: Path) -> None:
     config = study(resources=ResourcesConfig(replicas=99), stopping=NEVER)
     search = confirming(config, tmp_path)
     assert [len(search.next_trials()) for _ in range(4)] == [2, 2, 2, 0], "the first batch's seeds"
 
 
-def test_by_default_trials_are_begun_one_by_one(tmp_path: Path) -> None:
+def test_by_default_trials_start_one_by_one(tmp_path: Path) -> None:
     search = confirming(study(stopping=NEVER), tmp_path)
     assert [len(search.next_trials()) for _ in range(7)] == [1] * 6 + [0]
 
 
-def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
+def test_a_resumed_trial_trains_alone(tmp_path: Path) -> None:
     config = study(resources=TOGETHER, sampler=Sampler.LADDER)
     search = confirming(config, tmp_path)
     group = search.next_trials()
@@ -295,7 +295,7 @@ def test_whoever_goes_on_does_so_alone(tmp_path: Path) -> None:
     assert len(again.next_trials()) == 3, "which are new"
 
 
-def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twice(
+def test_a_killed_search_with_batched_trials_loses_nothing_and_repeats_nothing(
     tmp_path: Path,
 ) -> None:
     config = study(resources=TOGETHER, sampler=Sampler.LADDER)
@@ -316,7 +316,7 @@ def test_a_killed_search_that_trains_together_loses_nothing_and_runs_nothing_twi
     assert set(lines.values()) == {1}
 
 
-def test_those_that_train_together_share_a_worker(tmp_path: Path) -> None:
+def test_batched_trials_share_a_worker(tmp_path: Path) -> None:
     search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
     (budget,) = search.budgets.values()
     first, second, third = (spec.trial for spec in search.next_trials())

@@ -44,14 +44,14 @@ def test_a_size_that_can_be_searched_itself_is_the_largest_budget() -> None:
     assert choose_budgets(1_234_567, 100, square, smallest=SMALLEST)[-1] == 1_234_567
 
 
-def test_too_little_time_is_told_how_much_it_takes() -> None:
+def test_too_little_time_is_an_error_with_the_time_needed() -> None:
     with pytest.raises(
         ConfigError, match=r"`--hours` must be at least 0\.0099 .*\(20k, 40k, 80k\)"
     ):
         choose_budgets(10**9, 0.001, square, smallest=SMALLEST)
 
 
-def test_no_more_is_measured_than_the_time_allows() -> None:
+def test_only_affordable_sizes_are_measured() -> None:
     asked: list[int] = []
 
     def hours_of(budgets: tuple[int, ...]) -> float:

@@ -452,9 +452,7 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
         ({"two\nlines": 1}, "unknown key `two lines`; known here"),
     ],
 )
-def test_an_unknown_key_is_named_with_the_one_that_was_meant(
-    changes: dict[str, Any], hint: str
-) -> None:
+def test_an_unknown_key_is_named_with_the_nearest_one(changes: dict[str, Any], hint: str) -> None:
     message = refusal(yaml.safe_dump(MINIMAL | changes))
     assert hint in message
     assert "\n" not in message
@@ -494,7 +492,7 @@ def test_a_misspelt_required_key_is_not_called_missing() -> None:
         ("study: " + "9" * 5000, "not a plain YAML file"),
     ],
 )
-def test_what_is_no_plain_yaml_mapping_is_refused_in_one_line(text: str, words: str) -> None:
+def test_a_file_that_is_no_plain_yaml_mapping_is_refused_in_one_line(text: str, words: str) -> None:
     message = refusal(text)
     assert words in message
     assert_readable(message)

@@ -118,7 +118,7 @@ def test_the_file_says_what_was_chosen_in_lines_that_a_person_reads(
     assert all("#" in line for line in text.splitlines() if line not in ("", "objective:"))
 
 
-def test_what_was_seen_chosen_and_comes_next_is_told() -> None:
+def test_the_summary_has_the_text_the_choice_and_the_next_commands() -> None:
     draft = chosen(seen())
     lines = told(seen(), draft, Path("my.yaml")).splitlines()
     assert "10,000,000 bytes of text with 60 different characters" in lines[0]
@@ -126,7 +126,7 @@ def test_what_was_seen_chosen_and_comes_next_is_told() -> None:
     assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
 
 
-def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
+def test_no_file_is_replaced_without_force(tmp_path: Path) -> None:
     study, schema = tmp_path / "my.yaml", tmp_path / FILE
     write_study(study, "study: mine\n")
     refuse_place(tmp_path / "other.yaml", "stdlib", force=False)
@@ -167,7 +167,7 @@ def fathom(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_init_writes_is_planned_as_it_is(tmp_path: Path) -> None:
+def test_a_drafted_study_can_be_planned_unchanged(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(a_text(100_000))
     done = fathom(tmp_path, "init", "my.yaml", "--corpus", "text.txt", "--tokenizer", "chars")
     assert done.returncode == 0, done.stderr
@@ -177,9 +177,7 @@ def test_what_init_writes_is_planned_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("corpus", ["small.txt", "empty", "binary", "none.txt"])
-def test_a_corpus_that_will_not_do_is_one_line_and_nothing_written(
-    tmp_path: Path, corpus: str
-) -> None:
+def test_an_unusable_corpus_is_one_line_and_nothing_is_written(tmp_path: Path, corpus: str) -> None:
     (tmp_path / "small.txt").write_text(a_text(100))
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\1\2")
     (tmp_path / "empty").mkdir()

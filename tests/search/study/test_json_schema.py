@@ -31,7 +31,7 @@ def short_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_the_copy_that_editors_read_is_what_the_verb_prints() -> None:
+def test_the_copy_for_editors_equals_the_output_of_the_command() -> None:
     assert COPY.read_text() == schema_text(), "run `fathom schema --out configs/study.schema.json`"
 
 
@@ -76,7 +76,9 @@ def test_an_unknown_key_in_any_group_does_not_fit(path: Path, schema: Draft7Vali
         {"objective": {"name": "a.b:C", "context": 9, "own": {"deep": [1]}}},
     ],
 )
-def test_what_the_parser_reads_fits(changes: dict[str, Any], schema: Draft7Validator) -> None:
+def test_a_study_that_the_parser_reads_fits(
+    changes: dict[str, Any], schema: Draft7Validator
+) -> None:
     parse(yaml.safe_dump(MINIMAL | changes))
     assert schema.is_valid(MINIMAL | changes)
 
@@ -106,7 +108,7 @@ def test_what_the_parser_reads_fits(changes: dict[str, Any], schema: Draft7Valid
     ],
     ids=str,
 )
-def test_what_the_parser_refuses_and_a_schema_can_say_does_not_fit(
+def test_a_study_that_the_parser_refuses_does_not_fit_if_a_schema_can_express_it(
     changes: dict[str, Any], schema: Draft7Validator
 ) -> None:
     with pytest.raises(ConfigError):

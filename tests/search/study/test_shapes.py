@@ -336,13 +336,13 @@ def test_the_named_budget_works_beside_the_other_budgets_of_the_study() -> None:
         assert feasible_shapes(again, budget, 1000)
 
 
-def test_an_embedding_that_eats_the_budget_is_named_as_the_cause() -> None:
+def test_an_embedding_that_uses_up_the_budget_is_named_as_the_cause() -> None:
     config = study("1M")
     with pytest.raises(ConfigError, match="embedding of 50257 tokens alone takes"):
         feasible_shapes(config, expand_budgets(config)[0], 50_257)
 
 
-def test_where_no_budget_works_the_ranges_are_named() -> None:
+def test_if_no_budget_works_the_ranges_are_named() -> None:
     config = study("1M", "space: {depth: [2, 3]}")
     with pytest.raises(ConfigError, match=r"3 depths are needed; .*widen `space.depth`"):
         feasible_shapes(config, expand_budgets(config)[0], VOCAB)

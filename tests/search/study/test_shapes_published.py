@@ -96,7 +96,7 @@ def test_layers_of_one_width_are_stacked_as_in_sanford() -> None:
 
 
 @pytest.mark.parametrize("looped", ["false", "true"])
-def test_operations_a_token_are_held_whether_or_not_layers_are_one(looped: str) -> None:
+def test_operations_per_token_meet_the_budget_with_looped_layers_too(looped: str) -> None:
     found = shapes(
         f"budgets: [4M]\ncount: flops\ntokens: 1M\nmodel: {{looped: {looped}}}\n"
         "space: {depth: [1, 8], n_heads: 2}\n"
@@ -138,6 +138,6 @@ def test_operations_a_token_are_held_whether_or_not_layers_are_one(looped: str) 
         ),
     ],
 )  # fmt: skip
-def test_what_is_left_open_or_fixed_twice_is_refused(text: str, words: tuple[str, ...]) -> None:
+def test_sizes_left_open_or_fixed_twice_are_refused(text: str, words: tuple[str, ...]) -> None:
     for word in words:
         assert word in refusal(text + "\n")

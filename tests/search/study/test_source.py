@@ -54,31 +54,31 @@ def refusals(folder: Path, text: str = GOOD, *overrides: str) -> list[str]:
         (("good", "[good"), "x.yaml:3: not a plain YAML file"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(
+def test_a_mistake_is_reported_with_its_line(
     tmp_path: Path, change: tuple[str, str], line: str
 ) -> None:
     told = refusals(tmp_path, GOOD.replace(*change))
     assert told[0].startswith(line), told
 
 
-def test_several_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_several_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = GOOD.replace("budgets", "budget").replace("size: 8", "size: 0").replace("[1,", "[0,")
     told = refusals(tmp_path, text + "trials: many\n")
     assert [line.partition(": ")[0] for line in told] == [f"x.yaml:{n}" for n in (4, 8, 9, 10)]
     assert not any("required" in line for line in told), "the misspelt `budgets` is told once"
 
 
-def test_a_key_is_told_of_once_however_many_rules_its_value_breaks(tmp_path: Path) -> None:
+def test_a_key_is_reported_once_even_if_its_value_breaks_several_rules(tmp_path: Path) -> None:
     assert len(refusals(tmp_path, GOOD.replace("20k", "a").replace("40k", "b"))) == 1
 
 
-def test_a_file_full_of_mistakes_is_not_recited(tmp_path: Path) -> None:
+def test_only_the_first_mistakes_of_a_file_are_listed(tmp_path: Path) -> None:
     told = refusals(tmp_path, GOOD + "".join(f"key{n}: 1\n" for n in range(20)))
     assert len(told) == 9
     assert told[-1] == "x.yaml: 12 more mistakes"
 
 
-def test_what_is_set_comes_before_the_file(tmp_path: Path) -> None:
+def test_set_values_override_the_file(tmp_path: Path) -> None:
     changes = ("train.batch_size=16", "trials=3", "objective.context=64", "budgets=[8k, 1M]")
     config = loaded(tmp_path, GOOD, *changes, "train.batch_size=32", "model.gated=true")
     assert (config.train.batch_size, config.trials) == (32, 3)
@@ -89,7 +89,7 @@ def test_what_is_set_comes_before_the_file(tmp_path: Path) -> None:
     assert config == loaded(tmp_path, GOOD, *changes, "train.batch_size=32", "model={gated: true}")
 
 
-def test_a_value_that_is_set_mends_the_files(tmp_path: Path) -> None:
+def test_a_set_value_replaces_a_mistake_of_the_file(tmp_path: Path) -> None:
     assert loaded(tmp_path, GOOD.replace("size: 8", "size: big"), "train.batch_size=4")
 
 
@@ -108,7 +108,7 @@ def test_a_value_that_is_set_mends_the_files(tmp_path: Path) -> None:
         ("budgets.0=3", "--set budgets.0=3: `budgets` must be a group of keys, got ['20k', '40k']"),
     ],
 )
-def test_a_mistake_in_what_is_set_names_it_as_the_place(
+def test_a_mistake_in_a_set_value_names_it_as_the_place(
     tmp_path: Path, change: str, line: str
 ) -> None:
     told = refusals(tmp_path, GOOD, change)
@@ -116,12 +116,12 @@ def test_a_mistake_in_what_is_set_names_it_as_the_place(
     assert told[0].startswith(line)
 
 
-def test_mistakes_of_both_are_told_each_with_its_place(tmp_path: Path) -> None:
+def test_mistakes_of_both_are_reported_each_with_its_place(tmp_path: Path) -> None:
     told = refusals(tmp_path, GOOD.replace("[1, 6]", "[6, 1]"), "trials=0")
     assert [line.partition(": ")[0] for line in told] == ["--set trials=0", "x.yaml:9"]
 
 
-def test_a_file_that_is_no_mapping_is_said_to_be_none_whatever_is_set(tmp_path: Path) -> None:
+def test_a_file_that_is_no_mapping_is_refused_with_any_set_value(tmp_path: Path) -> None:
     assert refusals(tmp_path, "", "trials=3")[0].startswith("x.yaml: a study file must be a map")
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_no_mapping_is_said_to_be_none_whatever_is_set(tmp_path: 
     ("overrides", "place"),
     [((), "x.yaml:4: "), (("budgets=[200]",), "--set budgets=[200]: ")],
 )
-def test_a_budget_without_shapes_is_told_with_its_place(
+def test_a_budget_without_shapes_is_reported_with_its_place(
     tmp_path: Path, overrides: tuple[str, ...], place: str
 ) -> None:
     config = loaded(tmp_path, GOOD.replace("- 20k", "- 200"), *overrides)
@@ -139,7 +139,7 @@ def test_a_budget_without_shapes_is_told_with_its_place(
     assert line.startswith(f"{place}budget 200 (total parameters, within 0.5%) has shapes at no")
 
 
-def test_data_that_are_not_there_are_told_with_the_line_of_the_objective(tmp_path: Path) -> None:
+def test_missing_data_are_reported_with_the_line_of_the_objective(tmp_path: Path) -> None:
     text = GOOD.replace("language", "{name: language, corpus: nowhere.txt}")
     config = loaded(tmp_path, text)
     with (
@@ -149,7 +149,7 @@ def test_data_that_are_not_there_are_told_with_the_line_of_the_objective(tmp_pat
         vocab_size_of(config)
 
 
-def test_what_planning_refuses_of_another_key_is_told_with_that_ones_line(tmp_path: Path) -> None:
+def test_an_error_of_planning_is_reported_with_the_line_of_its_key(tmp_path: Path) -> None:
     text = GOOD.replace("size: 8", "size: 9") + "resources: {gpus_per_trial: 2}\n"
     config = loaded(tmp_path, text)
     with pytest.raises(ConfigError, match=WRONG_BATCH), placed(tmp_path / "x.yaml"):

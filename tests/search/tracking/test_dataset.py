@@ -8,7 +8,7 @@ from fathom.search.study.config import parse
 from fathom.search.tracking.dataset import DataSet, data_set
 
 
-def test_a_data_set_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+def test_a_data_set_is_identified_by_its_content(tmp_path: Path) -> None:
     def described(text: str, **settings: object) -> DataSet:
         path = tmp_path / "corpus.txt"
         path.write_text(text * 500)

@@ -32,7 +32,7 @@ def test_mirroring_a_folder_again_changes_nothing(place: Place) -> None:
     assert place.everything() == once
 
 
-def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Place) -> None:
+def test_a_resumed_trial_continues_its_run_without_repeating_a_point(place: Place) -> None:
     write_down(place.folder, trial(outcome=None, points=3))
     assert place.mirror() == 0
     interrupted = place.find()
@@ -51,7 +51,7 @@ def test_a_resumed_trial_goes_on_in_its_run_without_repeating_a_point(place: Pla
     assert place.statuses() == {"FINISHED"}
 
 
-def test_an_interrupted_trial_of_which_nothing_is_new_is_left_as_it_is(place: Place) -> None:
+def test_an_interrupted_trial_without_news_is_unchanged(place: Place) -> None:
     write_down(place.folder, trial(outcome=None, points=3))
     assert place.mirror() == 0
     before = place.find().info.end_time
@@ -69,7 +69,7 @@ def test_a_fresh_start_of_a_study_is_a_second_run_of_the_same_experiment(place: 
     assert len(place.runs()) == 6
 
 
-def test_what_a_killed_process_left_running_is_ended_by_the_next(place: Place) -> None:
+def test_runs_left_open_by_a_killed_process_are_ended_by_the_next(place: Place) -> None:
     place.writer().write_trial(trial(outcome=None))
     assert place.statuses() == {"RUNNING"}
 
@@ -79,7 +79,7 @@ def test_what_a_killed_process_left_running_is_ended_by_the_next(place: Place) -
     assert len(place.runs()) == 3
 
 
-def test_a_stopped_trial_that_is_resumed_goes_on_in_its_run(place: Place) -> None:
+def test_a_resumed_trial_that_was_stopped_continues_its_run(place: Place) -> None:
     write_down(place.folder, trial(outcome=Outcome.STOPPED, points=2))
     assert place.mirror(answers()) == 0
     before = place.find()
@@ -117,7 +117,7 @@ def test_a_changed_setting_of_a_resumed_study_is_no_error(place: Place) -> None:
     assert place.find("demo").data.params == {"train.batch_size": "8"}
 
 
-def test_on_the_run_of_a_study_the_answers_stand_by_budget(place: Place) -> None:
+def test_the_run_of_a_study_has_the_answers_by_budget(place: Place) -> None:
     for depth in (6, 6, 7):
         assert place.mirror(answers(optimum(4, budget=300_000), optimum(depth))) == 0
     history = MlflowClient(place.uri).get_metric_history(

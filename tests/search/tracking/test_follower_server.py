@@ -117,7 +117,7 @@ def test_a_server_that_stops_and_returns_misses_nothing_and_gets_nothing_twice(
         assert remote.tokens(run) == [1000, 2000, 3000, 4000, 5000]
 
 
-def test_what_a_server_missed_while_it_was_down_is_written_by_the_next_run(
+def test_entries_missed_by_a_server_are_written_by_the_next_run(
     remote: Place, server: MlflowServer
 ) -> None:
     write_down(remote.folder, *map(trial, range(10)))
@@ -156,7 +156,7 @@ def test_a_trial_that_mlflow_refuses_does_not_hold_up_the_others(place: Place) -
     assert place.find(TRIAL_RUN.replace("seed 0", "seed 1")).info.status == "FINISHED"
 
 
-def test_credentials_are_neither_said_nor_stored(remote: Place, server: MlflowServer) -> None:
+def test_credentials_are_neither_printed_nor_stored(remote: Place, server: MlflowServer) -> None:
     secret = replace(remote, uri=remote.uri.replace("://", "://someone:hunter2@"))
     text = f"study: secret\ntracking: {{uri: '{secret.uri}'}}\n"
     for _ in range(2):  # down, then up

@@ -6,7 +6,7 @@ from fathom.search.tracking.metrics import layer_metrics, point_metrics
 from tests.support.tracked import curve, trial
 
 
-def test_the_loss_stands_before_what_explains_it() -> None:
+def test_the_chart_of_the_loss_comes_before_those_that_explain_it() -> None:
     point = replace(curve(1)[0], metrics={"rank_ratio": 0.5, "bits_per_byte": 3.0})
     by_layer = layer_metrics(replace(trial(), layers={"rank_ratio": (0.5,)}))
     names = [*point_metrics(point), *by_layer]

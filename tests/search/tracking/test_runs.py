@@ -51,7 +51,7 @@ def test_a_trial_is_recorded_by_tokens_with_its_shape_and_its_end(place: Place) 
     assert run.data.metrics["final_loss"] == run.data.metrics["loss"] == 2.2
 
 
-def test_a_trial_that_did_not_finish_says_how_and_why(place: Place) -> None:
+def test_an_unfinished_trial_has_its_outcome_and_reason(place: Place) -> None:
     statuses = {
         Outcome.STOPPED: "KILLED",
         Outcome.DIVERGED: "FAILED",
@@ -143,7 +143,7 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
     assert run.data.metrics["interim_trials_finished"] == 1
 
 
-def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(place: Place) -> None:
+def test_the_audit_is_on_the_run_of_the_budget_as_text_and_numbers(place: Place) -> None:
     fair = RungAudit(
         rung=5000, horizon=20_000, finished=9, rank_correlation=0.8, depth_bias=0.1,
         place_of_best=1, pairs=20, audit_trials=2, audit_trials_pruned=1, regret=0.0, noise=0.004,
@@ -162,7 +162,7 @@ def test_the_audit_of_the_stopping_stands_on_the_budget_in_words_and_numbers(pla
     assert "`stopping.enabled: false`" in budget.data.tags[pages.NOTE]
 
 
-def test_the_answer_stands_in_the_descriptions_and_the_files_beside_it(place: Place) -> None:
+def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     figure, best = place.folder / "figures" / "loss_depth.png", place.folder / "best.yaml"
     figure.parent.mkdir(parents=True)
     figure.write_bytes(b"picture")

@@ -16,7 +16,7 @@ def resumed(record: TrialRecord) -> dict[str, object]:
     return {"event": "resumed", **to_json(replace(record, outcome=None, ended=None, reason=""))}
 
 
-def test_each_change_is_told_once(tmp_path: Path) -> None:
+def test_each_change_is_returned_once(tmp_path: Path) -> None:
     tail = RunTail(RunFolder(tmp_path))
     assert tail.changes() == {}
     write_down(tmp_path, trial(0, outcome=None, points=2))
@@ -28,7 +28,7 @@ def test_each_change_is_told_once(tmp_path: Path) -> None:
     assert tail.changes() == {}
 
 
-def test_a_trial_is_under_way_when_it_has_begun_more_often_than_it_has_ended(
+def test_a_trial_is_running_if_it_has_started_more_often_than_it_has_ended(
     tmp_path: Path,
 ) -> None:
     folder, stopped = RunFolder(tmp_path), trial(outcome=Outcome.STOPPED, points=2)
@@ -75,7 +75,7 @@ def test_a_line_counts_when_it_is_whole_and_a_damaged_one_never(tmp_path: Path) 
     assert tail.changes() == {trial(1).spec.trial: trial(1)}
 
 
-def test_the_answers_of_a_budget_are_told_from_the_first_on(tmp_path: Path) -> None:
+def test_the_answers_of_a_budget_are_returned_from_the_first_on(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.state.mkdir()
     tail = RunTail(folder)
@@ -87,7 +87,7 @@ def test_the_answers_of_a_budget_are_told_from_the_first_on(tmp_path: Path) -> N
         }
 
 
-def test_what_a_search_writes_is_what_it_holds_at_every_moment(tmp_path: Path) -> None:
+def test_the_files_hold_the_state_of_the_search_at_every_moment(tmp_path: Path) -> None:
     search = scheduler(study(), tmp_path)
     simulation, tail = Simulation(search), RunTail(search.folder)
     seen: dict[str, object] = {}

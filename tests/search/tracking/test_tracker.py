@@ -46,7 +46,7 @@ def tracking(place: Place, *, searching: bool = False) -> Iterator[Tracker]:
         tracker.close(0.0)
 
 
-def test_what_a_search_writes_reaches_mlflow_through_a_process_of_its_own(
+def test_records_reach_mlflow_through_a_separate_process(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of a file in the working folder nothing is run.
@@ -123,7 +123,7 @@ def test_a_store_that_this_mlflow_has_used_is_known_without_asking_it(place: Pla
         assert tracker._process is not None
 
 
-def test_a_known_store_that_has_gone_bad_costs_a_warning(
+def test_a_damaged_known_store_causes_a_warning(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     with tracking(place, searching=True) as tracker:
@@ -135,7 +135,7 @@ def test_a_known_store_that_has_gone_bad_costs_a_warning(
         assert tracker.close() > 0
 
 
-def test_what_only_mlflow_can_refuse_is_refused_before_the_first_trial(tmp_path: Path) -> None:
+def test_an_address_that_mlflow_refuses_is_refused_before_the_first_trial(tmp_path: Path) -> None:
     uri = "postgresql+nodriver://someone:hunter2@host/runs"
     with tracking(Place(uri, tmp_path / "runs")) as tracker:
         with pytest.raises(TrackingError, match="Can't load plugin") as refusal:

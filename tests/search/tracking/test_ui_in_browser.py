@@ -83,7 +83,9 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 
 
-def test_loss_against_depth_is_two_clicks_away_too(page: Page, chromium: Browser) -> None:
+def test_loss_against_depth_is_two_clicks_from_the_front_page(
+    page: Page, chromium: Browser
+) -> None:
     chromium.open(page.runs)
     chromium.follow("trials side by side", to="viewStateShareKey")
     chromium.wait_for("document.querySelectorAll('.scatterlayer .point').length > 20")

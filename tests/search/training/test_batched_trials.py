@@ -77,7 +77,7 @@ def test_each_has_the_layer_metrics_it_would_have_alone(tmp_path: Path) -> None:
             assert point.metrics.keys() == expected.metrics.keys()
 
 
-def test_what_a_worker_costs_is_shared_out(tmp_path: Path) -> None:
+def test_the_time_of_a_worker_is_shared_between_its_trials(tmp_path: Path) -> None:
     *_, last = batched(tmp_path).reports()
     rates = {report.points[-1].train_seconds for _, report in last}
     assert len(rates) == 1
@@ -85,7 +85,7 @@ def test_what_a_worker_costs_is_shared_out(tmp_path: Path) -> None:
     assert all(report.peak_memory_bytes is None for _, report in last)
 
 
-def test_one_that_diverges_ends_and_the_others_never_notice(tmp_path: Path) -> None:
+def test_a_diverged_trial_ends_without_effect_on_the_others(tmp_path: Path) -> None:
     specs = (SPECS[0], WILD, SPECS[2])
     reported = list(batched(tmp_path / "batched", specs).reports())
     wild = reports_of(WILD.trial, reported)
@@ -137,7 +137,7 @@ def test_all_save_their_state_at_an_interrupt(
         assert_near(ours[-1], theirs[-1])
 
 
-def test_batched_trials_that_have_saved_go_on(
+def test_batched_trials_resume_from_their_saved_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = batched(tmp_path / "asked")

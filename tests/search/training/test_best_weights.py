@@ -109,7 +109,7 @@ def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
     assert with_patience[0].ended == ""
 
 
-def test_nothing_is_kept_or_given_up_in_pre_training() -> None:
+def test_pre_training_never_stops_early() -> None:
     _, whole = train_for(None)
     lowest = min(whole, key=lambda one: one.loss)
     training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
@@ -169,7 +169,7 @@ def record_of(report: Report) -> TrialRecord:
 
 @pytest.mark.usefixtures("every_report")
 @pytest.mark.parametrize("evaluations", [2, 5, 7])
-def test_a_trial_that_resumes_waits_no_longer_and_keeps_the_same_weights(
+def test_a_resumed_trial_has_the_same_patience_and_best_weights(
     tmp_path: Path, config: StudyConfig, evaluations: int
 ) -> None:
     whole = list(trial(tmp_path / "whole", config).reports())
@@ -185,7 +185,7 @@ def test_a_trial_that_resumes_waits_no_longer_and_keeps_the_same_weights(
     assert again[-1].points[-1].metrics["best_step"] == whole[-1].points[-1].metrics["best_step"]
 
 
-def test_a_trial_that_has_ended_and_was_saved_has_nothing_left_to_do(
+def test_a_saved_trial_that_has_ended_trains_no_further(
     tmp_path: Path, config: StudyConfig
 ) -> None:
     first = trial(tmp_path, config)
@@ -201,7 +201,7 @@ def test_a_trial_that_has_ended_and_was_saved_has_nothing_left_to_do(
     )
 
 
-def test_weights_saved_are_those_that_were_kept(tmp_path: Path, config: StudyConfig) -> None:
+def test_the_saved_weights_are_the_best_ones(tmp_path: Path, config: StudyConfig) -> None:
     one = trial(tmp_path, config)
     end = list(one.reports())[-1]
     one.save_weights(tmp_path / "weights.pt")

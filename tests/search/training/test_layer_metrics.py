@@ -92,14 +92,14 @@ class Breaks(Successor):
 BROKEN: dict[str, Any] = {}
 
 
-def test_a_divergence_is_told_with_its_step_and_layer() -> None:
+def test_a_divergence_is_reported_with_its_step_and_layer() -> None:
     BROKEN.clear()
     _, measurements = trained(WITH_DIAGNOSTICS, Breaks(context=24))
     assert measurements[-1].diverged.startswith("the loss is not finite")
     assert "it began at step 6, in layer 2, whose gradient had grown" in measurements[-1].diverged
 
 
-def test_without_a_step_at_fault_nothing_is_said() -> None:
+def test_without_a_step_at_fault_no_origin_is_reported() -> None:
     training, _ = trained(WITH_DIAGNOSTICS)
     norms_SP = torch.ones(3, len(list(training.model.parameters())))
     place: Any = {"first": 5, "limit": 2.0}
@@ -110,7 +110,7 @@ def test_without_a_step_at_fault_nothing_is_said() -> None:
     assert words == "it began at step 6"
 
 
-def test_utilisation_is_the_operations_of_the_training_of_those_of_a_matrix_product() -> None:
+def test_utilisation_is_the_speed_of_training_relative_to_a_matrix_product() -> None:
     training, _ = trained(PLAN)
     rate = matrix_rate(CPU, False)
     tokens_per_second = 0.5 * rate / DEEP.train_flops_per_token

@@ -55,7 +55,7 @@ def test_the_loop_yields_at_the_evaluation_steps_and_nowhere_else(steps: tuple[i
     assert not any(one.diverged for one in measurements)
 
 
-def test_a_measurement_says_what_was_measured() -> None:
+def test_a_measurement_has_the_measured_values() -> None:
     measurements = run_to_end(new_training())
     seconds = [one.train_seconds for one in measurements]
     assert all(a < b for a, b in itertools.pairwise(seconds))
@@ -98,7 +98,7 @@ def test_a_training_that_begins_profiles_its_first_batch() -> None:
     assert len(set(omegas)) == 4
 
 
-def test_a_training_that_goes_on_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_training_is_not_profiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, first = profiled_training(), profiled_training()
     seen = run_to_end(whole)
     next(train(first, Successor()))
@@ -209,7 +209,7 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
 
 
 @pytest.mark.parametrize("stop", range(1, PLAN.steps))
-def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
+def test_resuming_at_any_step_is_bit_identical_too(stop: int, tmp_path: Path) -> None:
     plan = replace(PLAN, diagnostics=True)
     expected = list(train(new_training(plan), Successor()))
     left, path = new_training(plan), tmp_path / "checkpoint.pt"
@@ -224,7 +224,7 @@ def test_leaving_at_any_step_and_going_on_is_bit_identical_too(stop: int, tmp_pa
     ]
 
 
-def test_time_goes_on_where_it_was_saved() -> None:
+def test_time_continues_from_the_saved_value() -> None:
     one = new_training()
     first = next(train(one, Successor()))
     resumed = new_training()
@@ -268,7 +268,7 @@ def test_each_number_of_the_plan_reaches_the_weights(name: str) -> None:
     "change",
     [{"betas": (0.5, 0.95)}, {"betas": (0.9, 0.5)}, {"warmup_steps": 1}, {"cooldown_steps": 20}],
 )
-def test_so_do_betas_and_the_schedule(change: dict[str, object]) -> None:
+def test_betas_and_the_schedule_reach_the_weights(change: dict[str, object]) -> None:
     plan = replace(PLAN, **change)  # type: ignore[arg-type]
     assert losses(run_to_end(new_training(plan), plan)) != losses(run_to_end(new_training()))
 

@@ -111,7 +111,7 @@ def test_the_order_of_the_replicas_changes_nothing() -> None:
         assert_as_alone(yielded, replica)
 
 
-def test_a_replica_that_shares_its_seed_starts_as_the_other_and_goes_its_own_way() -> None:
+def test_replicas_of_one_seed_start_equal_and_then_differ() -> None:
     training = batched()
     first, _, third = (training.state_dict(replica)["model"] for replica in REPLICAS)
     for name, weight in first.items():
@@ -147,7 +147,7 @@ def test_the_time_of_a_step_is_shared_out() -> None:
 WILD = Replica(seed=2, learning_rate=1e25)
 
 
-def test_one_that_diverges_is_measured_as_such_and_the_others_never_notice() -> None:
+def test_a_diverged_replica_is_measured_as_such_without_effect_on_the_others() -> None:
     training = batched((REPLICAS[0], WILD, REPLICAS[1]))
     yielded = list(train_replicas(training, Successors()))
 
@@ -160,7 +160,7 @@ def test_one_that_diverges_is_measured_as_such_and_the_others_never_notice() -> 
         assert_near(training.state_dict(replica)["model"], own.model.state_dict())
 
 
-def test_when_all_have_diverged_there_is_nothing_left_to_train() -> None:
+def test_training_ends_when_all_replicas_have_diverged() -> None:
     training = batched((WILD, replace(WILD, seed=3)))
     yielded = list(train_replicas(training, Successors()))
     assert all(one.diverged for one in yielded[-1].values())
@@ -236,7 +236,7 @@ def test_the_state_holds_what_a_single_training_would_save() -> None:
                 assert moments[number][key].shape == value.shape
 
 
-def test_before_the_first_step_the_state_is_that_of_a_training_not_begun() -> None:
+def test_before_the_first_step_the_state_is_that_of_a_new_training() -> None:
     state, own = batched().state_dict(REPLICAS[1]), alone(REPLICAS[1])
     expected = own.state_dict()
     assert state["optimizer"] == expected["optimizer"]
@@ -244,7 +244,7 @@ def test_before_the_first_step_the_state_is_that_of_a_training_not_begun() -> No
         assert torch.equal(state["model"][name], weight)
 
 
-def test_a_single_training_goes_on_from_a_replica() -> None:
+def test_a_single_training_resumes_from_a_replica() -> None:
     states = interrupted(2)
     for replica in REPLICAS:
         own = alone(replica)

@@ -216,9 +216,7 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_trial(
 
 
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
-def test_a_trial_killed_after_a_rung_goes_on_as_if_nothing_had_happened(
-    tmp_path: Path, rung: int
-) -> None:
+def test_a_trial_killed_after_a_rung_resumes_as_if_never_killed(tmp_path: Path, rung: int) -> None:
     (tmp_path / "whole").mkdir()
     whole = list(trial(tmp_path / "whole").reports())
     killed = trial(tmp_path).reports()
@@ -256,7 +254,7 @@ def test_a_trial_saves_its_state_at_an_interrupt(
     assert losses_reported(rest[-1]) == losses_reported(expected[-1])
 
 
-def test_a_trial_started_again_first_says_where_it_stands(tmp_path: Path) -> None:
+def test_a_restarted_trial_first_reports_its_state(tmp_path: Path) -> None:
     killed = trial(tmp_path).reports()
     at_rung = next(report for report in killed if report.rung)
     first = next(trial(tmp_path).reports())
@@ -265,7 +263,7 @@ def test_a_trial_started_again_first_says_where_it_stands(tmp_path: Path) -> Non
     assert first.outcome is None
 
 
-def test_a_fresh_trial_takes_nothing_from_the_checkpoint_of_another(tmp_path: Path) -> None:
+def test_a_fresh_trial_ignores_the_checkpoint_of_another(tmp_path: Path) -> None:
     list(trial(tmp_path).reports())
     other = replace(SPEC, trial="4k-explore-001")
     steps = [report.points[0].step for report in trial(tmp_path, spec=other).reports()]
@@ -323,7 +321,7 @@ def test_running_out_of_memory_is_an_outcome_of_its_own(tmp_path: Path) -> None:
     assert report.reason == "CUDA out of memory. Tried..."
 
 
-def test_so_it_is_where_the_memory_is_that_of_the_machine() -> None:
+def test_running_out_of_machine_memory_is_the_same_outcome() -> None:
     def greedy() -> Iterator[Report]:
         torch.empty(10**15)
         yield Report(points=())
@@ -334,7 +332,7 @@ def test_so_it_is_where_the_memory_is_that_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), GeneratorExit()])
-def test_being_told_to_stop_is_no_failure(error: BaseException) -> None:
+def test_a_request_to_stop_is_no_failure(error: BaseException) -> None:
     def stopped() -> Iterator[Report]:
         yield Report(points=())
         raise error
@@ -355,7 +353,7 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut short", "one byte changed", "another file"])
-def test_a_damaged_checkpoint_is_said_and_the_trial_begins_anew_to_the_same_end(
+def test_a_damaged_checkpoint_is_reported_and_the_trial_starts_anew_to_the_same_end(
     tmp_path: Path, how: str
 ) -> None:
     undisturbed = list(trial(tmp_path).reports())
@@ -367,14 +365,14 @@ def test_a_damaged_checkpoint_is_said_and_the_trial_begins_anew_to_the_same_end(
     assert losses(list(again.reports())) == losses(undisturbed)
 
 
-def test_a_checkpoint_of_another_trial_is_not_taken(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path) -> None:
     undisturbed = list(trial(tmp_path).reports())
     wider = replace(SPEC, shape=replace(SHAPE, d_ff=48))
     next(report for report in trial(tmp_path, spec=wider).reports() if report.rung)
     assert losses(list(trial(tmp_path).reports())) == losses(undisturbed)
 
 
-def test_a_trial_that_runs_out_of_memory_goes_on_once_in_micro_batches(tmp_path: Path) -> None:
+def test_a_trial_that_runs_out_of_memory_resumes_once_in_micro_batches(tmp_path: Path) -> None:
     undisturbed = list(trial(tmp_path / "roomy").reports())
     reports = list(run_trial(attempts(tmp_path, Greedy(most=1))))
     assert reports[-1].outcome is Outcome.FINISHED

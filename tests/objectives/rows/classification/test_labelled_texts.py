@@ -128,7 +128,7 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
         ),
     ],
 )
-def test_what_is_wrong_with_a_table_is_one_line(
+def test_a_mistake_in_a_table_is_one_line(
     tmp_path: Path, content: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     with pytest.raises(ObjectiveError) as caught:
@@ -138,7 +138,7 @@ def test_what_is_wrong_with_a_table_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_wrong_with_a_place_is_one_line(tmp_path: Path) -> None:
+def test_a_mistake_in_a_place_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ObjectiveError, match="did you mean 'listops_d20s'"):
         read("listops_d20")
     with pytest.raises(ObjectiveError, match=r"a folder of .* for each class"):
@@ -151,9 +151,7 @@ def test_what_is_wrong_with_a_place_is_one_line(tmp_path: Path) -> None:
         read(rows, label="first", test={"other": str(other)})
 
 
-def test_a_text_is_cut_only_when_that_is_asked_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_text_is_cut_only_on_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "x", "\n".join("\t".join(row) for row in [*ROWS, ("bad", "a b c d e")]))
 
     with pytest.raises(

@@ -31,7 +31,7 @@ def ids_of(task: Classification, rows: int = 20) -> tuple[list[list[int]], list[
     return inputs.tolist(), targets.tolist()
 
 
-def test_the_class_is_asked_at_the_last_token_of_the_text(tmp_path: Path) -> None:
+def test_the_class_is_predicted_at_the_last_token_of_the_text(tmp_path: Path) -> None:
     task = mood_task(tmp_path)
 
     for inputs, targets in zip(*ids_of(task), strict=True):
@@ -66,7 +66,7 @@ def test_pooling_is_the_mean_over_the_text_or_its_last_token(tmp_path: Path) -> 
         assert task.loss(table, batch).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_only_classes_are_chosen_from(tmp_path: Path) -> None:
+def test_predictions_are_classes_only(tmp_path: Path) -> None:
     task = mood_task(tmp_path)
 
     def sure_of_a_word(inputs: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def test_only_classes_are_chosen_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
-def test_who_knows_the_words_is_right_where_the_texts_are(tmp_path: Path, pooling: str) -> None:
+def test_a_model_that_knows_the_words_is_accurate(tmp_path: Path, pooling: str) -> None:
     task = mood_task(tmp_path, pooling=pooling, test={"hard": str(tmp_path / "y.tsv")})
     # A text's first word says its class; it is the last one too where it is alone.
     poor, fine = ({row[0] for row in own} for own in by_class(task))
@@ -107,7 +107,7 @@ def by_class(task: Classification) -> tuple[list[list[int]], list[list[int]]]:
     )
 
 
-def test_an_evaluation_looks_at_no_more_texts_than_asked_and_the_end_at_all(
+def test_an_evaluation_uses_the_requested_number_of_texts_and_the_final_one_all(
     tmp_path: Path,
 ) -> None:
     task = mood_task(tmp_path, eval_examples=2, validation_fraction=0.5)
@@ -123,7 +123,7 @@ def test_an_evaluation_looks_at_no_more_texts_than_asked_and_the_end_at_all(
     assert sum(seen) == 2 + len(task.dev.rows) > 12
 
 
-def test_expressions_are_drawn_where_no_data_are_named() -> None:
+def test_expressions_are_drawn_if_no_data_are_named() -> None:
     task = prepared("classification", context=30, listops={"examples": 300, "max_depth": 4})
 
     assert task.classes == tuple("0123456789")

@@ -48,7 +48,7 @@ def ids(task: Transduction, text: str) -> list[int]:
     return [WORDS_FROM + task.words.index(word) for word in text.split()]
 
 
-def test_a_row_is_source_then_target_and_only_the_target_is_asked(task: Transduction) -> None:
+def test_a_row_is_source_then_target_and_only_the_target_has_a_loss(task: Transduction) -> None:
     inputs, targets = task.train.batch(np.array([1]), 7)
 
     ant, bee = ids(task, "ant bee")
@@ -56,7 +56,7 @@ def test_a_row_is_source_then_target_and_only_the_target_is_asked(task: Transduc
     assert targets.tolist() == [[IGNORED, IGNORED, IGNORED, bee, ant, END, IGNORED]]
 
 
-def test_batches_are_as_wide_as_their_longest_row_asks_in_a_few_steps(files: Path) -> None:
+def test_batches_are_as_wide_as_their_longest_row_in_a_few_widths(files: Path) -> None:
     rows = str(files / "rows.tsv")
     task = rows_task(data=rows, dev=rows, context=80)
 
@@ -108,7 +108,7 @@ def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
     assert first_words(3) == {START}
 
 
-def test_every_word_of_the_text_is_asked_but_unknown_ones(pretrained: Transduction) -> None:
+def test_every_known_word_of_the_text_has_a_loss(pretrained: Transduction) -> None:
     # The four most frequent: `,`, `an`, `emu`, and `.`, which is before its equals `a` and `bee`.
     assert pretrained.words == (",", ".", "an", "ant", "bee", "cat", "dog", "emu")
     inputs, targets = pretrained.batch(seed=0, step=0, batch_size=2)
@@ -213,7 +213,7 @@ class Reverser(nn.Module):
         return logits
 
 
-def test_a_model_that_knows_the_rule_matches_everywhere_but_at_unknown_words(
+def test_a_model_that_knows_the_rule_matches_every_row_without_unknown_words(
     task: Transduction,
 ) -> None:
     model = Reverser(task.vocab_size)
@@ -243,7 +243,7 @@ def test_greedy_decoding_writes_words_and_stops_at_the_end(task: Transduction) -
     assert written == [UNKNOWN] * 13, "the context is full"
 
 
-def test_an_evaluation_looks_at_no_more_rows_than_asked_and_the_end_at_all(
+def test_an_evaluation_uses_the_requested_number_of_rows_and_the_final_one_all(
     files: Path,
 ) -> None:
     rows = str(files / "rows.tsv")

@@ -66,7 +66,7 @@ def test_a_third_column_is_the_category_in_letters_that_a_metric_may_have(tmp_pa
         (None, ("readable file", "No such file")),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line(
+def test_a_mistake_in_a_file_is_one_line(
     tmp_path: Path, content: bytes | None, words: tuple[str, ...]
 ) -> None:
     path = tmp_path / "bad.tsv"
@@ -104,7 +104,7 @@ def test_too_few_rows_to_hold_any_out_are_refused(tmp_path: Path) -> None:
         splits_of(tmp_path / "x")
 
 
-def test_a_row_is_never_cut_but_the_longest_is_named_with_what_it_needs(
+def test_a_row_too_long_is_an_error_that_names_the_longest_and_its_length(
     rows: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "gen").write_text("a\tb\na b c\td e f g\n")
@@ -115,7 +115,7 @@ def test_a_row_is_never_cut_but_the_longest_is_named_with_what_it_needs(
     splits_of(rows, generalisation=generalisation, context=9)
 
 
-def test_an_unknown_data_set_is_told_the_nearest() -> None:
+def test_an_unknown_data_set_error_names_the_nearest() -> None:
     with pytest.raises(ObjectiveError, match="did you mean 'cogs'"):
         splits_of("cog")
     with pytest.raises(ObjectiveError, match="check the path"):

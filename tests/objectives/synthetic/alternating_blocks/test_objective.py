@@ -12,7 +12,7 @@ from fathom.objectives.token_ids import PAD
 from tests.support.objectives import constant, perfect, prepared
 
 
-def test_blocks_alternate_and_the_answer_is_whether_the_last_has_begun() -> None:
+def test_blocks_alternate_and_the_answer_marks_the_last_block() -> None:
     task: Blocks = prepared("blocks", blocks=4, train_lengths=[4, 11], test_lengths=())
     inputs, targets = task.batch(seed=0, step=0, batch_size=100)
 
@@ -29,7 +29,7 @@ def test_blocks_alternate_and_the_answer_is_whether_the_last_has_begun() -> None
     assert lengths == set(range(4, 12))
 
 
-def test_every_way_to_place_the_blocks_is_as_likely() -> None:
+def test_all_places_of_the_blocks_are_equally_likely() -> None:
     draws = torch.Generator().manual_seed(0)
 
     numbers = block_numbers(torch.full((6000, 1), 5), 5, 3, draws)
@@ -39,7 +39,7 @@ def test_every_way_to_place_the_blocks_is_as_likely() -> None:
     assert all(850 < count < 1150 for count in ways.values())
 
 
-def test_exact_match_is_told_for_each_range_of_lengths() -> None:
+def test_exact_match_is_measured_for_each_range_of_lengths() -> None:
     task: Blocks = prepared("blocks", eval_examples=16)
     ranges = [(20, 40), (41, 60), (61, 80)]
     parts = [task._part(number, own) for number, own in enumerate(ranges)]

@@ -86,7 +86,7 @@ def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the
         assert sum(one > 0 for one in told) == len(asked)
 
 
-def test_errors_of_a_diameter_count_at_the_vertices_that_are_so_far() -> None:
+def test_errors_of_a_diameter_count_at_vertices_of_that_distance() -> None:
     task: Connectivity = prepared("connectivity", diameter=5, eval_examples=10)
     part = task._part(3)
 

@@ -12,7 +12,7 @@ from fathom.objectives.synthetic.induction.objective import Induction, counting_
 from tests.support.objectives import perfect, prepared
 
 
-def test_what_followed_a_token_last_time_is_what_follows_it_where_it_is_asked() -> None:
+def test_the_target_is_the_token_that_followed_the_previous_occurrence() -> None:
     task: Induction = prepared("induction", symbols=40, block=[3, 9], gap=[0, 7])
     inputs, targets = task.batch(seed=1, step=1, batch_size=50)
 
@@ -42,7 +42,7 @@ def test_neither_the_distance_nor_the_place_of_a_repeat_is_fixed() -> None:
     assert len(starts) > 20
 
 
-def test_whoever_counts_guesses_between_the_tokens_seen_once_less_than_the_current_one() -> None:
+def test_the_baseline_guesses_among_tokens_seen_once_less_than_the_current_one() -> None:
     task: Induction = prepared("induction", symbols=20, block=[3, 7], gap=[0, 5])
     inputs, targets = batch = task.batch(seed=1, step=1, batch_size=40)
 
@@ -57,7 +57,7 @@ def test_whoever_counts_guesses_between_the_tokens_seen_once_less_than_the_curre
     assert counting_error(batch, task.vocab_size) == pytest.approx(sum(errors) / len(errors))
 
 
-def test_who_continues_the_block_gains_everything_and_who_counts_nothing() -> None:
+def test_continuing_the_block_has_gain_1_and_counting_has_gain_0() -> None:
     task: Induction = prepared("induction", eval_examples=64)
 
     known = task.evaluate(perfect(task, [task._part(gap).batch for gap in task._gaps()]))

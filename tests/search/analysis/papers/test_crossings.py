@@ -80,7 +80,7 @@ def test_two_budgets_are_enough_for_a_crossing_but_not_for_a_law() -> None:
     ("slope", "kind"),
     [(0.05, CrossingKind.SHALLOWER), (-0.05, CrossingKind.DEEPER), (0.0, CrossingKind.UNCLEAR)],
 )
-def test_where_depths_do_not_cross_nothing_is_named(slope: float, kind: CrossingKind) -> None:
+def test_depths_that_do_not_cross_have_no_crossing(slope: float, kind: CrossingKind) -> None:
     found = found_in(crossing_records(lambda _: lambda depth: slope * log(depth), noise=0.005))
 
     kinds = [own.kind for own in found.pairs]
@@ -89,7 +89,7 @@ def test_where_depths_do_not_cross_nothing_is_named(slope: float, kind: Crossing
     assert (found.law.crossings, found.law.supported) == (0, False)
 
 
-def test_depths_that_are_all_alike_hardly_ever_cross() -> None:
+def test_equal_depths_hardly_ever_cross() -> None:
     """Measured over 150 studies of ten pairs: 0.8 % with two seeds, 0.2 % with three; and 20 % and
     14 % where one is called ahead, as five sizes are five chances."""
     kinds = [
@@ -158,7 +158,7 @@ def test_a_law_through_crossings_has_its_coefficients() -> None:
         ([5.0], "there is 1"),
     ],
 )
-def test_data_that_do_not_support_a_law_are_said_not_to(widths: list[float], words: str) -> None:
+def test_unsupported_laws_are_reported_as_such(widths: list[float], words: str) -> None:
     law = law_of(widths)
     assert not law.supported
     assert words in law.reason

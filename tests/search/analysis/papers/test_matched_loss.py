@@ -56,7 +56,7 @@ def test_the_band_covers_no_difference_as_often_as_it_says() -> None:
     assert 0.92 <= np.mean(covered) <= 0.98
 
 
-def test_the_first_level_is_the_furthest_that_every_trial_reached() -> None:
+def test_the_first_level_is_the_last_that_every_trial_reached() -> None:
     records = matched_records(beyond=0.0)
 
     own = by(find_matched(records), LOSS)
@@ -112,7 +112,7 @@ def test_neighbouring_depths_are_compared_budget_by_budget() -> None:
     ]
 
 
-def test_what_is_measured_at_the_end_only_or_by_some_trials_is_not_compared() -> None:
+def test_metrics_of_the_end_only_or_of_some_trials_only_are_not_compared() -> None:
     records = matched_records(beyond=0.0)
     bare = [
         replace(

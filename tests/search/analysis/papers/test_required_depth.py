@@ -57,7 +57,7 @@ def test_the_rule_of_blocks_is_found_across_studies() -> None:
     assert 0.7 < low < 1 < high < 1.5
 
 
-def test_a_difficulty_beyond_every_tested_depth_is_not_made_up() -> None:
+def test_a_difficulty_beyond_every_tested_depth_has_no_required_depth() -> None:
     own = only(find_required_depths(hop_records(depths=(1, 2, 3)), seed=0))
 
     assert own.needs[-1] == DifficultyDepth(difficulty=16, depth=None, soonest=None, surest=None)
@@ -78,7 +78,7 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
     assert hard.depth is None
 
 
-def test_what_the_shallowest_tested_depth_can_do_says_nothing_of_fewer_layers() -> None:
+def test_difficulties_that_the_shallowest_depth_solves_bound_no_smaller_depth() -> None:
     """All but the hardest of these might take less than the three layers that were tried first."""
     own = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
 
@@ -124,7 +124,7 @@ def test_no_slope_where_depth_and_difficulty_do_not_go_together(
     assert (own.gained, own.gained_interval) == (None, None)
 
 
-def test_trials_that_did_not_finish_and_missing_numbers_are_not_enough() -> None:
+def test_unfinished_trials_and_missing_values_do_not_count() -> None:
     lost = [replace(record, outcome=Outcome.DIVERGED) for record in hop_records(depths=(1,))]
     nan = [measured_trial(1, 0, {"error/k1": math.nan, "error/k2": math.nan})]
 
@@ -134,7 +134,7 @@ def test_trials_that_did_not_finish_and_missing_numbers_are_not_enough() -> None
     assert own.needs[0].depth == 2
 
 
-def test_nothing_is_said_without_two_depths_and_two_difficulties() -> None:
+def test_no_required_depth_without_two_depths_and_two_difficulties() -> None:
     assert find_required_depths([], seed=0) == ()
     assert find_required_depths(hop_records(depths=(3,)), seed=0) == ()
     single = [measured_trial(depth, 0, {"error/k1": 0.0, "accuracy/dev2": 1.0}) for depth in (1, 2)]

@@ -90,7 +90,7 @@ def only(findings: list[Finding] | tuple[Finding, ...]) -> Finding:
     return findings[0]
 
 
-def test_nodes_that_are_alike_and_well_are_all_ok_in_one_line_a_subject() -> None:
+def test_equal_healthy_nodes_have_one_ok_line_per_subject() -> None:
     found = judge_cluster(cluster(node(), node("10.0.0.2")), NEEDS)
 
     assert {one.level for one in found} == {Severity.OK}
@@ -141,7 +141,7 @@ def test_a_node_that_gives_no_answer_is_a_failure_with_its_reason() -> None:
     assert "No module named 'search'" in found.message
 
 
-def test_a_cluster_that_does_not_answer_is_said_since_the_search_would_run_here() -> None:
+def test_a_silent_cluster_is_reported_since_the_search_would_run_here() -> None:
     found = only(judge_members(ClusterFacts("", (node(),), {}, unanswered="10.0.0.1:6379")))
 
     assert found.level is Severity.WARNING
@@ -149,7 +149,7 @@ def test_a_cluster_that_does_not_answer_is_said_since_the_search_would_run_here(
 
 
 @pytest.mark.parametrize(("gpus", "asked"), [(1, 1), (1, 0.25), (2, 2), (0, 0), (1, "auto")])
-def test_gpus_that_are_there_for_what_is_asked_are_ok(gpus: int, asked: Any) -> None:
+def test_available_gpus_are_ok(gpus: int, asked: Any) -> None:
     plain = node(gpus=gpus, torch_gpus=gpus)
     well = replace(plain, facts=replace(plain.facts, gpus=(L4,) * gpus))
 
@@ -192,14 +192,14 @@ def test_a_gpu_that_pytorch_cannot_use_matters_as_far_as_trials_would_use_it(
     assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.message
 
 
-def test_a_driver_that_fails_is_told_in_its_own_words() -> None:
+def test_the_error_of_a_failing_driver_is_quoted() -> None:
     found = only(judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")))
 
     assert found.level is Severity.FAILURE
     assert "couldn't communicate" in found.message
 
 
-def test_a_gpu_that_ray_does_not_give_out_is_a_warning() -> None:
+def test_a_gpu_unknown_to_ray_is_a_warning() -> None:
     found = only(judged(with_gpu(given=0)))
 
     assert found.level is Severity.WARNING
@@ -315,7 +315,7 @@ def test_rays_own_ports_are_open_between_nodes_and_well_with_a_token_alone() -> 
     assert "a Ray that is not asked here" in elsewhere.message
 
 
-def test_ports_that_the_system_does_not_tell_are_no_open_and_no_closed_ones() -> None:
+def test_hidden_ports_count_as_neither_open_nor_closed() -> None:
     found = only(judge_ports(cluster(node(listeners=None))))
 
     assert found.level is Severity.WARNING
@@ -327,7 +327,7 @@ def stored(probe: ClusterProbe | str, *nodes: Node, **changes: Any) -> list[Find
     return [one for one in found if one.subject == "storage"]
 
 
-def test_storage_is_ok_when_every_node_has_read_and_been_read() -> None:
+def test_storage_is_ok_when_every_node_reads_and_is_read() -> None:
     found = only(stored(PROBE, node(), node("10.0.0.2")))
 
     assert found.level is Severity.OK
@@ -361,7 +361,7 @@ def test_space_must_hold_the_checkpoints_that_the_study_keeps() -> None:
     assert judge_storage("/shared", PROBE, cluster(node()), ROOMY, NEEDS)[-1].level is Severity.OK
 
 
-def test_tracking_that_is_silent_costs_nothing_and_one_that_cannot_be_used_all() -> None:
+def test_silent_tracking_is_a_warning_and_unusable_tracking_a_failure() -> None:
     uri = "http://host:5000"
 
     assert judge_tracking(Tracking(uri)).level is Severity.OK

@@ -222,7 +222,7 @@ def test_the_rates_are_multiples_of_the_studys_own() -> None:
     ]
 
 
-def test_a_training_that_diverges_counts_as_a_guess() -> None:
+def test_a_diverged_training_has_the_chance_loss() -> None:
     broken = Successor(fault=lambda loss: loss + 9)
     found = prober(broken).sweep(depth=1, widening=1, centre=0)
     assert {loss for point in found.points for loss in point.losses} == {broken.chance_loss}
@@ -277,7 +277,7 @@ def test_a_best_rate_that_stays_carries_over(far: float) -> None:
 
 @pytest.mark.parametrize("axis", SizeAxis)
 @pytest.mark.parametrize("far", [-1.4, 1.4])
-def test_one_that_moves_does_not_and_the_reason_has_factor_limit_and_remedy(
+def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_limit_and_remedy(
     far: float, axis: SizeAxis
 ) -> None:
     one = axis_check(far=far, axis=axis)
@@ -306,7 +306,7 @@ def test_a_best_rate_that_was_not_enclosed_does_not_carry_over() -> None:
     assert "above x16" in rate_words(result_of(axis_check(base=9)))
 
 
-def test_of_completep_the_remedy_is_not_completep() -> None:
+def test_the_remedy_for_completep_is_not_completep() -> None:
     assert "completep" not in reason(axis_check(far=3), Scheme.COMPLETEP)
 
 
@@ -324,7 +324,7 @@ def test_no_rate_is_advised_where_none_suits_every_shape() -> None:
     assert "learning_rate" not in words
 
 
-def test_sizes_of_the_study_that_were_not_looked_at_are_named() -> None:
+def test_sizes_of_the_study_that_were_not_checked_are_named() -> None:
     words = scope(result_of(axis_check(), axis_check(axis=SizeAxis.WIDTH)))
     assert "depth goes from 1 to 100, which beyond 8 rests on the coordinate check alone" in words
     assert "beyond 64 on nothing" in words

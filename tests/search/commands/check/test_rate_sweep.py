@@ -44,14 +44,14 @@ def test_three_rates_suffice_where_the_middle_one_is_best_and_more_are_tried_dow
 
 
 @pytest.mark.parametrize("side", [-1, 1])
-def test_a_best_rate_beyond_the_reach_is_told_as_not_enclosed(side: int) -> None:
+def test_a_best_rate_beyond_the_reach_is_not_enclosed(side: int) -> None:
     found = trained(lambda log2_factor: float(-side * log2_factor))
     assert not found.enclosed
     assert found.best_log2_factor == side * REACH
     assert found.error == 0.0
 
 
-def test_a_sweep_begins_where_it_is_told() -> None:
+def test_a_sweep_starts_at_the_given_rate() -> None:
     found = sweep(
         SHAPE,
         lambda log2_factor: RatePoint(log2_factor=log2_factor, losses=(abs(log2_factor),)),
@@ -80,5 +80,5 @@ def test_seeds_that_differ_by_a_constant_leave_no_error_and_others_do() -> None:
     assert noisy.best_log2_factor == pytest.approx(0)
 
 
-def test_one_seed_knows_no_error() -> None:
+def test_one_seed_has_no_error() -> None:
     assert trained(lambda log2_factor: log2_factor**2).error == 0.0
