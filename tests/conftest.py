@@ -1,4 +1,4 @@
-"""What every test stands on: one thread, no screen, no telemetry, and an environment of its own."""
+"""Settings of all tests: one thread, no screen, no telemetry, and an environment of its own."""
 
 import os
 import shutil

@@ -117,7 +117,7 @@ def test_amazon_has_every_field_of_a_node(cluster: dict[str, Any], node_type: st
 
 @cache
 def google_schemas() -> dict[str, Any]:
-    """What Google's own client knows of the Compute Engine API, version 1."""
+    """Schemas of the Compute Engine API, version 1, from Google's own client."""
     folder = files("googleapiclient") / "discovery_cache" / "documents"
     document = json.loads((folder / "compute.v1.json").read_text(encoding="utf-8"))
     schemas: dict[str, Any] = document["schemas"]
@@ -246,7 +246,7 @@ def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_pa
 
 
 def test_ray_can_compare_the_files_of_the_nodes(cluster: dict[str, Any]) -> None:
-    """It reads every file of the mounts once, and follows no link to a folder."""
+    """Ray reads every file of the mounts once, and follows no link to a folder."""
     mounts = {remote: str(ROOT / local) for remote, local in cluster["file_mounts"].items()}
 
     assert all(hash_runtime_conf(mounts, [], {}, generate_file_mounts_contents_hash=True))

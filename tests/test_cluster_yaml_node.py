@@ -1,4 +1,4 @@
-"""What `ray up` runs on a node, in a real shell: the token, the environment, shared storage."""
+"""The commands of `ray up` on a node, in a real shell: token, environment, shared storage."""
 
 import os
 import re

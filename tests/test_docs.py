@@ -1,4 +1,4 @@
-"""The documentation: it builds without a warning, its links lead somewhere, it says what is so."""
+"""The documentation: it builds without a warning, its links work, its statements hold."""
 
 import doctest
 import importlib
@@ -27,7 +27,7 @@ BROWSER = next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
 class Html(HTMLParser):
-    """What a page leads to, what it loads, and its anchors."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ def test_a_browser_gets_from_the_front_page_to_every_page_and_draws_it(
 
 
 def sources() -> set[str]:
-    """The pages that are written, by the names that they have in the site."""
+    """The source pages by their names in the site."""
     folder = ROOT / "docs"
     written = {str(path.relative_to(folder).with_suffix(".html")) for path in folder.rglob("*.md")}
     return written - {"index.html"}

@@ -1,4 +1,4 @@
-"""Whatever a study file or a run folder holds: an answer or one line, no traceback, no harm."""
+"""Damaged study files and run folders give an answer or one line, never a traceback."""
 
 import io
 import os
@@ -41,7 +41,7 @@ FOLDERS = 100
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command ended with."""
+    """The exit status and output of a command."""
 
     status: object
     output: str
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def fault(self) -> str:
-        """What is wrong with it; empty when it is an answer or a line for each mistake."""
+        """The fault of the output; empty if it is an answer or a line for each mistake."""
         lines = self.complaint.splitlines()
         if self.status in (None, 0):
             return "" if not lines else f"complained of nothing: {lines}"

@@ -1,4 +1,4 @@
-"""The project's own papers: the pins fit the ranges, and what the README says is there."""
+"""The project's files: the pins fit the ranges, and the README's statements hold."""
 
 import ast
 import re

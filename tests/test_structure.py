@@ -111,7 +111,7 @@ def tree_of(module: str) -> ast.Module:
 
 
 def names_imported(node: ast.stmt | ast.AST) -> Iterator[str]:
-    """What an import statement may load: for `from a.b import c`, `a.b` and `a.b.c`."""
+    """Modules that an import statement may load: for `from a.b import c`, `a.b` and `a.b.c`."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -135,7 +135,7 @@ def imports_anywhere(module: str) -> set[str]:
 
 @cache
 def imports_at_start(module: str) -> set[str]:
-    """What importing the module imports before any function of it runs."""
+    """Modules imported by a module at import time, outside its functions."""
     return {name for node in tree_of(module).body for name in names_imported(node)}
 
 

@@ -40,7 +40,7 @@ def known(*, seeds: int = 2, noise: float = 0.0, divergence: float = 0.0) -> Kno
 
 
 def tokens(some: Known, one: Contender, seed: int = 0) -> float:
-    """Spent until the answer was right for good."""
+    """Tokens spent until the answer stayed right."""
     moments = run(some, Rival(some, one, seed), workers=2, limit=some.ladder_tokens)
     return tokens_until_right(list(moments), some.plateau)
 
@@ -113,7 +113,7 @@ def test_in_an_abreast_ladder_no_trial_has_more_than_twice_the_tokens_of_another
 
 
 def listed(order: Callable[[Grid], Sequence[Shape]]) -> Contender:
-    """Trials in this order, each trained to the end."""
+    """A rival that trains trials in a given order, each to the end."""
 
     def build(grid: Grid, levels: int, seed: int) -> Package:
         return Listed(iter(order(grid)), levels)

@@ -54,7 +54,7 @@ class Search:
         return started - {record.spec.trial for record in self.ended}
 
     def start(self) -> None:
-        """Give the user's command, the first time or again."""
+        """Run the user's command, to start or to resume."""
         file = f"{self.study}.yaml"
         text = STUDY.read_text(encoding="utf-8").replace("study: drill", f"study: {self.study}")
         (self.cluster.head.home / "fathom" / file).write_text(text, encoding="utf-8")

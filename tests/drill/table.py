@@ -65,7 +65,7 @@ def results(records: Iterable[TrialRecord]) -> Results:
 def measure(
     words: str, search: Search, watch: Watch, status: int | None, expected: Results, seconds: float
 ) -> Row:
-    """Look at everything that a run left."""
+    """Measure the result of a run from its files and MLflow."""
     found = results(search.ended)
     ends = [from_json(line) for line in read_lines(search.folder.records)]
     finished = Counter(r.spec.trial for r in ends if r.outcome is Outcome.FINISHED)

@@ -47,7 +47,7 @@ class Watch:
         self._at: dict[tuple[int, int], int] = {}
 
     def look(self) -> None:
-        """Take in what has changed."""
+        """Record the checkpoints that were written or read since the last call."""
         for path in (self.folder.state / "checkpoints").glob("*.pt"):
             trial = path.name.partition(".")[0]
             try:
@@ -69,7 +69,7 @@ class Watch:
 
 @contextmanager
 def watched(folder: RunFolder) -> Iterator[Watch]:
-    """Look at a run's checkpoints, aside, as long as this lasts."""
+    """Context that watches a run's checkpoints from a thread of its own."""
     watch, over = Watch(folder), threading.Event()
 
     def keep_looking() -> None:

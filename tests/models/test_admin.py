@@ -46,7 +46,7 @@ def some_tokens(shape: Shape = SHAPE, batch: int = 8) -> Tensor:
 
 
 def skips(model: Transformer) -> list[Tensor]:
-    """In the order in which a token meets them."""
+    """The skip connections in the order of a forward pass."""
     return [weight.detach() for name, weight in model.named_parameters() if "skip" in name]
 
 

@@ -127,7 +127,7 @@ def test_deep_post_norm_amplifies_every_change_and_its_remedies_do_not(residual:
 
 @torch.no_grad()
 def spread_of_tokens(residual: Residual, *, bidirectional: bool) -> float:
-    """What tokens of one sequence do not have in common, as a share, behind 6 attention layers."""
+    """Rank ratio of the stream after 6 attention layers: the share that tokens do not share."""
     shape = replace(SHAPE, depth=6, d_ff=0, residual=residual, bidirectional=bidirectional)
     model, seen = model_of(shape), []
     model.blocks[-1].register_forward_hook(lambda _module, _inputs, output: seen.append(output))

@@ -59,7 +59,7 @@ def learned(model: nn.Module) -> list[Tensor]:
 
 @pytest.fixture
 def fused(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What every call of a fused block was given."""
+    """Records the arguments of every call of a fused block."""
     calls: list[object] = []
 
     def noted(*given: object) -> Tensor:

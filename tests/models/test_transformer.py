@@ -1,4 +1,4 @@
-"""What the model computes: causal, relative where it should be, every knob of a shape in use."""
+"""The computation of the model: causal, relative where it should be, every option in use."""
 
 import itertools
 import math

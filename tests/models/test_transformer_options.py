@@ -67,7 +67,7 @@ ALL = [*EACH, *MIXED]
 
 
 def model_of(shape: Shape, parametrization: Parametrization = STANDARD) -> Transformer:
-    """In float64, with no vector left at the constant where it starts."""
+    """A model in float64 whose vectors are no longer at their constant initial values."""
     model = Transformer(shape, parametrization).double()
     generator = torch.Generator().manual_seed(0)
     model.initialise(generator)
@@ -78,7 +78,7 @@ def model_of(shape: Shape, parametrization: Parametrization = STANDARD) -> Trans
 
 
 def some_tokens(shape: Shape = SHAPE, *, length: int = 8, seed: int = 1) -> Tensor:
-    """Without padding."""
+    """Random token ids without padding."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(1, shape.vocab_size, (3, length), generator=generator)
 

@@ -1,4 +1,4 @@
-"""What a person types and gets: `search/cli.py` and its verbs, as a program of its own."""
+"""The commands and their output: `search/cli.py` and its verbs, as a separate process."""
 
 import json
 import os
@@ -258,7 +258,7 @@ def test_extending_a_search_without_failed_audits_changes_nothing(finished: Path
 
 @pytest.mark.timeout(300)
 def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path: Path) -> None:
-    """The search so far is planted and has no checkpoints; what is taken up again is trained."""
+    """The first search is planted and has no checkpoints; the resumed trials are trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
     config = study(objective=quick, budgets=(20_000,), tokens=16_000, trials=16, stopping=STOPPING)
     planted = scheduler(config, tmp_path / "runs" / config.study)
@@ -350,7 +350,7 @@ def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
 def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
-    """As a reader types them, after the tour: a search that has been made is not made again."""
+    """The commands run after the tour, as a reader types them; no search runs twice."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for commands in typed_in(page):
         done = subprocess.run(

@@ -99,7 +99,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a search ended that was interrupted."""
+    """The end of an interrupted search: status, output and duration."""
 
     status: int
     out: str
@@ -111,7 +111,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Story:
-    """A search to which everything happened, and that went on each time."""
+    """A search that was killed and interrupted several times and resumed each time."""
 
     folder: RunFolder
     interrupted: Ended
@@ -195,6 +195,6 @@ def test_a_second_ctrl_c_ends_at_once(story: Story) -> None:
 
 
 def table(folder: RunFolder) -> list[tuple[str, str, float | None]]:
-    """What a search found: every trial, its shape and its loss."""
+    """Every trial of a search with its shape and its loss."""
     records = read_records(folder.records)
     return sorted((r.spec.trial, str(r.spec.shape), r.loss) for r in records)

@@ -1,4 +1,4 @@
-"""What must not be seen is not written: no password or token in any file, output or database."""
+"""Secrets are not written: no password or token in any file, output or database."""
 
 import os
 import re
@@ -79,7 +79,7 @@ def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
 
 
 def run(folder: Path, tracking: str, environment: dict[str, str]) -> str:
-    """What the search prints."""
+    """Runs a search; returns its output."""
     (folder / "study.yaml").write_text(STUDY + tracking)
     done = subprocess.run(
         [sys.executable, "-m", "search", "run", "study.yaml"],

@@ -1,1 +1,1 @@
-"""What several tests share: simulated searches, a browser, a database server, damaged files."""
+"""Helpers of several tests: simulated searches, a browser, a database server, damaged files."""

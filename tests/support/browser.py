@@ -23,7 +23,7 @@ LONGEST_SECONDS = 60.0
 
 
 class Browser:
-    """One page."""
+    """One page of a browser."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", send: int, receive: int) -> None:
         self._process, self._send, self._receive = process, send, receive
@@ -38,7 +38,7 @@ class Browser:
             self._call(f"{domain}.enable")
 
     def open(self, url: str) -> None:
-        """Go there."""
+        """Open an address."""
         self._call("Page.navigate", url=url)
 
     def ask(self, script: str) -> Any:
@@ -69,11 +69,11 @@ class Browser:
             time.sleep(1)
 
     def text(self) -> str:
-        """What a person can read in the page."""
+        """The visible text of the page."""
         return str(self.ask("document.body.innerText"))
 
     def screenshot(self, path: Path) -> None:
-        """As PNG."""
+        """The page as a PNG image."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:

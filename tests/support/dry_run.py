@@ -31,16 +31,16 @@ MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
 
 
 def best_at_four(spec: TrialSpec, share: float) -> float:
-    """Lowest at depth 4, one seed's worth of noise, deep models behind at first."""
+    """Losses that are lowest at depth 4, with noise; deep models start slowly."""
     noise = random.Random(f"{spec.trial}").gauss(0, 0.005)
     depth = math.log(spec.shape.depth / 4) ** 2
     return 2.0 + 0.1 * depth + (1 - share) * (0.5 + 0.02 * spec.shape.depth) + noise
 
 
 def slow_deep(spec: TrialSpec, share: float) -> float:
-    """Lowest at depth 8 in the end; at the rungs the deeper a model, the worse.
+    """Losses that are lowest at depth 8 at the horizon, but rise with depth at the rungs.
 
-    It makes up for it after the last rung only, which no rule can foresee.
+    Deep models catch up after the last rung only, which no rule can predict.
     """
     noise = random.Random(spec.trial).gauss(0, 0.003)
     behind = 0.1 * spec.shape.depth if share < 0.9 else 0.0
@@ -56,7 +56,7 @@ def scheduler(config: StudyConfig, path: Path, studies: Studies | None = None) -
 
 
 def told(search: Scheduler, params: int) -> list[FrozenTrial]:
-    """What Optuna's file holds of a budget."""
+    """The trials of a budget in Optuna's file."""
     name = f"{search.config.study}/{search.budgets[params].budget.label}"
     store = open_file(search.folder.optuna)
     return optuna.load_study(study_name=name, storage=store).get_trials()

@@ -39,14 +39,14 @@ def blocks_of(page: Path) -> list[CodeBlock]:
 
 
 def links_of(page: Path) -> list[str]:
-    """Where links and pictures lead."""
+    """Targets of the links and pictures of a page."""
     inner = [one for token in _tokens(page) for one in token.children or ()]
     places = [str(one.attrs.get("href") or one.attrs.get("src") or "") for one in inner]
     return [place for place in places if place]
 
 
 def anchors_of(page: Path) -> set[str]:
-    """Of its headings, by GitHub's rule: small letters, no signs, dashes for blanks."""
+    """Anchors of a page's headings by GitHub's rule: lower case, no punctuation, dashes."""
     tokens = _tokens(page)
     titles = [tokens[at + 1] for at, token in enumerate(tokens) if token.type == "heading_open"]
     plain = ["".join(one.content for one in title.children or ()) for title in titles]

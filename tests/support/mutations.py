@@ -71,7 +71,7 @@ def _another_key(text: str, rng: random.Random) -> str:
 
 
 def _other_lines(text: str, rng: random.Random) -> str:
-    """A line that is gone, given twice, moved, indented, or foreign."""
+    """One line that is missing, repeated, moved, indented, or foreign."""
     lines = text.split("\n")
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(5):
@@ -89,7 +89,7 @@ def _other_lines(text: str, rng: random.Random) -> str:
 
 
 def cut_short(content: bytes, rng: random.Random) -> bytes:
-    """Only the beginning."""
+    """The file cut off after its beginning."""
     return content[: rng.randrange(len(content) + 1)]
 
 
@@ -162,7 +162,7 @@ def damage_run(run: Path, outside: Path, seed: int) -> str:
 
 
 def _edited_line(path: Path, outside: Path, rng: random.Random) -> None:
-    """A field that is gone, of another type, or of a newer version."""
+    """One line with a field that is missing, of another type, or of a newer version."""
     lines = path.read_bytes().splitlines()
     at = rng.randrange(len(lines))
     line = json.loads(lines[at])
@@ -189,7 +189,7 @@ def _is_list_of_groups(value: object) -> bool:
 
 
 def _moved_lines(path: Path, outside: Path, rng: random.Random) -> None:
-    """A line that is gone, given twice, or somewhere else."""
+    """One line that is missing, repeated, or elsewhere."""
     lines = path.read_bytes().splitlines(keepends=True)
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     line = lines[at] if rng.random() < 0.3 else lines.pop(at)

@@ -27,12 +27,12 @@ Excess = Callable[[int], Callable[[float], float]]
 
 
 def best_depth(budget: int) -> float:
-    """Solves 12 L exp(2a + 2bL) = budget."""
+    """The depth L that solves 12 L exp(2a + 2bL) = budget."""
     return float(wrightomega(log(budget / 12 * 2 * B) - 2 * A).real / (2 * B))
 
 
 def levine(budget: int) -> Callable[[float], float]:
-    """Parabolas in ln depth, lowest where the law says."""
+    """Losses that are parabolas in ln depth, lowest at the law's depth."""
     best = best_depth(budget)
     return lambda depth: 0.05 * log(depth / best) ** 2
 
@@ -47,7 +47,7 @@ def crossing_records(
     seeds: int = 3,
     count: Count = Count.NON_EMBEDDING,
 ) -> list[TrialRecord]:
-    """Every depth at every budget, with fresh seeds."""
+    """Records of every depth at every budget, with fresh seeds."""
     generator = np.random.default_rng(seed)
     records = []
     for budget in budgets:
@@ -69,7 +69,7 @@ DIFFICULTIES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 
 
 def sanford(difficulty: int) -> int:
-    """Depth that is enough for so many hop_records."""
+    """Depth that is enough for a number of hops."""
     return math.floor(math.log2(difficulty)) + 2
 
 

@@ -19,7 +19,7 @@ PASSWORD = "s3cret"
 
 @dataclass(frozen=True)
 class Server:
-    """On loopback, for the user `fathom` with the password above."""
+    """A PostgreSQL server on loopback, for the user `fathom` with the password above."""
 
     programs: Path
     folder: Path
@@ -28,11 +28,11 @@ class Server:
     port: int
 
     def address(self, database: str = "postgres") -> str:
-        """Without the password."""
+        """Address of the server, without the password."""
         return f"postgresql://fathom@127.0.0.1:{self.port}/{database}"
 
     def create(self) -> None:
-        """Make its files."""
+        """Make the server's files."""
         (self.folder / "password").write_text(PASSWORD)
         if self.user:
             shutil.chown(self.folder, self.user)
@@ -46,7 +46,7 @@ class Server:
         self._run("pg_ctl", "start", *self._data(), "--wait", "--options", options, "--log", log)
 
     def stop(self) -> None:
-        """As a crash does; what was committed is there after the next start."""
+        """Stop the server like a crash; committed data survive."""
         self._run("pg_ctl", "stop", *self._data(), "--mode=immediate")
 
     def create_database(self, name: str) -> None:

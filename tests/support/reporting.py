@@ -21,7 +21,7 @@ CONFIG = parse(
 
 
 def conclusion_of(records: Sequence[TrialRecord], *, study: str = "simulated") -> Conclusion:
-    """What a run with these records would conclude."""
+    """The conclusion of a run with these records."""
     return conclude(records, CONFIG.model_copy(update={"study": study}))
 
 
@@ -41,7 +41,7 @@ def of_budget(records: Sequence[TrialRecord], budget: int) -> list[TrialRecord]:
 
 
 def visible(page: str) -> str:
-    """The words of the page, without its scripts and its marks."""
+    """The visible text of the page, without scripts and tags."""
     body = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", "", body)).split())
 

@@ -15,7 +15,7 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 
 
 def cut(record: TrialRecord, rung: int, outcome: Outcome = Outcome.STOPPED) -> TrialRecord:
-    """The trial as it would be had it ended at the rung."""
+    """The trial as if it had stopped at the rung."""
     curve = tuple(point for point in record.curve if point.tokens <= rung)
     reached = {tokens: loss for tokens, loss in record.rungs.items() if tokens <= rung}
     return TrialRecord(

@@ -22,13 +22,13 @@ Fault = Callable[[float], float]
 
 
 def no_fault(loss: float) -> float:
-    """Tell the truth."""
+    """A fault that changes nothing."""
     return loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Successor:
-    """Count upwards, modulo the vocabulary."""
+    """A task that counts upwards, modulo the vocabulary."""
 
     vocab_size: int = 8
     context: int = 6
@@ -41,7 +41,7 @@ class Successor:
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The same on a device."""
+        """The objective, drawing on a device."""
         return dataclasses.replace(self, device=device)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
@@ -61,7 +61,7 @@ class Successor:
         return {"loss": self.fault(float(loss)), "sequences": float(self.vocab_size)}
 
     def final_metrics(self, model: Model) -> dict[str, float]:
-        """Nothing more."""
+        """No final metrics."""
         return {}
 
     def _from(self, starts: Tensor) -> Batch:
@@ -71,7 +71,7 @@ class Successor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Successors(Successor):
-    """The same task for several models at once."""
+    """The task `Successor` for several models at once."""
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         own = [self.batch(seed=seed, step=step, batch_size=batch_size) for seed in seeds]

@@ -65,7 +65,7 @@ def known() -> Known:
 
 @dataclass(slots=True)
 class Fickle:
-    """One trial, and after each evaluation the next of these answers."""
+    """A search of one trial with a given answer after each evaluation."""
 
     starts: Iterator[Start]
     answers: Sequence[int | None]

@@ -38,7 +38,7 @@ DEPTHS = (4, 8, 16, 32, 64, 96)
 
 
 def crossing(depths: Sequence[int] = DEPTHS) -> Races:
-    """Deeper runs start behind, fall faster and end ahead; beyond depth 32 they are just worse."""
+    """Curves of deeper runs start behind and end ahead; beyond depth 32 they are just worse."""
     dice = np.random.default_rng(0)
     some = size_class([run(depth) for depth in depths])
     curves = []
@@ -53,18 +53,18 @@ def crossing(depths: Sequence[int] = DEPTHS) -> Races:
 
 @dataclass(slots=True)
 class Never:
-    """Stops nothing and remembers who came where."""
+    """A rule that stops no trial and records the arrivals."""
 
     rungs: Sequence[int]
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Always."""
+        """True: every trial trains beyond the rung."""
         self.asked.append((trial, rung))
         return True
 
     def resume(self, *, complete: bool) -> None:
-        """Nobody pauses."""
+        """No trial pauses."""
 
 
 def test_stock_asha_decides_as_rays_own_scheduler_does() -> None:

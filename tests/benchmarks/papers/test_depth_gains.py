@@ -1,4 +1,4 @@
-"""What depth gains, seed by seed: `benchmarks/papers/depth_gains.py`."""
+"""The gain of depth, seed by seed: `benchmarks/papers/depth_gains.py`."""
 
 from dataclasses import replace
 

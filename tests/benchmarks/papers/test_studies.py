@@ -21,7 +21,7 @@ CONFIG: StudyConfig = study_of(
 def records_of(
     world: World, *, depths: tuple[int, ...], rates: tuple[float, ...] = (1.0,)
 ) -> list[TrialRecord]:
-    """Two seeds of each depth, which only the second one has at every rate."""
+    """Records of two seeds of each depth; only the second seed has every rate."""
     generator = np.random.default_rng(0)
     wanted = [(depth, 0, 1.0) for depth in depths]
     wanted += [(depth, 1000, rate) for depth in depths for rate in rates]

@@ -21,7 +21,7 @@ def known() -> Known:
 
 @dataclass(slots=True)
 class Scripted:
-    """Starts what is on its list; pauses a trial wherever it is told to."""
+    """A searcher that starts the trials of a list and pauses them where it is told to."""
 
     waiting: list[Start]
     pauses: Sequence[tuple[str, int]] = ()

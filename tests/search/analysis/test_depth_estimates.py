@@ -1,4 +1,4 @@
-"""What trials say about depths: seeds make shapes, shapes make depths."""
+"""Depth estimates from trials: seeds are averaged to shapes, shapes to depths."""
 
 from dataclasses import replace
 from math import log

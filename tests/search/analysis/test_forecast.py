@@ -1,4 +1,4 @@
-"""Where unfinished trials would end: `search/analysis/forecast.py`."""
+"""Forecasts of unfinished trials: `search/analysis/forecast.py`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -81,7 +81,7 @@ def test_the_forecast_of_a_finished_trial_is_its_final_loss() -> None:
 
 @pytest.mark.parametrize("slow_start", [-0.02, 0.0, 0.05])
 def test_trials_with_more_tokens_inform_the_forecasts_of_others(slow_start: float) -> None:
-    """Also how it leans on depth; what is foretold is right within the error that is stated."""
+    """The depth bias is learned too, and forecasts are right within their stated errors."""
     records = trials(replace(WORLD, slow_start=slow_start))
     rung = min(records[0].rungs)
     mixed = [*records[:2], cut(records[2], rung), cut(records[3], rung), records[4]]

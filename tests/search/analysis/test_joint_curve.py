@@ -29,7 +29,7 @@ def explored(
 
 
 def paused(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Most of them at their first rung, as in a search."""
+    """Exploring trials, most of them paused at their first rung, as in a search."""
     return [
         cut(record, min(record.rungs)) if index % 5 else record
         for index, record in enumerate(records)
@@ -39,7 +39,7 @@ def paused(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 def confirmed(
     world: World, depths: Sequence[int] = CONFIRMED, noise: float = 0.0
 ) -> list[TrialRecord]:
-    """Two seeds of each, apart by twice the noise."""
+    """Two confirmation trials of each depth, apart by twice the noise."""
     return [
         finished(
             world.spec(world.shape(depth), seed=1000 + seed, stage=Stage.CONFIRM),
@@ -126,7 +126,7 @@ def test_explored_depths_do_not_affect_the_misfit() -> None:
 
 
 def test_confirmed_trials_correct_the_forecasts_of_explored_ones() -> None:
-    """All but depth 1 fall steeply after their first rung; of the explored only that went on."""
+    """All but depth 1 fall steeply after their first rung; only depth 1 was explored further."""
     late = [
         cut(lowered(record, -0.15), min(record.rungs))
         for record in explored(WORLD, (2, 3, 4, 8, 12))

@@ -82,7 +82,7 @@ def noisy_optimum(
 
 
 def coverage(*, budgets: int, scatter: float, at: float, studies: int = 150) -> float:
-    """How often the power law's interval holds the best depth of a new budget."""
+    """Share of studies in which the power law's interval holds the best depth of a new budget."""
     generator = np.random.default_rng(0)
     covered = []
     for _ in range(studies):
@@ -167,7 +167,7 @@ def test_an_edge_is_not_fitted_and_two_budgets_make_no_law() -> None:
 
 
 def test_a_law_is_judged_by_predicting_each_budget_from_the_others() -> None:
-    """With three budgets too: the other two are enough to draw a line."""
+    """This holds for three budgets too: the other two are enough for a line."""
     depths = (2.0, 4.0, 8.0)
     sizes = (10**6, 10**7, 10**8)
     power, *_ = fit_laws([optimum(n, d) for n, d in zip(sizes, depths, strict=True)])

@@ -158,7 +158,7 @@ def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> 
 def test_a_ray_that_another_search_has_started_is_not_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It ends with that search, and takes the trials of this one along."""
+    """Such a Ray ends with the other search and would end the trials of this one."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     start_ray(parse(STUDY).resources)
     assert join_cluster() is None
@@ -183,7 +183,7 @@ NONE_STOPPED = STUDY.replace("[8k, 12k]", "[8k]") + (
 
 
 def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path) -> None:
-    """However many trials run at a time, each has every loss of a training that never stopped."""
+    """With any number of running trials, each has every loss of a training that never stopped."""
     marker = tmp_path / "died"
 
     @dataclass(frozen=True)
@@ -315,7 +315,7 @@ class Lost:
 
 
 class Adapters:
-    """What Ray is given, and a trial that it has begun."""
+    """The adapters given to Ray, and a trial that Ray has started."""
 
     def __init__(self, search: Scheduler, aside: Path) -> None:
         failures = WorkerFailures({"CPU": 1.0})
@@ -386,7 +386,7 @@ def test_a_trial_avoids_nodes_where_its_workers_died_if_others_can_run_it(
 
 
 def as_tune_hears_of(error: Exception) -> Exception:
-    """What a future that raises an error is to Tune."""
+    """Tune's reading of a future that raises an error."""
     heard: list[Exception] = []
     manager = RayEventManager()
     future: Any = "of a worker"

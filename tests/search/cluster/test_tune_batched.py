@@ -60,7 +60,7 @@ class Failing(Successors):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slow(Successors):
-    """Takes seconds for batched trials."""
+    """An objective whose batched trials take seconds."""
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         time.sleep(0.01)
@@ -93,7 +93,7 @@ def one_by_one(path: Path, text: str) -> Scheduler:
 
 
 def assert_same(search: Scheduler, other: Scheduler) -> None:
-    """The same trials with the same losses, each of which ended once."""
+    """Checks that both searches have the same trials and losses, and that each trial ended once."""
     ours, theirs = (by_choice(one) for one in (search, other))
     assert ours.keys() == theirs.keys()
     for choice, record in ours.items():

@@ -221,7 +221,7 @@ def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium to draw the page")
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_browser_draws_every_figure_inside_the_window(width: int, tmp_path: Path) -> None:
-    """As wide as a telephone and as a desk."""
+    """Windows as wide as a phone and as a desktop screen."""
     (tmp_path / "report.html").write_text(page_on(simulated_study(budgets=BUDGETS)), "utf-8")
 
     seen = in_browser(tmp_path / "report.html", width, tmp_path)

@@ -1,4 +1,4 @@
-"""What a person sees while a search runs: `search/report/terminal/`."""
+"""The output of a running search: `search/report/terminal/`."""
 
 import io
 import math
@@ -38,7 +38,7 @@ def watched(
     events: int = 10**6,
     loss: Loss = best_at_four,
 ) -> tuple[Progress, str]:
-    """A search that is followed to its end, or for so many reports."""
+    """A search with its progress display, run to its end or for a number of reports."""
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=80)
     config = study()

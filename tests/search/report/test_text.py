@@ -1,4 +1,4 @@
-"""What the report says: the answer in a line, how sure it is, and what the data do not show."""
+"""The text of the report: the answer in a line, its certainty, and its caveats."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -41,7 +41,7 @@ def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactor
 def without_one(
     study: list[TrialRecord], run_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The same run, reported again after the middle budget's records were deleted."""
+    """The run, reported again after the middle budget's records were deleted."""
     folder = tmp_path_factory.mktemp("fewer")
     shutil.copytree(run_folder, folder, dirs_exist_ok=True)
     (folder / "figures" / "mine.txt").write_text("kept")

@@ -36,7 +36,7 @@ def finished_trials(slow_start: float, noise: float = 0.001) -> list[TrialRecord
 def late_bloomers(bias: float) -> list[TrialRecord]:
     """After the first rung a trial gains so much at once for each unit of ln depth.
 
-    That turns the order round, and nothing before it can foretell it.
+    That reverses the order, and nothing before it can predict it.
     """
     world = World(curve=shallower_is_better(bias / 2), noise=0.001, slow_start=0.0)
     records = []
@@ -51,7 +51,7 @@ def late_bloomers(bias: float) -> list[TrialRecord]:
 
 
 def with_one_stopped(records: list[TrialRecord]) -> list[TrialRecord]:
-    """The same and one that was stopped at the first rung."""
+    """The given records and one of a trial stopped at the first rung."""
     first = min(records[0].rungs)
     other = replace(records[0].spec, trial="another", stage=Stage.EXPLORE)
     return [*records, cut(replace(records[0], spec=other), first)]
@@ -170,7 +170,7 @@ def test_a_low_rank_correlation_without_a_depth_bias_is_not_trusted() -> None:
 
 
 def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
-    """Where trials end as close together as seeds do, any rung disagrees with the end."""
+    """If final losses differ as little as seeds do, any rung disagrees with the end."""
     own = shuffled(noise=0.2)
     assert own.pairs < 15
     assert own.rank_correlation is None

@@ -1,4 +1,4 @@
-"""Which trials settle a budget: `search/scheduling/confirmation.py`."""
+"""The trials that settle a budget: `search/scheduling/confirmation.py`."""
 
 import itertools
 from dataclasses import replace
@@ -35,7 +35,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Explored:
 
 @pytest.fixture
 def explored(search: Explored) -> Explored:
-    """The same, to be changed freely."""
+    """The exploring records of the module's search, as a list that a test may change."""
     shapes, records = search
     return shapes, list(records)
 

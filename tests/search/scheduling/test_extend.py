@@ -1,4 +1,4 @@
-"""Stopped trials taken up again after a failed audit: `scheduling/extend.py`, on planted losses."""
+"""Stopped trials resumed after a failed audit: `scheduling/extend.py`, on planted losses."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Scheduler:
 
 @pytest.fixture
 def again(first: Scheduler, tmp_path: Path) -> Scheduler:
-    """The same in a folder of its own."""
+    """A copy of the run folder of `first`, to be changed."""
     shutil.copytree(first.folder.path, tmp_path, dirs_exist_ok=True)
     return scheduler(CONFIG, tmp_path)
 
@@ -117,7 +117,7 @@ def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
 def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
     again: Scheduler,
 ) -> None:
-    """Those stopped there among fewer are taken up again when the later ones are worse."""
+    """Trials stopped there among fewer resume when the later ones are worse."""
     first_rung = move_first_rung(again, 1)
     search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()

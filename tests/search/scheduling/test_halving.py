@@ -81,7 +81,7 @@ def test_deep_models_that_start_slowly_and_end_ahead_are_promoted(slow_start: fl
 
 
 def test_without_an_effect_of_depth_no_depth_is_favoured() -> None:
-    """Over many rungs that say nothing, deep and shallow trials go on about equally often."""
+    """Over many uninformative rungs, deep and shallow trials are promoted about equally often."""
     world = replace(WORLD, curve=flat, noise=0.01, fall=0.5)
     generator = np.random.default_rng(0)
     deep = 0

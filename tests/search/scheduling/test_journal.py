@@ -1,4 +1,4 @@
-"""What a killed run left is read back whole: `search/scheduling/journal.py`."""
+"""The files of a killed run are read back completely: `search/scheduling/journal.py`."""
 
 from pathlib import Path
 

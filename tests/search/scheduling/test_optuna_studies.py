@@ -17,7 +17,7 @@ CONFIG = study(sampler=Sampler.TPE, trials=14)
 
 
 def essence(search: Scheduler) -> list[list[object]]:
-    """What a tool sees of every study, without Optuna's numbers of it."""
+    """The trials of every study as another tool sees them, without Optuna's own ids."""
 
     def of(trial: FrozenTrial) -> object:
         attributes = {"state", "values", "params", "user_attrs", "datetime_start"}
@@ -36,7 +36,7 @@ def foreign(path: Path) -> None:
 
 
 def short_of_the_last(path: Path) -> None:
-    """As a kill leaves it that comes between the record and its copy."""
+    """The state after a kill between writing the last record and copying it to Optuna."""
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 

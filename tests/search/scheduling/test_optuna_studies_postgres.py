@@ -42,7 +42,7 @@ def shared() -> Iterator[Server]:
 
 @pytest.fixture
 def address(shared: Server, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of a database of the test's own; the password is in the environment."""
+    """The address of a database of the test's own; the password is in the environment."""
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     name = f"t{abs(hash(request.node.name))}"
     shared.create_database(name)
@@ -55,7 +55,7 @@ def search_into(address: str, path: Path) -> tuple[Scheduler, DatabaseStudies]:
 
 
 def stored(address: str) -> RDBStorage:
-    """As another tool opens it."""
+    """The database as another tool opens it."""
     return RDBStorage(address, engine_kwargs={"poolclass": NullPool})
 
 
@@ -110,7 +110,7 @@ def test_a_search_leaves_its_ended_trials_in_the_database_and_none_in_a_file(
 
 
 def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -> None:
-    """Into a database that is empty, where both find no tables."""
+    """Both runs start on an empty database without tables."""
     found: list[Scheduler] = []
 
     def run(path: Path) -> None:
@@ -131,7 +131,7 @@ def test_two_runs_of_one_name_at_once_do_not_mix(address: str, tmp_path: Path) -
 
 
 def test_a_killed_run_finds_its_own_studies_again(address: str, tmp_path: Path) -> None:
-    """Killed while its thread writes."""
+    """The run is killed while its thread writes."""
     program = f"""if True:
         import os, signal
         from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Optuna is asked and told: `search/scheduling/sampler.py`."""
+"""The sampler's use of Optuna: `search/scheduling/sampler.py`."""
 
 import math
 import statistics

@@ -113,7 +113,7 @@ def test_the_curve_draws_no_shape_twice_and_ends_when_all_are_tried(tmp_path: Pa
 
 @pytest.mark.parametrize("events", [1, 7, 40, 90, 150])
 def test_a_killed_search_resumes_where_it_was(tmp_path: Path, events: int) -> None:
-    """After a kill at any moment nothing that ended runs again and nothing is lost."""
+    """After a kill at any moment, no ended trial runs again and no trial is lost."""
     config = study()
     first = scheduler(config, tmp_path)
     Simulation(first).run(events=events)
@@ -194,7 +194,7 @@ def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> N
 def test_a_paused_trial_resumes_when_it_is_better_than_later_ones(
     tmp_path: Path,
 ) -> None:
-    """One at a time: the first to come waits, until four have come and it is the best of them."""
+    """Trials arrive one at a time: the first pauses until four have arrived and it is the best."""
     search = scheduler(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
     Simulation(search, slots=1).run()
     journal = [line for line in read_lines(search.folder.journal) if "trial" in line]
@@ -242,7 +242,7 @@ NEVER = StoppingConfig(enabled=False)
 
 
 def confirming(config: StudyConfig, path: Path) -> Scheduler:
-    """A search of one budget whose exploring is over."""
+    """A search of one budget in its confirmation stage."""
     search = scheduler(config.model_copy(update={"budgets": (20_000,)}), path)
     (budget,) = search.budgets.values()
     simulation = Simulation(search)

@@ -1,4 +1,4 @@
-"""Which budgets fit the time: spacing, and the largest top that is searched soon enough."""
+"""Budgets that fit the time: their spacing, and the largest one that fits."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from fathom.search.study.errors import ConfigError
 
 
 def square(budgets: tuple[int, ...]) -> float:
-    """An hour for a budget of 1M, and as the square of it."""
+    """Hours that grow with the square of the budget: one hour for 1M."""
     return sum((params / 1e6) ** 2 for params in budgets)
 
 

@@ -1,4 +1,4 @@
-"""The door: what a study file may say, and what is answered to the ones that are wrong."""
+"""Study files: the accepted ones, and the error messages for the others."""
 
 import re
 from datetime import date

@@ -1,4 +1,4 @@
-"""What a study will cost: `search/study/plan.py`."""
+"""The planned cost of a study: `search/study/plan.py`."""
 
 import math
 import random

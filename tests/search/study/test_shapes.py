@@ -138,7 +138,7 @@ VARIANTS = (
 
 
 def heads_of(config: StudyConfig, d_model: int) -> tuple[int, int] | None:
-    """How many heads of which width; None where they do not fit the model's."""
+    """Number of heads and their width; None if they do not fit the width of the model."""
     n_heads, head_dim = config.space.n_heads, config.space.head_dim
     if n_heads and head_dim:
         return n_heads, head_dim

@@ -1,4 +1,4 @@
-"""What a budget can hold, against the figures that others have published (exact)."""
+"""Shapes of a budget against published figures, exactly."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where a mistake is: the lines of a study file, and `--set` beside it."""
+"""The place of a mistake: lines of a study file, and `--set`."""
 
 from pathlib import Path
 

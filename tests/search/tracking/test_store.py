@@ -1,4 +1,4 @@
-"""Which stores are refused, and how a new one is made: `search/tracking/store.py`."""
+"""Refused stores, and the making of a new one: `search/tracking/store.py`."""
 
 import sqlite3
 from pathlib import Path

@@ -32,7 +32,7 @@ OWN_ERRORS = (
 
 @dataclass(frozen=True)
 class Page:
-    """What `fathom ui` says: where the front page is, and the study's runs."""
+    """The addresses that `fathom ui` prints: the front page, and the study's runs."""
 
     front: str
     runs: str

@@ -45,7 +45,7 @@ def reports_of(trial: str, reported: Sequence[Reports]) -> list[Report]:
 
 
 def assert_near(one: Report, other: Report) -> None:
-    """The same curve but for the noise of floating point and the clock."""
+    """Checks that two curves are equal up to floating-point noise and the clock."""
     assert [point.step for point in one.points] == [point.step for point in other.points]
     for point, expected in zip(one.points, other.points, strict=True):
         assert point.loss == pytest.approx(expected.loss, abs=NOISE)
@@ -154,7 +154,7 @@ def sorted_by_rate() -> list[TrialSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing(Successors):
-    """Raises at a step, for several at once."""
+    """An objective that raises an error at a step of batched trials."""
 
     error: Exception
 

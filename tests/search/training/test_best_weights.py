@@ -41,7 +41,7 @@ LONG = replace(PLAN, steps=200, cooldown_steps=0, evaluation_steps=EVERY_FIVE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overfitted(Successor):
-    """Three held-out sequences in ten go on otherwise than in training: confidence is punished."""
+    """Three held-out sequences in ten differ from training, so that confidence is punished."""
 
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:

@@ -327,7 +327,7 @@ def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:
 
 
 def test_training_and_saving_import_no_compiler(tmp_path: Path) -> None:
-    """It takes two seconds of every worker's start."""
+    """Importing the compiler would add two seconds to every worker's start."""
     code = f"""
 import sys, torch
 from fathom.search.training.state import Training

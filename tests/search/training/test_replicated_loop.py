@@ -73,7 +73,7 @@ def assert_as_alone(
     yielded: Sequence[dict[Replica, Measurement]], replica: Replica, plan: TrainPlan = PLAN,
     shape: Shape = SHAPE, scheme: Scheme = Scheme.COMPLETEP,
 ) -> Training:  # fmt: skip
-    """The same losses but for the noise of floating point; the training that would make them."""
+    """Checks losses against a single training up to floating-point noise; returns that training."""
     own = alone(replica, shape=shape, plan=plan, scheme=scheme)
     expected = [(one.step, one.loss, one.train_loss) for one in train(own, Successors())]
     assert np.array(losses_of(yielded, replica)) == pytest.approx(np.array(expected), abs=NOISE)

@@ -78,7 +78,7 @@ class Spiking(Successor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing(Successor):
-    """Raises at a step."""
+    """An objective that raises an error at a step."""
 
     error: Exception
     at_step: int
@@ -91,7 +91,7 @@ class Failing(Successor):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greedy(Successor):
-    """Has memory to train on so many sequences at once."""
+    """An objective that runs out of memory for more than some sequences at once."""
 
     most: int
 

@@ -79,7 +79,7 @@ def test_seeds_that_differ_give_the_depth_a_range() -> None:
 
 
 def test_difficulties_that_the_shallowest_depth_solves_bound_no_smaller_depth() -> None:
-    """All but the hardest of these might take less than the three layers that were tried first."""
+    """All but the hardest of these might need fewer than the three layers tried first."""
     own = only(find_required_depths(hop_records(depths=(4, 5, 6)), seed=0))
 
     assert [need.depth for need in own.needs][:6] == [4] * 6

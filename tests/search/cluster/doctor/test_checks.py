@@ -1,4 +1,4 @@
-"""What `fathom doctor` makes of facts: every finding, with what is well and with what is not."""
+"""The findings of `fathom doctor` from given facts, with and without problems."""
 
 from dataclasses import replace
 from typing import Any
@@ -80,7 +80,7 @@ def cluster(*nodes: Node, **changes: Any) -> ClusterFacts:
 
 
 def judged(*nodes: Node, needs: Needs = NEEDS) -> list[Finding]:
-    """What is not well."""
+    """The findings that are not ok."""
     found = judge_cluster(cluster(*nodes), needs)
     return [one for one in found if one.level is not Severity.OK]
 
