@@ -160,10 +160,14 @@ def _start_here() -> None:
 
 
 def _no_start(error: Exception, folder: Path) -> OSError:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
     number = getattr(error, "errno", None) or errno.EIO
     remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
-    return OSError(number, f"Ray can't start ({reason[:300]}); {remedy}", str(folder))
+    return OSError(number, f"Ray can't start ({last_line(error)[:300]}); {remedy}", str(folder))
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of an error's text, which in a traceback says what happened."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
 
 
 def _check_resources(resources: ResourcesConfig) -> None:

@@ -15,6 +15,7 @@ import ray
 from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
+from fathom.search.cluster.ray_session import last_line
 from fathom.search.records import Outcome
 
 MAX_DEATHS = 4
@@ -48,7 +49,7 @@ class WorkerFailures:
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """Outcome and reason of a trial that this failure ends; None if it is to be resumed."""
         self.restricted.discard(trial)
-        reason = _last_line(error)
+        reason = last_line(error)
         if isinstance(error, KilledForMemoryError):
             if trial in self.out_of_memory:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
@@ -64,7 +65,7 @@ class WorkerFailures:
 
     def split(self, trials: Sequence[str], error: BaseException) -> None:
         """Records the reason why batched trials are resumed one by one."""
-        reason = _last_line(getattr(error, "cause", None) or error).partition(". ")[0]
+        reason = last_line(getattr(error, "cause", None) or error).partition(". ")[0]
         self.split_reasons |= dict.fromkeys(trials, reason)
 
     def excluded_nodes(self, trial: str) -> tuple[str, ...]:
@@ -102,10 +103,6 @@ def memory_kills_as_deaths() -> Iterator[None]:
         yield
     finally:
         manager.track_future = track
-
-
-def _last_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[-1]
 
 
 def _translated(error: Exception) -> Exception:

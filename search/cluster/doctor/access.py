@@ -10,7 +10,6 @@ from fathom.search.cluster.doctor.facts import (
     Listener,
     Needs,
     Node,
-    Tracking,
     failure,
     names,
     ok,
@@ -35,21 +34,22 @@ OpenPorts = list[tuple[Node, Listener]]
 
 
 def judge_storage(
-    folder: str, probe: ClusterProbe | str, cluster: ClusterFacts, disk: Disk, needs: Needs
+    probe: ClusterProbe, cluster: ClusterFacts, disk: Disk, needs: Needs
 ) -> tuple[Finding, ...]:
     """Findings about the folder of checkpoints: every node sees it, and it has enough space."""
-    return (*_shared(folder, probe, cluster), _space(disk, needs))
+    return (*_shared(probe, cluster), _space(disk, needs))
 
 
-def judge_tracking(tracking: Tracking) -> Finding:
-    """A warning if MLflow's store does not answer, a failure if it can't be used."""
-    if tracking.refusal:
-        return failure("tracking", tracking.refusal, "set `tracking.uri` or MLFLOW_TRACKING_URI")
-    if tracking.silence:
-        text = f"{tracking.uri} does not answer: {tracking.silence}"
+def judge_tracking(uri: str, *, refusal: str = "", silence: str = "") -> Finding:
+    """A failure if MLflow's store can't be used, by reason of the refusal; a warning if it does not
+    answer. `uri` is its address without credentials.
+    """
+    if refusal:
+        return failure("tracking", refusal, "set `tracking.uri` or MLFLOW_TRACKING_URI")
+    if silence:
         remedy = "start it, or go on: what MLflow misses is written when it is back"
-        return warning("tracking", text, remedy)
-    return ok("tracking", tracking.uri)
+        return warning("tracking", f"{uri} does not answer: {silence}", remedy)
+    return ok("tracking", uri)
 
 
 def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
@@ -98,18 +98,16 @@ def judge_ports(cluster: ClusterFacts) -> tuple[Finding, ...]:
     return (ok("ports", answer),)
 
 
-def _shared(folder: str, probe: ClusterProbe | str, cluster: ClusterFacts) -> tuple[Finding, ...]:
-    if isinstance(probe, str):
+def _shared(probe: ClusterProbe, cluster: ClusterFacts) -> tuple[Finding, ...]:
+    if probe.trouble:
         remedy = "free it, or choose another folder with `--runs`"
-        return (failure("storage", f"can't write to {folder}: {probe}", remedy),)
-    troubles = [(node.name, node.facts.storage_trouble) for node in cluster.nodes]
-    troubles += [(name, "what it writes is not seen here") for name in cluster.unseen]
+        return (failure("storage", f"can't write to {probe.folder}: {probe.trouble}", remedy),)
     where = " on every node" if len(cluster.nodes) > 1 else ""
     return tuple(
-        failure("storage", f"{name}: {trouble}, {folder}", SHARE_IT)
-        for name, trouble in troubles
-        if trouble
-    ) or (ok("storage", f"read and written{where}: {folder}"),)
+        failure("storage", f"{node.name}: {trouble}, {probe.folder}", SHARE_IT)
+        for node in cluster.nodes
+        if (trouble := node.facts.storage_trouble)
+    ) or (ok("storage", f"read and written{where}: {probe.folder}"),)
 
 
 def _space(disk: Disk, needs: Needs) -> Finding:

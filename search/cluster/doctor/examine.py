@@ -15,7 +15,6 @@ from fathom.search.cluster.doctor.facts import (
     Finding,
     Needs,
     NodeQuestion,
-    Tracking,
     failure,
     ok,
 )
@@ -65,8 +64,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         return (
             *members,
             *judge_cluster(cluster, needs),
-            *judge_storage(str(folder), probe, cluster, disk(folder), needs),
-            judge_tracking(tracking.result()),
+            *judge_storage(probe, cluster, disk(folder), needs),
+            tracking.result(),
             *ask_optuna(config, uri),
         )
 
@@ -93,15 +92,15 @@ def study_needs(config: StudyConfig | None) -> Needs:
     )
 
 
-def ask_tracking(uri: str) -> Tracking:
-    """Ask MLflow's store whether it can be used."""
+def ask_tracking(uri: str) -> Finding:
+    """Ask MLflow's store, and return the finding about it."""
     shown = without_credentials(uri)
     try:
         check_form(uri)
     except TrackingError as error:
-        return Tracking(shown, refusal=str(error))
+        return judge_tracking(shown, refusal=str(error))
     if is_new_file(uri):
-        return Tracking(shown)
+        return judge_tracking(shown)
     try:
         # Not on the command line, where every user of the machine could read a password in it.
         done = subprocess.run(
@@ -113,8 +112,8 @@ def ask_tracking(uri: str) -> Tracking:
             timeout=TRACKING_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return Tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
-    return Tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
+        return judge_tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
+    return judge_tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
 
 
 def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
@@ -130,9 +129,9 @@ def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
     return (ok("optuna", without_credentials(uri)),)
 
 
-def _ask(probe: ClusterProbe | str, needs: Needs) -> tuple[ClusterFacts, tuple[Finding, ...]]:
+def _ask(probe: ClusterProbe, needs: Needs) -> tuple[ClusterFacts, tuple[Finding, ...]]:
     question = NodeQuestion(
-        probe=probe if isinstance(probe, ClusterProbe) else None,
+        probe=probe,
         salt=secrets.token_hex(16),
         asks_torch=needs.gpus_per_trial not in (0, "auto"),
     )

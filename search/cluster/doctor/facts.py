@@ -80,14 +80,16 @@ class ClusterProbe:
     folder: str
     name: str
     content: str
+    trouble: str = ""
+    """Why it can't be written; empty if it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
     """Settings of the questions to each node."""
 
-    probe: ClusterProbe | None
-    """File for the node to read; None if this process itself can't write there."""
+    probe: ClusterProbe
+    """File for the node to read."""
     salt: str
     """Salt of the hashes by which tokens are compared, used once."""
     asks_torch: bool
@@ -119,7 +121,7 @@ class Facts:
     monitor_grows: bool | None
     """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
     storage_trouble: str
-    """Why the probe could not be read or answered; empty if it was."""
+    """Why the probe could not be read, or its answer not seen; empty if both could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +149,6 @@ class ClusterFacts:
     nodes: tuple[Node, ...]
     silent: dict[str, str]
     """Node -> why it gave no answer."""
-    unseen: tuple[str, ...] = ()
-    """Names of the nodes whose file beside the probe is not seen from here."""
     unanswered: str = ""
     """Address of an expected cluster at which nothing answers."""
 
@@ -168,18 +168,6 @@ class Needs:
     """Largest number of bytes of the checkpoints kept at a time."""
     trial_memory: int
     """Bytes of weights, gradients and optimizer state of the largest model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tracking:
-    """MLflow's store, and whether it answers."""
-
-    uri: str
-    """Address of the store, without credentials."""
-    refusal: str = ""
-    """Why the store can never be used; empty if it can."""
-    silence: str = ""
-    """Why the store does not answer now; empty if it does."""
 
 
 def names(some: list[str]) -> str:

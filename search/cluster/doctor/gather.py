@@ -8,21 +8,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from fathom.search.cluster.doctor.facts import (
-    ClusterProbe,
-    Disk,
-    Facts,
-    Gpu,
-    Listener,
-    NodeQuestion,
-)
+from fathom.search.cluster.doctor.facts import Disk, Facts, Gpu, Listener, NodeQuestion
+from fathom.search.cluster.doctor.storage import answer
 
 PACKAGES = {
     "ray": "ray",
@@ -80,7 +73,7 @@ def gather(
         token_hash=_token_hash(question.salt),
         listeners=_listeners(commands),
         monitor_grows=_monitor_grows(list(commands.values()), ray_at[1]),
-        storage_trouble=_answer(question.probe, node) if question.probe else "",
+        storage_trouble="" if question.probe.trouble else answer(question.probe, node),
     )
 
 
@@ -131,25 +124,6 @@ def service_of(command: str, port: int) -> str:
     if name == "Ray dashboard" and f"--port={port} " not in f"{command} ":
         return "Ray metrics"
     return name
-
-
-def answer_name(probe: ClusterProbe, node: str) -> str:
-    """The file in which a node answers the probe."""
-    return f"{probe.name}.{node}"
-
-
-def _answer(probe: ClusterProbe, node: str) -> str:
-    """Reads the probe file and writes a copy beside it; returns the error, empty without one."""
-    folder = Path(probe.folder)
-    try:
-        content = (folder / probe.name).read_text(encoding="utf-8")
-        if content != probe.content:
-            return "reads another content than was written"
-        (folder / answer_name(probe, node)).write_text(content, encoding="utf-8")
-    except OSError as error:
-        missing = isinstance(error, FileNotFoundError)
-        return "does not see it" if missing else f"{error.strerror or type(error).__name__}"
-    return ""
 
 
 def _versions() -> dict[str, str]:
@@ -213,19 +187,16 @@ def _commands() -> dict[int, str]:
 
 def _listeners(commands: dict[int, str]) -> tuple[Listener, ...] | None:
     try:
-        sockets = psutil.net_connections(kind="tcp")
+        sockets: list[Any] = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:  # macOS tells root alone
         return None
-    return tuple(sorted(set(_open_beyond(sockets, commands)), key=lambda one: one.port))
-
-
-def _open_beyond(sockets: list[Any], commands: dict[int, str]) -> Iterator[Listener]:
-    for socket in sockets:
-        if socket.status != psutil.CONN_LISTEN or is_loopback(socket.laddr.ip):
-            continue
-        service = service_of(commands.get(socket.pid, ""), socket.laddr.port)
-        if service:
-            yield Listener(service, socket.laddr.ip, socket.laddr.port)
+    found = {
+        Listener(service, one.laddr.ip, one.laddr.port)
+        for one in sockets
+        if one.status == psutil.CONN_LISTEN and not is_loopback(one.laddr.ip)
+        if (service := service_of(commands.get(one.pid, ""), one.laddr.port))
+    }
+    return tuple(sorted(found, key=lambda one: one.port))
 
 
 def _monitor_grows(commands: list[str], address: str) -> bool | None:

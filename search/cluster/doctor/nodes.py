@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -12,8 +11,9 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
-from fathom.search.cluster.doctor.gather import answer_name, gather
-from fathom.search.cluster.ray_session import cluster_address, join_cluster
+from fathom.search.cluster.doctor.gather import gather
+from fathom.search.cluster.doctor.storage import is_answered
+from fathom.search.cluster.ray_session import cluster_address, join_cluster, last_line
 
 ANSWER_SECONDS = 90.0
 """Longest wait for all nodes: PyTorch alone can take a minute to load from a network disk."""
@@ -39,7 +39,7 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
 
 def alone(question: NodeQuestion) -> ClusterFacts:
     """Facts of this machine as the only node, without Ray."""
-    facts = _look(question, "here", get_default_ray_temp_dir(), "")
+    facts = _look(question, "here", (get_default_ray_temp_dir(), ""))
     node = Node(
         name="this machine",
         cpus=get_num_cpus(),
@@ -57,22 +57,19 @@ def _ask_cluster(address: str, question: NodeQuestion) -> ClusterFacts:
     look = ray.remote(num_cpus=0, max_retries=0)(_look_there)
     waiting = {_on(look, name).remote(question, name): name for name in members}
     ray.wait(list(waiting), num_returns=len(waiting), timeout=ANSWER_SECONDS)
-    nodes, silent, unseen = [], {}, []
+    nodes, silent = [], {}
     for answer, node_id in waiting.items():
-        address_there = members[node_id]["NodeManagerAddress"]
         try:
-            facts: Facts = ray.get(answer, timeout=0)
-            nodes.append(_node(node_id, members[node_id], facts))
+            nodes.append(_node(question, members[node_id], ray.get(answer, timeout=0)))
         except RayError as error:
-            silent[address_there] = _reason(error)
-            continue
-        if not _seen(question, node_id, facts):
-            unseen.append(address_there)
-    return ClusterFacts(address, tuple(nodes), silent, tuple(unseen))
+            silent[members[node_id]["NodeManagerAddress"]] = last_line(error)
+    return ClusterFacts(address, tuple(nodes), silent)
 
 
-def _node(node_id: str, member: dict[str, Any], facts: Facts) -> Node:
-    given = member["Resources"]
+def _node(question: NodeQuestion, member: dict[str, Any], facts: Facts) -> Node:
+    given, node_id = member["Resources"], member["NodeID"]
+    if not (facts.storage_trouble or is_answered(question.probe, node_id)):
+        facts = replace(facts, storage_trouble="what it writes is not seen here")
     return Node(
         name=member["NodeManagerAddress"],
         cpus=given.get("CPU", 0.0),
@@ -92,13 +89,12 @@ def _on(task: Any, node_id: str) -> Any:
 def _look_there(question: NodeQuestion, node: str) -> Facts:
     """Gathers the facts of the node on which this Ray task runs."""
     running: Any = ray._private.worker._global_node
-    return _look(question, node, running.get_temp_dir_path(), running.gcs_address)
+    return _look(question, node, (running.get_temp_dir_path(), running.gcs_address))
 
 
-def _look(question: NodeQuestion, node: str, ray_folder: str, ray_address: str) -> Facts:
+def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
     # Memory as Ray counts it: that of the container, if there is one.
     memory = (get_used_memory(), get_system_memory())
-    ray_at = (ray_folder, ray_address)
     return gather(question, node, ray_at=ray_at, memory=memory)
 
 
@@ -119,21 +115,3 @@ def _clock_ahead(node_id: str) -> float:
 
 def _clock() -> float:
     return time.time()
-
-
-def _seen(question: NodeQuestion, node: str, facts: Facts) -> bool:
-    """True if this process sees the answer of a node beside the probe, or the node wrote none."""
-    probe = question.probe
-    if probe is None or facts.storage_trouble:
-        return True
-    path = Path(probe.folder) / answer_name(probe, node)
-    try:
-        return path.read_text(encoding="utf-8") == probe.content
-    except OSError:
-        return False
-
-
-def _reason(error: RayError) -> str:
-    """The last line of a traceback, which says what happened."""
-    lines = str(error).strip().splitlines()
-    return lines[-1].strip() if lines else type(error).__name__

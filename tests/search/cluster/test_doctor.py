@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from fathom.search.cluster.doctor.examine import ask_tracking, study_needs
-from fathom.search.cluster.doctor.facts import ClusterProbe, Gpu, NodeQuestion
+from fathom.search.cluster.doctor.facts import ClusterProbe, Gpu, NodeQuestion, Severity
 from fathom.search.cluster.doctor.gather import (
     _monitor_grows,
     driver_gpus,
@@ -27,7 +27,7 @@ from fathom.search.cluster.doctor.gather import (
     is_loopback,
     service_of,
 )
-from fathom.search.cluster.doctor.storage import planted
+from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
 from fathom.search.study.config import load
 from fathom.search.study.errors import ConfigError
@@ -37,7 +37,8 @@ from tests.support.places import ROOT
 TINY = ROOT / "configs" / "tiny.yaml"
 RAY = Path(sys.executable).with_name("ray")
 TOKEN = "a-token-that-nobody-may-see-0123456789"
-QUESTION = NodeQuestion(probe=None, salt="", asks_torch=False)
+NO_PROBE = ClusterProbe("", "", "", trouble="none is asked")
+QUESTION = NodeQuestion(probe=NO_PROBE, salt="", asks_torch=False)
 
 
 def doctor(
@@ -162,10 +163,12 @@ def test_gpus_are_what_the_driver_lists_and_the_user_has_not_hidden(
 def test_a_node_reads_the_probe_and_answers_beside_it_and_nothing_stays(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "study" / "state" / "checkpoints"
     with planted(folder) as probe:
-        assert isinstance(probe, ClusterProbe)
+        assert not probe.trouble
         assert look(probe=probe).storage_trouble == ""
         (answer,) = set(folder.iterdir()) - {folder / probe.name}
         assert answer.read_text() == probe.content
+        assert is_answered(probe, "here")
+        assert not is_answered(probe, "there"), "a node whose answer is not seen from here"
         other = replace(probe, content="other")
         assert look(probe=other).storage_trouble == "reads another content than was written"
         elsewhere = replace(probe, folder=str(tmp_path / "elsewhere"))
@@ -176,14 +179,14 @@ def test_a_node_reads_the_probe_and_answers_beside_it_and_nothing_stays(tmp_path
 def test_a_folder_in_use_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("{}\n")
     with planted(tmp_path) as probe:
-        assert isinstance(probe, ClusterProbe)
+        assert not probe.trouble
     assert os.listdir(tmp_path) == ["records.jsonl"]
 
 
 def test_a_folder_that_cannot_be_written_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with planted(tmp_path / "file" / "runs") as probe:
-        assert probe == "Not a directory"
+        assert probe.trouble == "Not a directory"
 
 
 @pytest.fixture
@@ -257,13 +260,16 @@ def test_a_tracking_server_answers_or_is_silent_and_its_password_is_not_shown(
     monkeypatch.setattr(Store, "broken", True)
     broken = ask_tracking(uri)
 
-    assert (well.refusal, well.silence) == ("", "")
-    assert broken.silence
+    assert well.level is Severity.OK
+    assert broken.level is Severity.WARNING
+    assert "does not answer" in broken.message
     assert "secret" not in f"{well} {broken}"
 
 
 def test_an_address_of_no_known_kind_is_refused() -> None:
-    assert "gopher" in ask_tracking("gopher://host").refusal
+    found = ask_tracking("gopher://host")
+    assert found.level is Severity.FAILURE
+    assert "gopher" in found.message
 
 
 def test_a_healthy_machine_answers_0_in_80_columns_and_leaves_nothing(tmp_path: Path) -> None:

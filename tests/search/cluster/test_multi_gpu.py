@@ -36,14 +36,21 @@ study: multi-gpu
 objective: {name: language, context: 6}
 budgets: [2k]
 count: non_embedding
-tokens: 6k
+tokens: 1200
 tolerance: 0.05
 space: {depth: [1, 3], n_heads: 2}
 sampler: ladder
 confirm: {depths: 1, seeds: 1, rates: [1]}
-train: {batch_size: 8, evaluations: 4, learning_rate: 1e-3}
+train: {batch_size: 8, evaluations: 4, learning_rate: 1e-4}
 resources: {gpus_per_trial: 2, cpus_per_trial: 0.5, max_concurrent_trials: 1}
 """
+"""A study whose trials take so few and short steps that their losses stay far above zero. There the
+order of additions, in which two processes differ from one, changes the last digits of a loss alone;
+near zero, the differences grow with every step.
+"""
+TOLERANCE = 1e-5
+"""Largest relative difference of such losses; that of one process in micro-batches is 2e-7."""
+FAR_FROM_ZERO = 0.1
 CONFIG = parse(TEXT)
 STOPPING = parse(TEXT.replace("sampler: ladder", "stopping: {first_rung: 0.25}"))
 ON_ONE = ResourcesConfig(gpus_per_trial=0, max_concurrent_trials=1)
@@ -55,7 +62,7 @@ class FailsOnce(Successor):
 
     how: str
     note: Path
-    at_step: int = 60
+    at_step: int = 15
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         if step == self.at_step and torch.distributed.get_rank() == 1 and not self.note.exists():
@@ -112,7 +119,7 @@ def test_a_trial_with_a_lost_process_resumes_to_the_same_end(
     reports = list(data_parallel_reports(given, objective))
     expected = alone(tmp_path / "alone")
     assert reports[-1].outcome is Outcome.FINISHED
-    assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), abs=1e-4)
+    assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), rel=TOLERANCE)
     assert [point.tokens for point in reports[-1].points] == [
         point.tokens for point in expected[-1].points
     ]
@@ -127,7 +134,8 @@ def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: P
     )
     assert reports[-1].outcome is Outcome.FINISHED
     assert "micro-batches" in reports[-1].reason
-    assert losses(reports[-1]) == pytest.approx(losses(alone(tmp_path / "alone")[-1]), abs=1e-4)
+    expected = alone(tmp_path / "alone")
+    assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), rel=TOLERANCE)
 
 
 def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
@@ -152,8 +160,9 @@ def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: P
     assert len(ours) == 4
     for one, other in zip(ours, theirs, strict=True):
         assert one.outcome is Outcome.FINISHED
-        # In micro-batches one process differs as much: sums of another order, at losses near zero.
-        assert one.loss == pytest.approx(other.loss, abs=1e-3)
+        assert one.loss is not None
+        assert one.loss > FAR_FROM_ZERO, "else the tolerance would have no reason"
+        assert one.loss == pytest.approx(other.loss, rel=TOLERANCE)
 
 
 def failure(**failures: Exception) -> WorkerGroupError:
