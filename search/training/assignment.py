@@ -24,7 +24,7 @@ class Assignment:
     excluded_nodes: tuple[str, ...] = ()
     """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
     split_reason: str = ""
-    """Why the trial left its batched trials; empty if it was never batched or still is."""
+    """Reason why the trial left its batched trials; empty if it was never batched or still is."""
 
     @property
     def seed(self) -> int:

@@ -84,7 +84,7 @@ class Measurement:
     metrics: dict[str, float] = field(default_factory=dict)
     layers: Layers = field(default_factory=dict)
     diverged: str = ""
-    """Why the training counts as diverged; empty when it does not."""
+    """Reason why the training counts as diverged; empty when it does not."""
 
 
 class Training:
@@ -119,9 +119,9 @@ class Training:
         self.best: BestWeights | None = None
         """Best weights so far; None without patience."""
         self.ended = ""
-        """Why training restored its best weights and stopped; empty while it has not."""
+        """Reason why training restored its best weights and stopped; empty while it has not."""
         self.diverged = ""
-        """Why the last evaluation counts as divergence; empty when it does not."""
+        """Reason why the last evaluation counts as divergence; empty when it does not."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything needed to resume bit for bit."""

@@ -81,7 +81,7 @@ class ClusterProbe:
     name: str
     content: str
     trouble: str = ""
-    """Why it can't be written; empty if it was."""
+    """Reason why it can't be written; empty if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Facts:
     torch_gpus: int | None
     """Number of GPUs that PyTorch can use; None if it was not asked."""
     gpu_trouble: str
-    """Why the driver or PyTorch failed; empty if neither did."""
+    """Reason why the driver or PyTorch failed; empty if neither did."""
     ray_disk: Disk
     """Disk of the folder in which Ray keeps its session and spills objects."""
     shared_memory: Disk | None
@@ -121,7 +121,7 @@ class Facts:
     monitor_grows: bool | None
     """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
     storage_trouble: str
-    """Why the probe could not be read, or its answer not seen; empty if both could."""
+    """Reason why the probe could not be read, or its answer not seen; empty if both could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
