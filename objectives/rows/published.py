@@ -1,7 +1,6 @@
 """Published data sets by name: each file with its address and checksum."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from fathom.objectives.download import Download
 
@@ -15,36 +14,17 @@ PASSIV = (
 SPINN = f"{GITHUB}/nyu-mll/spinn/0e24a35c7be00e9f67814b0c846c3095cfe7632b/python/spinn/data/listops"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairFiles:
-    """The splits of a data set for `transduction`."""
-
-    train: Download
-    dev: Download
-    test: Download
-    generalisation: Mapping[str, Download] = field(default_factory=dict)
-
-
-def _file(url: str, folder: str, sha256: str) -> Download:
-    return Download(url=url, sha256=sha256, path=f"{folder}/{url.rpartition('/')[2]}")
+def _files(pattern: str, folder: str, **checksums: str) -> dict[str, Download]:
+    """Name -> file, from a pattern of the addresses and the checksum of each."""
+    urls = {name: pattern.format(name) for name in checksums}
+    return {
+        name: Download(url=url, sha256=checksums[name], path=f"{folder}/{url.rpartition('/')[2]}")
+        for name, url in urls.items()
+    }
 
 
-def _pairs(pattern: str, folder: str, *, train: str, dev: str, test: str, gen: str) -> PairFiles:
-    """Files of a data set, from a pattern of their addresses and the checksum of each split."""
-
-    def file(split: str, sha256: str) -> Download:
-        return _file(pattern.format(split), folder, sha256)
-
-    return PairFiles(
-        train=file("train", train),
-        dev=file("dev", dev),
-        test=file("test", test),
-        generalisation={"gen": file("gen", gen)},
-    )
-
-
-TRANSDUCTION = {
-    "cogs": _pairs(
+TRANSDUCTION: Mapping[str, Mapping[str, Download]] = {
+    "cogs": _files(
         f"{COGS}/{{}}.tsv",
         "cogs",
         train="220b3804b562c0156ee986eff1bdd15c27e52142549362a64f57baf86e304c78",
@@ -52,7 +32,7 @@ TRANSDUCTION = {
         test="68f8e51e9f6d9cd22d64efe68dd21d7ea5ba327e9a2359481030161aea757035",
         gen="d013d9eee0bafc153f8decc85f42814ac97260f84964d980e1e2b84577b82361",
     ),
-    "cogs_vf": _pairs(
+    "cogs_vf": _files(
         f"{RECOGS}/{{}}.tsv",
         "cogs_vf",
         train="0d8429b2db4c9fd216ce2a80ca6ee20861f331f9d4ce6086b565dcbde7c2791d",
@@ -60,7 +40,7 @@ TRANSDUCTION = {
         test="b312353b6f40fcd870dc2c75b70da8ea25bf32134884e9da2c9c98306e17b9d1",
         gen="ce0be5c1e70139301b7cc77e6b94e7b23af0ae3db921ce935d2524fe68070159",
     ),
-    "passivization": _pairs(
+    "passivization": _files(
         f"{PASSIV}/passiv_en_nps.{{}}",
         "passiv_en_nps",
         train="45ade8e0bea11b064c709a65bc9f195a9719751e9f7a67e349a75a49d3e9936a",
@@ -71,25 +51,14 @@ TRANSDUCTION = {
 }
 
 LISTOPS = {
-    "listops_d20s": _file(
-        f"{SPINN}/test_d20s.tsv",
+    f"listops_{name}": file
+    for name, file in _files(
+        f"{SPINN}/test_{{}}.tsv",
         "listops",
-        "71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
-    ),
-    "listops_d14": _file(
-        f"{SPINN}/test_d14.tsv",
-        "listops",
-        "f8ac731a421911d214835ace5c9ec6850c41c133aeffa3a7cd55e7b0e3ad7ab7",
-    ),
-    "listops_d8": _file(
-        f"{SPINN}/test_d8.tsv",
-        "listops",
-        "881061477e62e9941332825bf417e25a13de50a38bf74a893e23f4ef05b18087",
-    ),
-    "listops_d5f": _file(
-        f"{SPINN}/test_d5f.tsv",
-        "listops",
-        "1fc3f37bbf47f0608abca61c94c2529fbf451d1d2cba10586a0b7092519090f3",
-    ),
+        d20s="71335416e6896e8dd8dc69281c8ed9b37316382d05d3705d660461564e843840",
+        d14="f8ac731a421911d214835ace5c9ec6850c41c133aeffa3a7cd55e7b0e3ad7ab7",
+        d8="881061477e62e9941332825bf417e25a13de50a38bf74a893e23f4ef05b18087",
+        d5f="1fc3f37bbf47f0608abca61c94c2529fbf451d1d2cba10586a0b7092519090f3",
+    ).items()
 }
 """Test files only: the training files are not among those published with known checksums."""

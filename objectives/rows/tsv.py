@@ -3,7 +3,7 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -61,31 +61,49 @@ def read_lines(place: Place) -> Iterator[TsvLine]:
             yield TsvLine(name_of(place), number, tuple(line.removesuffix("\r").split("\t")))
 
 
-def held_out(keys: Sequence[str], fraction: float) -> list[bool]:
-    """List with True for each row that is held out. The choice depends on the row's content alone:
-    copies stay on one side, and the order of the rows (classes in turn, say) does not matter."""
-    distinct = sorted(set(keys), key=lambda key: hashlib.sha256(key.encode()).digest())
-    chosen = frozenset(distinct[: int(len(distinct) * fraction)])
-    return [key in chosen for key in keys]
+def not_empty(rows: Iterable[Row], place: Place) -> list[Row]:
+    """All rows of a file; raises `ObjectiveError` if there are none."""
+    found = list(rows)
+    if not found:
+        raise ObjectiveError(
+            f"{name_of(place)} must have at least one row, got none; check the path"
+        )
+    return found
 
 
-def split_off(
-    rows: list[Row], key: Callable[[Row], str], fraction: float, *, data: str, noun: str
-) -> tuple[list[Row], list[Row]]:
-    """The rows to train on and those held out, chosen by the `key` of each.
+def check_names(further: Iterable[str], *reserved: str) -> None:
+    """Raises `ObjectiveError` for a further split with the name of another."""
+    for name in set(reserved).intersection(further):
+        raise ObjectiveError(
+            f"a further split must not be called {name!r}, which is another split; rename it"
+        )
+
+
+def with_dev(
+    splits: dict[str, list[Row]], key: Callable[[Row], str], fraction: float, *, data: str
+) -> dict[str, list[Row]]:
+    """The splits with `dev`; where it is missing, a fraction of `train` is held out.
+
+    The choice depends on the `key` of each row alone: copies stay on one side, and the order of the
+    rows (classes in turn, say) does not matter.
 
     Raises:
-        ObjectiveError: when none is held out.
+        ObjectiveError: when there are too few rows to hold any out.
     """
-    out = held_out([key(row) for row in rows], fraction)
-    train = [row for row, apart in zip(rows, out, strict=True) if not apart]
-    dev = [row for row, apart in zip(rows, out, strict=True) if apart]
-    if not dev:
+    if "dev" in splits:
+        return splits
+    rows = splits["train"]
+    distinct = sorted(set(map(key, rows)), key=lambda own: hashlib.sha256(own.encode()).digest())
+    chosen = frozenset(distinct[: int(len(distinct) * fraction)])
+    if not chosen:
         raise ObjectiveError(
-            f"{data} must have {noun} enough to hold out {fraction:g} of them, got {len(rows)}; "
-            f"add {noun}, or name a `dev` file"
+            f"{data} must have rows enough to hold out {fraction:g} of them, got {len(rows)}; "
+            "add rows, or name a `dev` file"
         )
-    return train, dev
+    return splits | {
+        "train": [row for row in rows if key(row) not in chosen],
+        "dev": [row for row in rows if key(row) in chosen],
+    }
 
 
 def _read_file(path: Path) -> bytes:

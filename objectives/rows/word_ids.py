@@ -14,9 +14,9 @@ WORD = re.compile(r"\w+|[^\w\s]")
 """Pattern of a word or a sign in running text, which has no blanks before signs."""
 
 
-def word_ids(words: Iterable[str]) -> dict[str, int]:
-    """Word -> token id, in the order of the words."""
-    return {word: at for at, word in enumerate(words, WORDS_FROM)}
+def word_ids(words: Iterable[str], first: int = WORDS_FROM) -> dict[str, int]:
+    """Word -> token id, from `first` in the order of the words."""
+    return {word: at for at, word in enumerate(words, first)}
 
 
 def words_in(text: str) -> Iterator[str]:
@@ -24,8 +24,7 @@ def words_in(text: str) -> Iterator[str]:
     return (match[0] for match in WORD.finditer(text))
 
 
-def with_frequent(words: Iterable[str], text: str, most: int) -> list[str]:
-    """The words and the most frequent ones of a text together, sorted."""
-    counts = Counter(words_in(text))
-    frequent = sorted(counts, key=lambda word: (-counts[word], word))
-    return sorted({*words, *frequent[:most]})
+def most_frequent(words: Iterable[str], most: int | None) -> list[str]:
+    """The most frequent of the words, at most `most`, or all if that is None."""
+    counts = Counter(words)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:most]

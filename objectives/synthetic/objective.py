@@ -1,25 +1,52 @@
-"""Base of the objectives with generated data."""
+"""Base of the objectives with generated data: batches, and errors and gains by difficulty.
+
+Shapes: B batch, T time.
+"""
 
 import dataclasses
 import math
-from dataclasses import dataclass
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.keys import SyntheticConfig
-from fathom.objectives.token_loss import masked_loss
+from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
 
 CPU = torch.device("cpu")
+SOLVED_ERROR = 0.05
+"""Share of errors up to which a difficulty counts as solved, as in Sanford et al. 2024."""
+
+
+class Tally(NamedTuple):
+    """Sums of a model's loss and errors over the evaluation's sequences of one difficulty."""
+
+    nats: float
+    asked: float
+    wrong: float
+    counted: float
+    exact: float
+    """Number of sequences without an error."""
+    sequences: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticObjective:
-    """Base of objectives that draw sequences on the device; those add `batch` and `evaluate`."""
+class SyntheticObjective(ABC):
+    """Base of objectives that draw sequences, of difficulties that are integers, on the device."""
+
+    letter: ClassVar[str]
+    """Beginning of the difficulties' names in metrics."""
+    has_solved: ClassVar[bool] = False
+    """True if the evaluation reports the largest difficulty up to which all are solved."""
 
     keys: SyntheticConfig
+    baselines: Mapping[int, float] = field(default_factory=dict)
+    """Difficulty -> error of a shortcut, where that is known."""
     device: torch.device = CPU
 
     @classmethod
@@ -42,14 +69,87 @@ class SyntheticObjective:
         """Loss of the uniform guess over all token ids, in nats."""
         return math.log(self.vocab_size)
 
+    @property
+    @abstractmethod
+    def difficulties(self) -> Sequence[int]:
+        """Difficulties of the evaluation; each is the seed of its sequences as well."""
+
+    @abstractmethod
+    def draw(
+        self, rows: int, difficulty: int | None, draws: torch.Generator
+    ) -> tuple[Batch, Tensor]:
+        """Sequences of a difficulty, or as in training if it is None, and the mask (B, T) of the
+        targets whose errors count; the others count for the loss alone."""
+
     def to(self, device: torch.device) -> Self:
         """The objective, drawing on the device."""
         return dataclasses.replace(self, device=device)
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Sequences of mixed difficulties."""
+        return self.draw(batch_size, None, training_draws(self.device, seed=seed, step=step))[0]
+
+    def held_out(self, difficulty: int) -> tuple[Batch, Tensor]:
+        """The evaluation's sequences of a difficulty, and the mask (B, T) of counted targets."""
+        draws = held_out_draws(self.device, difficulty)
+        return self.draw(self.keys.eval_examples, difficulty, draws)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats over the targets that are not `IGNORED`, a scalar."""
         return masked_loss(model, batch)
 
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """The loss over all difficulties; by difficulty, the error and the gain over a baseline."""
+        tallies = self.tallies(model)
+        errors = {at: one.wrong / one.counted for at, one in tallies.items() if one.counted}
+        gains = {
+            at: 1 - errors[at] / baseline
+            for at, baseline in self.baselines.items()
+            if at in errors and baseline
+        }
+        nats = math.fsum(one.nats for one in tallies.values())
+        return (
+            {"loss": nats / math.fsum(one.asked for one in tallies.values())}
+            | ({f"solved/{self.letter}": solved(errors)} if self.has_solved else {})
+            | {f"error/{self.letter}{at}": error for at, error in errors.items()}
+            | {f"gain/{self.letter}{at}": gain for at, gain in gains.items()}
+        )
+
+    @torch.no_grad()
+    def tallies(self, model: Model) -> dict[int, Tally]:
+        """The tally of each difficulty, with one synchronisation with the device."""
+        sums = [_sums(model, *self.held_out(at)) for at in self.difficulties]
+        every = torch.stack(sums).tolist()
+        return {at: Tally(*own) for at, own in zip(self.difficulties, every, strict=True)}
+
     def final_metrics(self, model: Model) -> dict[str, float]:
         """An empty dict, since every evaluation is complete."""
         return {}
+
+
+def solved(errors: Mapping[int, float]) -> float:
+    """The last of the ascending difficulties up to which all but 0 are solved; 0 without one."""
+    last = 0
+    for difficulty, error in errors.items():
+        if difficulty and error > SOLVED_ERROR:
+            break
+        last = difficulty
+    return float(last)
+
+
+def _sums(model: Model, batch: Batch, counted: Tensor) -> Tensor:
+    """Fields of a `Tally` in order, (6,)."""
+    rows = max(1, EVAL_CHUNK_TOKENS // counted.shape[1])
+    chunks = zip(*(torch.split(one, rows) for one in (*batch, counted)), strict=True)
+    return torch.stack([_sums_of_chunk(model, *chunk) for chunk in chunks]).sum(0)
+
+
+def _sums_of_chunk(model: Model, inputs: Tensor, targets: Tensor, counted_BT: Tensor) -> Tensor:
+    losses_BT, asked_BT, right_BT = answers(model, Batch(inputs, targets))
+    wrong_BT = counted_BT & ~right_BT
+    sums = (
+        *(losses_BT.sum(), asked_BT.sum(), wrong_BT.sum(), counted_BT.sum()),
+        (~wrong_BT.any(1)).sum(),
+        torch.tensor(len(counted_BT), device=losses_BT.device),
+    )
+    return torch.stack([one.double() for one in sums])

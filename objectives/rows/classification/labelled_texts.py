@@ -5,17 +5,25 @@ one. A folder has a folder of .txt or .txt.gz files for each class, or `train/` 
 are any, `dev/` and `test/` of such (as the IMDb reviews).
 """
 
-import difflib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.rows.classification import listops
 from fathom.objectives.rows.published import LISTOPS
-from fathom.objectives.rows.tsv import Place, TsvLine, name_of, read_lines, read_text, split_off
+from fathom.objectives.rows.tsv import (
+    Place,
+    TsvLine,
+    check_names,
+    not_empty,
+    read_lines,
+    read_text,
+    with_dev,
+)
 
 GENERATED = "listops"
 LABEL_NAMES = frozenset({"label", "class", "target", "category", "sentiment"})
@@ -33,55 +41,36 @@ class Text:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextSplits:
-    """Labelled texts of a study, by split."""
-
-    train: list[Text]
-    dev: list[Text]
-    further: dict[str, list[Text]]
-    """Split -> its texts, for the final measurement."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Labels of the training texts, sorted."""
-        return tuple(sorted({text.label for text in self.train}))
-
-    @property
-    def all(self) -> dict[str, list[Text]]:
-        """Every split by name."""
-        return {"train": self.train, "dev": self.dev, **self.further}
+TextSplits = dict[str, list[Text]]
+"""Labelled texts of a study: split -> its texts."""
 
 
 def read_texts(
     *, data: str, label: str | None, dev: str | None, test: Mapping[str, str],
     rules: Mapping[str, Any], context: int, validation_fraction: float,
 ) -> TextSplits:  # fmt: skip
-    """Read or draw every text once; `rules` are those of generated expressions.
+    """Split -> its texts: `train`, `dev` and others. Each is read or drawn once; `rules` are those
+    of generated expressions.
 
     Raises:
-        ValueError: when a file is missing or malformed or a label unknown, in one line.
+        ObjectiveError: when a file is missing or malformed or a label unknown.
     """
-    for name in {"train", "dev"} & test.keys():
-        raise ObjectiveError(
-            f"a further split must not be called {name!r}, which is another split; rename it"
-        )
+    check_names(test, "train", "dev")
     found = _generate(rules, context) if data == GENERATED else _read_splits(data, label)
-    train = found.pop("train")
     found |= {name: _read(place, label) for name, place in test.items()}
-    own_dev = found.pop("dev", None)
     if dev is not None:
-        own_dev = _read(dev, label)
-    if own_dev is None:
-        train, own_dev = split_off(
-            train, lambda one: one.text, validation_fraction, data=data, noun="texts"
-        )
-    splits = TextSplits(train=train, dev=own_dev, further=found)
+        found["dev"] = _read(dev, label)
+    splits = with_dev(found, attrgetter("text"), validation_fraction, data=data)
     _check_labels(splits, data)
     return splits
 
 
-def _generate(rules: Mapping[str, Any], context: int) -> dict[str, list[Text]]:
+def classes_of(splits: TextSplits) -> tuple[str, ...]:
+    """Labels of the training texts, sorted."""
+    return tuple(sorted({text.label for text in splits["train"]}))
+
+
+def _generate(rules: Mapping[str, Any], context: int) -> TextSplits:
     drawn = listops.expressions(
         rules["examples"],
         max_depth=rules["max_depth"],
@@ -91,7 +80,7 @@ def _generate(rules: Mapping[str, Any], context: int) -> dict[str, list[Text]]:
     return {"train": [Text(text, str(value), "a generated text") for text, value in drawn]}
 
 
-def _read_splits(data: str, label: str | None) -> dict[str, list[Text]]:
+def _read_splits(data: str, label: str | None) -> TextSplits:
     """Split -> its texts at a place; several if the place is a folder that names them."""
     folder = Path(data).expanduser()
     if data in LISTOPS or not (folder / "train").is_dir():
@@ -101,7 +90,7 @@ def _read_splits(data: str, label: str | None) -> dict[str, list[Text]]:
     return _without_unasked(found)
 
 
-def _without_unasked(found: dict[str, list[Text]]) -> dict[str, list[Text]]:
+def _without_unasked(found: TextSplits) -> TextSplits:
     """The splits without the classes that `test/` lacks, such as IMDb's unlabelled `unsup`."""
     if "test" not in found:
         return found
@@ -117,19 +106,18 @@ def _read(place: str, label: str | None) -> list[Text]:
     if place in LISTOPS:
         return [
             Text(listops.without_parentheses(text.text), text.label, text.origin)
-            for text in _read_table(LISTOPS[place], "first")
+            for text in not_empty(_rows(LISTOPS[place], "first"), LISTOPS[place])
         ]
     path = Path(place).expanduser()
     if path.is_dir():
         return _read_folder(path)
     if not path.exists():
         known = [GENERATED, *LISTOPS]
-        near = difflib.get_close_matches(place, known, n=1)
         raise ObjectiveError(
             f"`data` must be one of {', '.join(known)}, or the path of a folder or TSV, got "
-            f"{place!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
+            f"{place!r}; {nearest(place, known)}"
         )
-    return _read_table(place, label)
+    return not_empty(_rows(place, label), place)
 
 
 def _read_folder(folder: Path) -> list[Text]:
@@ -145,15 +133,6 @@ def _read_folder(folder: Path) -> list[Text]:
         raise ObjectiveError(
             f"{folder} must have a folder of .txt or .txt.gz files for each class, got none; "
             "check the path"
-        )
-    return texts
-
-
-def _read_table(place: Place, label: str | None) -> list[Text]:
-    texts = list(_rows(place, label))
-    if not texts:
-        raise ObjectiveError(
-            f"{name_of(place)} must have at least one row, got none; check the path"
         )
     return texts
 
@@ -196,14 +175,14 @@ def _columns(line: TsvLine, label: str | None) -> tuple[int, int, int]:
 
 
 def _check_labels(splits: TextSplits, data: str) -> None:
-    classes = splits.classes
-    if len(classes) < 2 or 2 * len(classes) > max(4, len(splits.train)):
+    classes, train = classes_of(splits), splits["train"]
+    if len(classes) < 2 or 2 * len(classes) > max(4, len(train)):
         raise ObjectiveError(
             f"{data} must have at least two classes and two texts of each, got {len(classes)} "
-            f"labels in {len(splits.train)} texts; check `label`, the column of the label"
+            f"labels in {len(train)} texts; check `label`, the column of the label"
         )
     known = set(classes)
-    for text in (text for own in splits.all.values() for text in own):
+    for text in (text for own in splits.values() for text in own):
         if text.label not in known:
             raise ObjectiveError(
                 f"{text.origin} must have a label that the training texts have, got "

@@ -28,9 +28,7 @@ from fathom.objectives.rows.classification.text_vocabulary import (
 )
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
-
-EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
+from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,14 +83,12 @@ class Classification:
     @classmethod
     def prepare(cls, keys: ClassificationConfig) -> Self:
         """The objective with its texts read, or drawn, and encoded."""
-        splits, vocabulary = keys.read()
+        texts, vocabulary = keys.read()
+        splits = {name: TextSplit.of(own, vocabulary, keys.context) for name, own in texts.items()}
         return cls(
-            train=TextSplit.of(splits.train, vocabulary, keys.context),
-            dev=TextSplit.of(splits.dev, vocabulary, keys.context),
-            further={
-                name: TextSplit.of(own, vocabulary, keys.context)
-                for name, own in splits.further.items()
-            },
+            train=splits.pop("train"),
+            dev=splits.pop("dev"),
+            further=splits,
             classes=vocabulary.classes,
             first_class=vocabulary.first_class,
             pooling=keys.pooling,

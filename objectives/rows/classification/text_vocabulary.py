@@ -4,8 +4,7 @@ Ids: padding, words that training never saw, the words or bytes, then the classe
 """
 
 import logging
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,10 @@ from fathom.objectives.rows.classification.labelled_texts import (
     GENERATED,
     Text,
     TextSplits,
+    classes_of,
     read_texts,
 )
+from fathom.objectives.rows.word_ids import most_frequent, word_ids
 from fathom.objectives.token_ids import PAD
 
 BYTES = "bytes"
@@ -74,18 +75,14 @@ def read_with_vocabulary(
 
 def _vocabulary(splits: TextSplits, tokenizer: str, *, generated: bool) -> TextVocabulary:
     kind, _, most = tokenizer.partition(":")
-    words: list[str] = []
-    if kind != BYTES:
-        counts = Counter(word for text in splits.train for word in _words(text.text, kind))
-        frequent = sorted(counts, key=lambda word: (-counts[word], word))
-        words = sorted(frequent[: int(most)] if most else frequent)
-        if generated and not most:
-            words = sorted(listops.WORDS)
-    return TextVocabulary(
-        tokenizer=kind,
-        words={word: at for at, word in enumerate(words, TOKENS_FROM)},
-        classes=splits.classes,
-    )
+    words: Iterable[str] = ()
+    if generated and kind != BYTES and not most:
+        words = listops.WORDS
+    elif kind != BYTES:
+        every = (word for text in splits["train"] for word in _words(text.text, kind))
+        words = most_frequent(every, int(most) if most else None)
+    ids = word_ids(sorted(words), TOKENS_FROM)
+    return TextVocabulary(tokenizer=kind, words=ids, classes=classes_of(splits))
 
 
 def _words(text: str, tokenizer: str) -> list[str]:
@@ -96,7 +93,7 @@ def _check_lengths(
     splits: TextSplits, vocabulary: TextVocabulary, context: int, *, cut: bool
 ) -> None:
     """Refuses empty texts, and texts longer than the context unless they are to be cut."""
-    every = [text for own in splits.all.values() for text in own]
+    every = [text for own in splits.values() for text in own]
     lengths = [vocabulary.length(text.text) for text in every]
     at = max(range(len(every)), key=lengths.__getitem__)
     if min(lengths) == 0:

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from fathom.objectives.keys import Group, Number, ObjectiveConfig, Positive, Real
 from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples
-from fathom.objectives.rows.transduction.pairs import Pair, PairSplits, read_splits, words_of
-from fathom.objectives.rows.word_ids import WORDS_FROM, with_frequent
+from fathom.objectives.rows.transduction.pairs import Pair, read_splits, words_of
+from fathom.objectives.rows.word_ids import WORDS_FROM, most_frequent, words_in
 from fathom.objectives.text.corpus import read_whole
 
 
@@ -55,16 +55,9 @@ class TransductionConfig(ObjectiveConfig):
         """Tokens at the start of the horizon that are of text."""
         return self.pretraining.tokens if self.pretraining else 0
 
-    def read(self) -> PairSplits:
+    def read(self) -> dict[str, list[Pair]]:
         """Every row, by split; raises `ObjectiveError` if the rows do not suit."""
-        return read_splits(
-            data=self.data,
-            dev=self.dev,
-            test=self.test,
-            generalisation=self.generalisation,
-            validation_fraction=self.validation_fraction,
-            context=self.context,
-        )
+        return read_splits(**self.model_dump(exclude={"name", "eval_examples", "pretraining"}))
 
     def pretraining_text(self) -> str:
         """The text that is trained on before the rows, whole; empty without pre-training."""
@@ -73,11 +66,11 @@ class TransductionConfig(ObjectiveConfig):
     def words(self, train: list[Pair], text: str) -> list[str]:
         """Words of the training rows and the most frequent ones of the text, sorted."""
         most = self.pretraining.words if self.pretraining else 0
-        return with_frequent(words_of(train), text, most)
+        return sorted(words_of(train).union(most_frequent(words_in(text), most)))
 
     def vocab_size(self) -> int:
         """Number of special tokens and words; reads the training rows and the text."""
-        return WORDS_FROM + len(self.words(self.read().train, self.pretraining_text()))
+        return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""

@@ -8,7 +8,7 @@ place where that fails the decoder, having written the true tokens before it, wr
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,13 +16,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, spread
+from fathom.objectives.arrays import (
+    Rows,
+    Sequences,
+    batch_width,
+    chunks,
+    placed,
+    spread,
+    tokens_of,
+    windows,
+)
 from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_rows
-from fathom.objectives.rows.transduction.decoding import greedy
 from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair
-from fathom.objectives.rows.transduction.pretraining import Pretraining
 from fathom.objectives.rows.word_ids import (
     END,
     SEPARATOR,
@@ -30,12 +38,11 @@ from fathom.objectives.rows.word_ids import (
     UNKNOWN,
     WORDS_FROM,
     word_ids,
+    words_in,
 )
+from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import answers, masked_loss
-
-EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
+from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +76,45 @@ class PairSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pretraining:
+    """Running text that a model of rows reads first, as Petty et al. 2024 pre-train theirs.
+
+    Text and rows share one vocabulary of whole words: the words of the rows stay what they are, so
+    that exact match means the same with and without the text.
+    """
+
+    text: Ids | Tensor
+    """The words of the text as ids."""
+    tokens: int
+    """Tokens at the start of the horizon that are of the text."""
+
+    @classmethod
+    def of(cls, text: str, ids: Mapping[str, int], keys: TransductionConfig) -> Self:
+        """A text encoded; raises `ObjectiveError` if it has no window of `context` tokens."""
+        kind = id_type(max(ids.values(), default=0) + 1)
+        found = np.fromiter((ids.get(word, UNKNOWN) for word in words_in(text)), kind)
+        if len(found) <= keys.context:
+            raise ObjectiveError(
+                "the text of `pretraining` must have more words than `context`, got "
+                f"{len(found)} and context={keys.context}; use a larger `corpus`"
+            )
+        return cls(text=found, tokens=keys.pretraining_tokens)
+
+    def to(self, device: torch.device) -> Self:
+        """The pre-training with its text on the device."""
+        return dataclasses.replace(self, text=placed(self.text, device))
+
+    def batch(self, *, seed: int, step: int, batch_size: int, context: int) -> Batch | None:
+        """Windows of the text, without loss on unknown words; None after the pre-training."""
+        if step * batch_size * context >= self.tokens:
+            return None
+        text = tokens_of(self.text)
+        starts = training_rows(len(text) - context, seed=seed, step=step, batch_size=batch_size)
+        inputs, targets = windows(text, torch.from_numpy(starts).to(text.device), context)
+        return Batch(inputs, targets.masked_fill(targets == UNKNOWN, IGNORED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Transduction:
     """The objective `transduction`: arrays as prepared, tensors once placed with `to`."""
 
@@ -85,23 +131,19 @@ class Transduction:
     @classmethod
     def prepare(cls, keys: TransductionConfig) -> Self:
         """The objective with its rows, and the text before them, read and encoded."""
-        splits, text = keys.read(), keys.pretraining_text()
-        words = keys.words(splits.train, text)
+        pairs, text = keys.read(), keys.pretraining_text()
+        words = keys.words(pairs["train"], text)
         ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
+        splits = {name: PairSplit.of(own, ids, vocab_size) for name, own in pairs.items()}
+        pretraining = Pretraining.of(text, ids, keys) if keys.pretraining else None
         return cls(
-            train=PairSplit.of(splits.train, ids, vocab_size),
-            dev=PairSplit.of(splits.dev, ids, vocab_size),
-            further={
-                name: PairSplit.of(pairs, ids, vocab_size) for name, pairs in splits.further.items()
-            },
+            train=splits.pop("train"),
+            dev=splits.pop("dev"),
+            further=splits,
             words=tuple(words),
             context=keys.context,
             eval_examples=keys.eval_examples,
-            pretraining=Pretraining.of(
-                text, ids, tokens=keys.pretraining_tokens, context=keys.context
-            )
-            if keys.pretraining
-            else None,
+            pretraining=pretraining,
         )
 
     @property
@@ -195,6 +237,22 @@ class Transduction:
         right = np.empty(len(rows), np.bool_)
         right[where] = exact_R > 0
         return float(nats_R.sum() / asked_R.sum()), right
+
+
+@torch.no_grad()
+def greedy(
+    model: Model, prompt: Sequence[int], *, end: int, context: int, device: torch.device
+) -> list[int]:
+    """The tokens that a model writes after a prompt, each the most likely one, without the end; it
+    also ends where the context is full."""
+    tokens = list(prompt)
+    while len(tokens) <= context:
+        logits_1TV = model(torch.tensor([tokens], device=device))
+        following = int(logits_1TV[0, -1].argmax())
+        if following == end:
+            break
+        tokens.append(following)
+    return tokens[len(prompt) :]
 
 
 def _row(pair: Pair, ids: Mapping[str, int]) -> list[int]:

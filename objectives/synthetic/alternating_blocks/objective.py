@@ -8,9 +8,10 @@ training; their tables draw the boundary at depth k - 2.
 A model that sees the current letter alone gets no whole string of three blocks or more right, so
 exact match has no baseline to subtract.
 
-Shapes: B batch, N letters.
+Shapes: B batch, N letters, T = N + 1 tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.alternating_blocks.keys import (
     INSIDE,
     OUTSIDE,
@@ -28,7 +28,6 @@ from fathom.objectives.synthetic.alternating_blocks.keys import (
     BlocksConfig,
 )
 from fathom.objectives.synthetic.objective import SyntheticObjective
-from fathom.objectives.synthetic.scoring import ScoredPart, tally
 from fathom.objectives.token_ids import PAD
 
 
@@ -38,39 +37,35 @@ class Blocks(SyntheticObjective):
 
     keys: BlocksConfig
 
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Strings with uniform training lengths and uniform places of the blocks."""
-        draws = training_draws(self.device, seed=seed, step=step)
-        return self._batch(batch_size, self.keys.train_lengths, draws)
+    @property
+    def difficulties(self) -> Sequence[int]:
+        """Numbers of the ranges of lengths, 0 for that of training."""
+        return range(len(self.keys.ranges))
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """The loss at the training lengths; error and exact match by range of lengths."""
-        ranges = self.keys.ranges
-        tallies = tally(model, map(self._part, range(len(ranges)), ranges))
-        trained = next(iter(tallies.values()))
+        tallies = self.tallies(model)
+        named = {f"{low}-{high}": tallies[at] for at, (low, high) in enumerate(self.keys.ranges)}
         return (
-            {"loss": trained.nats / trained.asked}
-            | {f"error/{name}": one.error for name, one in tallies.items()}
-            | {f"exact_match/{name}": one.exact_match for name, one in tallies.items()}
+            {"loss": tallies[0].nats / tallies[0].asked}
+            | {f"error/{name}": one.wrong / one.counted for name, one in named.items()}
+            | {f"exact_match/{name}": one.exact / one.sequences for name, one in named.items()}
         )
 
-    def _part(self, number: int, lengths: tuple[int, int]) -> ScoredPart:
-        batch = self._batch(self.keys.eval_examples, lengths, held_out_draws(self.device, number))
-        name = f"{lengths[0]}-{lengths[1]}"
-        return ScoredPart(name=name, batch=batch, counted=batch.targets != IGNORED)
-
-    def _batch(self, rows: int, lengths: tuple[int, int], draws: torch.Generator) -> Batch:
-        low, high = lengths
+    def draw(
+        self, rows: int, difficulty: int | None, draws: torch.Generator
+    ) -> tuple[Batch, Tensor]:
+        """Strings with uniform lengths of a range, and uniform places of the blocks."""
+        low, high = self.keys.ranges[difficulty or 0]
         device = self.device
         lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws, device=device)
         numbers_BN = block_numbers(lengths_B1, high, self.keys.blocks, draws)
         inside_BN = torch.arange(high, device=device) < lengths_B1
         letters_BN = torch.where(numbers_BN % 2 == 0, A, B).where(inside_BN, PAD)
         answers_BN = torch.where(numbers_BN == self.keys.blocks - 1, INSIDE, OUTSIDE)
-        return Batch(
-            inputs=F.pad(letters_BN, (1, 0), value=START),
-            targets=F.pad(answers_BN.where(inside_BN, IGNORED), (1, 0), value=IGNORED),
-        )
+        targets_BT = F.pad(answers_BN.where(inside_BN, IGNORED), (1, 0), value=IGNORED)
+        batch = Batch(inputs=F.pad(letters_BN, (1, 0), value=START), targets=targets_BT)
+        return batch, targets_BT != IGNORED
 
 
 def block_numbers(lengths_B1: Tensor, width: int, blocks: int, draws: torch.Generator) -> Tensor:

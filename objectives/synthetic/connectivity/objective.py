@@ -20,13 +20,14 @@ O(log D) layers can do it (Corollary 3.3).
 Shapes: B batch, V vertices, E edges of both paths, Q vertices asked, T time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.random_numbers import held_out_draws, training_draws
+from fathom.objectives.contract import IGNORED, Batch
 from fathom.objectives.synthetic.connectivity.keys import (
     FIRST_VERTEX,
     NO,
@@ -35,7 +36,6 @@ from fathom.objectives.synthetic.connectivity.keys import (
     ConnectivityConfig,
 )
 from fathom.objectives.synthetic.objective import SyntheticObjective
-from fathom.objectives.synthetic.scoring import ScoredPart, gain, mean_loss, solved, tally
 from fathom.objectives.token_ids import PAD
 
 BASELINE = 0.5
@@ -48,32 +48,32 @@ class Connectivity(SyntheticObjective):
 
     keys: ConnectivityConfig
 
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Graphs with uniform diameters."""
-        draws = training_draws(self.device, seed=seed, step=step)
-        edges_B = torch.randint(
-            1, self.keys.diameter + 1, (batch_size,), generator=draws, device=self.device
-        )
-        return self._batch(edges_B, draws)[0]
+    letter = "d"
+    has_solved = True
 
-    def evaluate(self, model: Model) -> dict[str, float]:
-        """The loss; by diameter, the error and the gain over a guess."""
-        tallies = tally(model, map(self._part, range(1, self.keys.diameter + 1)))
-        errors = {name: one.error for name, one in tallies.items()}
-        return (
-            {
-                "loss": mean_loss(tallies.values()),
-                "solved/d": solved(enumerate(errors.values(), 1)),
-            }
-            | {f"error/{name}": error for name, error in errors.items()}
-            | {f"gain/{name}": gain(error, BASELINE) for name, error in errors.items()}
-        )
+    @classmethod
+    def prepare(cls, keys: ConnectivityConfig) -> Self:
+        """The objective on the CPU; reads nothing."""
+        baselines = dict.fromkeys(range(1, keys.diameter + 1), BASELINE)
+        return cls(keys=keys, baselines=baselines)
 
-    def _part(self, diameter: int) -> ScoredPart:
-        draws = held_out_draws(self.device, diameter)
-        edges_B = torch.full((self.keys.eval_examples,), diameter, device=self.device)
+    @property
+    def difficulties(self) -> Sequence[int]:
+        """The diameters."""
+        return range(1, self.keys.diameter + 1)
+
+    def draw(
+        self, rows: int, difficulty: int | None, draws: torch.Generator
+    ) -> tuple[Batch, Tensor]:
+        """Graphs of a diameter, or of uniform ones, with their questions."""
+        if difficulty is None:
+            edges_B = torch.randint(
+                1, self.keys.diameter + 1, (rows,), generator=draws, device=self.device
+            )
+        else:
+            edges_B = torch.full((rows,), difficulty, device=self.device)
         batch, away_BT = self._batch(edges_B, draws)
-        return ScoredPart(name=f"d{diameter}", batch=batch, counted=away_BT == diameter)
+        return batch, away_BT == edges_B[:, None]
 
     def _batch(self, edges_B: Tensor, draws: torch.Generator) -> tuple[Batch, Tensor]:
         """Graphs with their questions; the distance in edges of the vertex asked at each token, or

@@ -14,7 +14,7 @@ than the current one, and guesses among all such tokens.
 Shapes: B batch, N tokens after the start, S symbols, V vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,11 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.random_numbers import held_out_draws, training_draws
+from fathom.objectives.contract import IGNORED, Batch
+from fathom.objectives.random_numbers import held_out_draws
 from fathom.objectives.synthetic.induction.keys import FIRST_SYMBOL, START, InductionConfig
 from fathom.objectives.synthetic.objective import CPU, SyntheticObjective
-from fathom.objectives.synthetic.scoring import ScoredPart, gain, mean_loss, tally
 
 BASELINE_SEQUENCES = 256
 """Sequences that the baseline is measured on."""
@@ -39,48 +38,30 @@ class Induction(SyntheticObjective):
     """The objective `induction`."""
 
     keys: InductionConfig
-    baselines: Mapping[int, float]
-    """Error of the baseline by the length of the gap."""
+    letter = "gap"
 
     @classmethod
     def prepare(cls, keys: InductionConfig) -> Self:
         """The objective with its measured baselines; reads nothing."""
-        task = cls(keys=keys, baselines={})
-        return cls(keys=keys, baselines={gap: task._baseline(gap) for gap in task._gaps()})
+        task = cls(keys=keys)
+        return cls(keys=keys, baselines={gap: task._baseline(gap) for gap in task.difficulties})
 
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Sequences with uniform lengths of block and gap and a uniform place of the first copy."""
-        draws = training_draws(self.device, seed=seed, step=step)
-        return self._batch(batch_size, draws, self.keys.gap)
-
-    def evaluate(self, model: Model) -> dict[str, float]:
-        """The loss; by the length of the gap, the error and the gain over the baseline."""
-        tallies = tally(model, map(self._part, self._gaps()))
-        errors = {gap: tallies[f"gap{gap}"].error for gap in self._gaps()}
-        return (
-            {"loss": mean_loss(tallies.values())}
-            | {f"error/gap{gap}": error for gap, error in errors.items()}
-            | {
-                f"gain/gap{gap}": gain(errors[gap], baseline)
-                for gap, baseline in self.baselines.items()
-                if baseline
-            }
-        )
-
-    def _gaps(self) -> list[int]:
+    @property
+    def difficulties(self) -> Sequence[int]:
         """The shortest gap, the middle one and the longest."""
         low, high = self.keys.gap
         return sorted({low, (low + high) // 2, high})
 
-    def _part(self, gap: int) -> ScoredPart:
-        batch = self._batch(self.keys.eval_examples, held_out_draws(self.device, gap), (gap, gap))
-        return ScoredPart(name=f"gap{gap}", batch=batch, counted=batch.targets != IGNORED)
-
     def _baseline(self, gap: int) -> float:
         draws = held_out_draws(CPU, BASELINE_PART + gap)
-        return counting_error(self._batch(BASELINE_SEQUENCES, draws, (gap, gap)), self.vocab_size)
+        return counting_error(self.draw(BASELINE_SEQUENCES, gap, draws)[0], self.vocab_size)
 
-    def _batch(self, rows: int, draws: torch.Generator, gap: tuple[int, int]) -> Batch:
+    def draw(
+        self, rows: int, difficulty: int | None, draws: torch.Generator
+    ) -> tuple[Batch, Tensor]:
+        """Sequences with uniform lengths of block and gap, or the given gap, and a uniform place of
+        the first copy."""
+        gap = self.keys.gap if difficulty is None else (difficulty, difficulty)
         blocks_B1 = self._uniform(rows, *self.keys.block, draws)
         periods_B1 = blocks_B1 + self._uniform(rows, *gap, draws)
         # Two copies fit behind the latest first one.
@@ -92,10 +73,8 @@ class Induction(SyntheticObjective):
         copied_BN = (after_BN >= 0) & (within_BN < blocks_B1)
         tokens_BN = self._tokens(within_BN, copied_BN, blocks_B1, draws)
         asked_BN = copied_BN & (after_BN >= periods_B1) & (within_BN > 0)
-        return Batch(
-            inputs=F.pad(tokens_BN[:, :-1], (1, 0), value=START),
-            targets=tokens_BN.where(asked_BN, IGNORED),
-        )
+        inputs_BN = F.pad(tokens_BN[:, :-1], (1, 0), value=START)
+        return Batch(inputs_BN, targets=tokens_BN.where(asked_BN, IGNORED)), asked_BN
 
     def _tokens(
         self, within_BN: Tensor, copied_BN: Tensor, blocks_B1: Tensor, draws: torch.Generator

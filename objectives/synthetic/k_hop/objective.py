@@ -12,6 +12,7 @@ errors are counted where the answer is a symbol.
 Shapes: B batch, N symbols of a sequence, S kinds of symbol.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,11 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.random_numbers import held_out_draws, training_draws
+from fathom.objectives.random_numbers import held_out_draws
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.objectives.synthetic.keys import FIRST
 from fathom.objectives.synthetic.objective import CPU, SyntheticObjective
-from fathom.objectives.synthetic.scoring import ScoredPart, gain, mean_loss, solved, tally
 from fathom.objectives.token_loss import token_losses
 
 BASELINE_TOKENS = 200_000
@@ -38,65 +38,40 @@ class Hop(SyntheticObjective):
     """The objective `hop`."""
 
     keys: HopConfig
-    baselines: tuple[float, ...]
-    """Error of the best answer from k and the current symbol alone, for k = 1, 2, ..., `hops`."""
+    letter = "k"
+    has_solved = True
 
     @classmethod
     def prepare(cls, keys: HopConfig) -> Self:
         """The objective with its measured baselines; reads nothing."""
         return cls(keys=keys, baselines=baseline_errors(keys))
 
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Sequences, each with its own k, uniform from 0 to `hops`."""
-        draws = training_draws(self.device, seed=seed, step=step)
-        hops_B = torch.randint(
-            self.keys.hops + 1, (batch_size,), generator=draws, device=self.device
-        )
-        return self._batch(hops_B, draws)
+    @property
+    def difficulties(self) -> Sequence[int]:
+        """The numbers of hops."""
+        return range(self.keys.hops + 1)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats over all positions, as published."""
         return token_losses(model, batch).mean()
 
-    def evaluate(self, model: Model) -> dict[str, float]:
-        """The loss over equally many sequences of each k; by k, the error and the gain over the
-        baseline."""
-        tallies = tally(model, map(self._part, range(self.keys.hops + 1)))
-        # No error can be measured where no k-th hop of the evaluation leads to a symbol.
-        known = {k: tallies[f"k{k}"] for k in range(self.keys.hops + 1)}
-        errors = {k: one.error for k, one in known.items() if one.counted}
-        gains = {
-            k: gain(errors[k], baseline)
-            for k, baseline in enumerate(self.baselines, 1)
-            if k in errors and baseline
-        }
-        return (
-            {"loss": mean_loss(tallies.values())}
-            | {"solved/k": solved((k, error) for k, error in errors.items() if k)}
-            | {f"error/k{k}": error for k, error in errors.items()}
-            | {f"gain/k{k}": own for k, own in gains.items()}
-        )
-
-    def _part(self, k: int) -> ScoredPart:
-        draws = held_out_draws(self.device, k)
-        batch = self._batch(torch.full((self.keys.eval_examples,), k, device=self.device), draws)
-        answers = batch.targets
-        counted = (answers != self.keys.blank) & (answers != self.keys.bottom)
-        return ScoredPart(name=f"k{k}", batch=batch, counted=counted)
-
-    def _batch(self, hops_B: Tensor, draws: torch.Generator) -> Batch:
-        symbols_BN = draw_symbols(
-            (len(hops_B), self.keys.context - 1), symbols=self.keys.symbols, draws=draws
-        )
-        places_BN = hop_places(symbols_BN, hops_B, symbols=self.keys.symbols, most=self.keys.hops)
+    def draw(
+        self, rows: int, difficulty: int | None, draws: torch.Generator
+    ) -> tuple[Batch, Tensor]:
+        """Sequences of one k, or of uniform ones; errors count where the answer is a symbol."""
+        keys = self.keys
+        if difficulty is None:
+            hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws, device=self.device)
+        else:
+            hops_B = torch.full((rows,), difficulty, device=self.device)
+        symbols_BN = draw_symbols((rows, keys.context - 1), symbols=keys.symbols, draws=draws)
+        places_BN = hop_places(symbols_BN, hops_B, symbols=keys.symbols, most=keys.hops)
         found_BN = symbols_BN.gather(1, places_BN.clamp(min=0)) + FIRST
-        answers_BN = found_BN.where(places_BN >= 0, self.keys.bottom)
-        blank_B1 = torch.full_like(hops_B[:, None], self.keys.blank)
-        prefix_B1 = hops_B[:, None] + self.keys.first_prefix
-        return Batch(
-            inputs=torch.cat((prefix_B1, symbols_BN + FIRST), 1),
-            targets=torch.cat((blank_B1, answers_BN), 1),
-        )
+        answers_BN = found_BN.where(places_BN >= 0, keys.bottom)
+        prefix_B1 = hops_B[:, None] + keys.first_prefix
+        inputs_BT = torch.cat((prefix_B1, symbols_BN + FIRST), 1)
+        targets_BT = F.pad(answers_BN, (1, 0), value=keys.blank)
+        return Batch(inputs_BT, targets_BT), F.pad(places_BN >= 0, (1, 0))
 
 
 def draw_symbols(shape: tuple[int, int], *, symbols: int, draws: torch.Generator) -> Tensor:
@@ -123,8 +98,8 @@ def hop_places(symbols_BN: Tensor, hops_B: Tensor, *, symbols: int, most: int) -
     return places_BN
 
 
-def baseline_errors(keys: HopConfig) -> tuple[float, ...]:
-    """Error of the best answer from k and the current symbol alone, for k = 1, 2, ..., `hops`.
+def baseline_errors(keys: HopConfig) -> dict[int, float]:
+    """Error of the best answer from k and the current symbol alone, by k = 1, 2, ..., `hops`.
 
     All symbols are alike, so it either repeats the current one or names one of the others. Both
     would be wrong 1 - 1/S of the time if hops were random; but neighbours differ, so one hop never
@@ -134,7 +109,7 @@ def baseline_errors(keys: HopConfig) -> tuple[float, ...]:
     length, symbols = keys.context - 1, keys.symbols
     shape = (max(1, BASELINE_TOKENS // length), length)
     symbols_BN = draw_symbols(shape, symbols=symbols, draws=draws)
-    return tuple(_baseline_error(symbols_BN, k, symbols) for k in range(1, keys.hops + 1))
+    return {k: _baseline_error(symbols_BN, k, symbols) for k in range(1, keys.hops + 1)}
 
 
 def _baseline_error(symbols_BN: Tensor, k: int, symbols: int) -> float:

@@ -17,10 +17,7 @@ from fathom.objectives.random_numbers import training_draws
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import Encoding, Ids, encode
 from fathom.objectives.text.language.keys import LanguageConfig
-from fathom.objectives.token_loss import token_losses
-
-EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
+from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, token_losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

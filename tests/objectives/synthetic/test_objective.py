@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.random_numbers import held_out_draws, mixed, training_draws
-from fathom.objectives.synthetic.scoring import gain, solved
+from fathom.objectives.synthetic.objective import solved
 from tests.support.objectives import CPU, prepared
 
 
@@ -59,6 +59,6 @@ def test_the_evaluation_is_of_sequences_that_no_training_step_draws(name: str) -
 
 
 def test_a_solved_difficulty_needs_every_easier_one_solved() -> None:
-    assert solved([(1, 0.0), (2, 0.05), (3, 0.2), (4, 0.01)]) == 2.0
-    assert solved([(1, 0.3)]) == 0.0
-    assert gain(0.25, 0.5) == 0.5
+    assert solved({1: 0.0, 2: 0.05, 3: 0.2, 4: 0.01}) == 2.0
+    assert solved({0: 0.3, 1: 0.0, 2: 0.3}) == 1.0
+    assert solved({1: 0.3}) == 0.0

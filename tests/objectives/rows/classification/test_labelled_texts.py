@@ -9,12 +9,12 @@ import pytest
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.classification.labelled_texts import TextSplits
+from fathom.objectives.rows.classification.labelled_texts import Text
 from fathom.objectives.rows.classification.text_vocabulary import TextVocabulary
 from tests.support.objectives import keys_of
 
 
-def read(data: Path | str, **changes: Any) -> tuple[TextSplits, TextVocabulary]:
+def read(data: Path | str, **changes: Any) -> tuple[dict[str, list[Text]], TextVocabulary]:
     settings = {"validation_fraction": 0.25, "context": 64, "listops": {"examples": 200}}
     keys = keys_of("classification", data=str(data), **settings | changes)
     assert isinstance(keys, ClassificationConfig)
@@ -23,7 +23,7 @@ def read(data: Path | str, **changes: Any) -> tuple[TextSplits, TextVocabulary]:
 
 def texts_of(data: Path | str, **changes: Any) -> set[tuple[str, str]]:
     splits, _ = read(data, **changes)
-    return {(text.label, text.text) for own in splits.all.values() for text in own}
+    return {(text.label, text.text) for own in splits.values() for text in own}
 
 
 def write(path: Path, content: str) -> Path:
@@ -93,17 +93,17 @@ def test_a_folder_of_reviews_has_its_own_test_and_classes_that_it_lacks_are_left
 
     assert vocabulary.classes == ("neg", "pos")
     assert "left out unsup" in caplog.text
-    assert (len(splits.train), len(splits.dev), len(splits.further["test"])) == (6, 2, 8)
+    assert tuple(len(splits[name]) for name in ("train", "dev", "test")) == (6, 2, 8)
 
 
 def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path: Path) -> None:
     rows = [f"{'ab'[n % 2]}\tnumber {n}" for n in range(100)]
     splits, _ = read(write(tmp_path / "x", "\n".join(rows)), label="first", validation_fraction=0.5)
 
-    labels = [text.label for text in splits.dev]
+    labels = [text.label for text in splits["dev"]]
     assert len(labels) == 50
     assert 15 < labels.count("a") < 35
-    assert not {text.text for text in splits.dev} & {text.text for text in splits.train}
+    assert not {text.text for text in splits["dev"]} & {text.text for text in splits["train"]}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
         ("label\ttext\nx\t \n", {}, ("line 2 of", "both a label and a text")),
         ("label\ttext\n", {}, ("at least one row",)),
         ("", {"label": "first"}, ("at least one row",)),
-        ("a\tb c\n" * 9, {"label": "first"}, ("texts enough to hold out",)),
+        ("a\tb c\n" * 9, {"label": "first"}, ("rows enough to hold out",)),
         (
             "".join(f"a\tb {n}\n" for n in range(9)),
             {"label": "first"},

@@ -89,7 +89,7 @@ def test_the_published_expressions_have_their_published_values(mirror: object, n
         validation_fraction=0.1,
     )
 
-    every: list[Text] = [*splits.train, *splits.dev]
+    every: list[Text] = [*splits["train"], *splits["dev"]]
     assert len(every) == 10_000
     assert vocabulary.classes == tuple("0123456789")
     assert not {"(", ")"} & set(vocabulary.words)

@@ -13,8 +13,7 @@ from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from fathom.objectives.arrays import Sequences
 from fathom.objectives.contract import IGNORED, Model
-from fathom.objectives.rows.transduction.decoding import greedy
-from fathom.objectives.rows.transduction.objective import PairSplit, Transduction
+from fathom.objectives.rows.transduction.objective import PairSplit, Transduction, greedy
 from fathom.objectives.rows.word_ids import END, SEPARATOR, START, UNKNOWN, WORDS_FROM
 from fathom.objectives.token_ids import PAD
 from tests.support.objectives import CPU, prepared

@@ -9,10 +9,10 @@ import pytest
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.published import TRANSDUCTION
-from fathom.objectives.rows.transduction.pairs import PairSplits, read_pairs, read_splits, words_of
+from fathom.objectives.rows.transduction.pairs import Pair, read_pairs, read_splits, words_of
 
 
-def splits_of(data: Path | str, **changes: Any) -> PairSplits:
+def splits_of(data: Path | str, **changes: Any) -> dict[str, list[Pair]]:
     settings: dict[str, Any] = {
         "dev": None,
         "test": None,
@@ -90,9 +90,9 @@ def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
 def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) -> None:
     splits = splits_of(rows, validation_fraction=0.2)
 
-    train, dev = ({pair.source for pair in own} for own in (splits.train, splits.dev))
+    train, dev = ({pair.source for pair in own} for own in (splits["train"], splits["dev"]))
     assert len(dev) == 6
-    assert len(splits.dev) == 12, "copies of a row stay on one side"
+    assert len(splits["dev"]) == 12, "copies of a row stay on one side"
     assert not train & dev
     assert len(train | dev) == 30
 
@@ -141,19 +141,19 @@ def test_the_published_sets_are_read_whole(
 ) -> None:
     splits = splits_of(name, context=longest)
 
-    everything = [splits.train, splits.dev, splits.further["test"], splits.further["gen"]]
+    everything = [splits[name] for name in ("train", "dev", "test", "gen")]
     assert tuple(map(len, everything)) == sizes
     assert max(pair.context for own in everything for pair in own) == longest
-    assert len(words_of(splits.train)) == words
+    assert len(words_of(splits["train"])) == words
     assert set(TRANSDUCTION) == {"cogs", "cogs_vf", "passivization"}
 
 
 def test_cogs_has_its_21_cases_and_two_words_that_training_lacks(mirror: Path) -> None:
     splits = splits_of("cogs", context=543)
 
-    cases = Counter(pair.category for pair in splits.further["gen"])
+    cases = Counter(pair.category for pair in splits["gen"])
     assert len(cases) == 21
     assert {*cases.values()} == {1000}
-    known = set(words_of(splits.train))
-    sources = {word for pair in splits.further["gen"] for word in pair.source.split()}
+    known = words_of(splits["train"])
+    sources = {word for pair in splits["gen"] for word in pair.source.split()}
     assert sources - known == {"gardner", "monastery"}

@@ -42,9 +42,8 @@ def test_all_places_of_the_blocks_are_equally_likely() -> None:
 def test_exact_match_is_measured_for_each_range_of_lengths() -> None:
     task: Blocks = prepared("blocks", eval_examples=16)
     ranges = [(20, 40), (41, 60), (61, 80)]
-    parts = [task._part(number, own) for number, own in enumerate(ranges)]
 
-    known = task.evaluate(perfect(task, [part.batch for part in parts]))
+    known = task.evaluate(perfect(task, [task.held_out(number)[0] for number in range(3)]))
     outside = task.evaluate(constant(task, OUTSIDE))
 
     for low, high in ranges:

@@ -88,12 +88,12 @@ def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the
 
 def test_errors_of_a_diameter_count_at_vertices_of_that_distance() -> None:
     task: Connectivity = prepared("connectivity", diameter=5, eval_examples=10)
-    part = task._part(3)
+    batch, counted = task.held_out(3)
 
-    assert part.counted.sum(1).tolist() == [2] * 10
-    for row, answers in zip(part.batch.targets.tolist(), part.counted.tolist(), strict=True):
+    assert counted.sum(1).tolist() == [2] * 10
+    for row, answers in zip(batch.targets.tolist(), counted.tolist(), strict=True):
         assert {target for target, one in zip(row, answers, strict=True) if one} == {YES, NO}
-    names = {token for row in part.batch.inputs[:, 6:].tolist() for token in row} - {PAD}
+    names = {token for row in batch.inputs[:, 6:].tolist() for token in row} - {PAD}
     assert names <= set(range(FIRST_VERTEX + 1, FIRST_VERTEX + 12))
 
 
@@ -101,7 +101,7 @@ def test_a_constant_answer_gains_nothing_and_the_truth_everything() -> None:
     task: Connectivity = prepared("connectivity", diameter=4, eval_examples=40)
 
     always = task.evaluate(constant(task, YES))
-    known = task.evaluate(perfect(task, [task._part(d).batch for d in range(1, 5)]))
+    known = task.evaluate(perfect(task, [task.held_out(d)[0] for d in range(1, 5)]))
 
     assert [always[f"gain/d{d}"] for d in range(1, 5)] == [0.0] * 4
     assert [known[f"gain/d{d}"] for d in range(1, 5)] == [1.0] * 4

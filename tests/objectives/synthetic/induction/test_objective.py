@@ -60,7 +60,7 @@ def test_the_baseline_guesses_among_tokens_seen_once_less_than_the_current_one()
 def test_continuing_the_block_has_gain_1_and_counting_has_gain_0() -> None:
     task: Induction = prepared("induction", eval_examples=64)
 
-    known = task.evaluate(perfect(task, [task._part(gap).batch for gap in task._gaps()]))
+    known = task.evaluate(perfect(task, [task.held_out(gap)[0] for gap in task.difficulties]))
 
     def counts(inputs: Tensor) -> Tensor:
         seen = nn.functional.one_hot(inputs, task.vocab_size).cumsum(1)
