@@ -55,19 +55,23 @@ def mirror_folder() -> Path | None:
     return Path(mirror).expanduser() if mirror else None
 
 
-def read_download(download: Download, *, cache: Path, mirror: Path | None) -> bytes:
+def read_download(download: Download) -> bytes:
     """Uncompressed content of a file, from the mirror if there is one, else through the cache."""
-    if mirror is not None:
-        return _read_mirrored(download, mirror_file(download, mirror))
-    target = cache / download.path
-    if not target.exists():
-        _download(download, target)
-    remedy = "delete it and run again to download it afresh"
-    return _checked(_read(target), download, source=target, remedy=remedy)
+    source = mirror_file(download)
+    remedy = f"replace it with {download.url} or unset {MIRROR_VARIABLE}"
+    if source is None:
+        source = cache_folder() / download.path
+        remedy = "delete it and run again to download it afresh"
+        if not source.exists():
+            _download(download, source)
+    return _checked(read_file(source, remedy), download, source=source, remedy=remedy)
 
 
-def mirror_file(download: Download, mirror: Path) -> Path:
-    """The file in the mirror, plain or gzipped."""
+def mirror_file(download: Download) -> Path | None:
+    """The file in the mirror, plain or gzipped; None if files come from the network."""
+    mirror = mirror_folder()
+    if mirror is None:
+        return None
     plain = mirror / download.path
     for file in (plain, plain.with_name(plain.name + ".gz")):
         if file.is_file():
@@ -78,15 +82,20 @@ def mirror_file(download: Download, mirror: Path) -> Path:
     )
 
 
-def _read_mirrored(download: Download, file: Path) -> bytes:
-    remedy = f"replace it with {download.url} or unset {MIRROR_VARIABLE}"
-    content = _read(file)
-    if file.suffix == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ObjectiveError(f"{file} must be a whole gzip file: {error}; {remedy}") from error
-    return _checked(content, download, source=file, remedy=remedy)
+def read_file(path: Path, remedy: str = "check the path") -> bytes:
+    """Content of a file, uncompressed if its name ends in .gz.
+
+    Raises:
+        ObjectiveError: when it can't be read; the message ends in the remedy.
+    """
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ObjectiveError(
+            f"{path} must be a readable file, plain or a whole .gz, got: {reason}; {remedy}"
+        ) from error
 
 
 def _download(download: Download, target: Path) -> None:
@@ -101,7 +110,7 @@ def _download(download: Download, target: Path) -> None:
         ) from error
     remedy = f"nothing was kept: run again, or set {MIRROR_VARIABLE} to a folder with a good copy"
     try:
-        _checked(_read(part), download, source=download.url, remedy=remedy)
+        _checked(read_file(part), download, source=download.url, remedy=remedy)
     except ObjectiveError:
         part.unlink()
         raise
@@ -137,15 +146,6 @@ def _reason(error: OSError | http.client.HTTPException) -> str:
     if isinstance(error, urllib.error.URLError) and not isinstance(error, urllib.error.HTTPError):
         return str(error.reason)
     return str(error) or type(error).__name__
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ObjectiveError(
-            f"{file} must be readable, got {error.strerror}; change its permissions or delete it"
-        ) from error
 
 
 def _checked(content: bytes, download: Download, *, source: Path | str, remedy: str) -> bytes:

@@ -4,7 +4,6 @@ Preparing it runs the user's code, as naming it asks for. The working folder is 
 `python -m` does; Ray's workers do the same where they see that folder.
 """
 
-import difflib
 import importlib
 import inspect
 import math
@@ -15,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.keys import ObjectiveConfig, Positive, short
 
 MEMBERS = (
@@ -124,11 +123,11 @@ def _class(name: str) -> Any:
     found = getattr(module, class_name, None)
     if not callable(getattr(found, "prepare", None)):
         classes = [key for key, value in vars(module).items() if hasattr(value, "prepare")]
-        near = difflib.get_close_matches(class_name, classes, n=1)
+        lack = f"no {class_name}" if found is None else f"{class_name} without it"
+        remedy = nearest(class_name, classes, otherwise="correct `objective.name`")
         raise ObjectiveError(
-            f"objective {name} must be a class with `prepare`, but {module_name} has "
-            + (f"no {class_name}" if found is None else f"{class_name} without it")
-            + (f"; did you mean {module_name}:{near[0]}?" if near else "; correct `objective.name`")
+            f"objective {name} must be a class with `prepare`, but {module_name} has {lack}; "
+            + remedy
         )
     return found
 

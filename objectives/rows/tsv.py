@@ -1,14 +1,12 @@
 """Rows of tab-separated text, from a path or as published; standard library only."""
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fathom.objectives.download import Download, cache_folder, mirror_folder, read_download
+from fathom.objectives.download import Download, read_download, read_file
 from fathom.objectives.errors import ObjectiveError
 
 Row = TypeVar("Row")
@@ -39,12 +37,12 @@ def read_text(place: Place) -> str:
     """Reads the whole text of a place, uncompressed.
 
     Raises:
-        ValueError: when it can't be had or is not UTF-8, in one line.
+        ObjectiveError: when it can't be read or is not UTF-8.
     """
     if isinstance(place, Download):
-        content = read_download(place, cache=cache_folder(), mirror=mirror_folder())
+        content = read_download(place)
     else:
-        content = _read_file(Path(place).expanduser())
+        content = read_file(Path(place).expanduser())
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -104,14 +102,3 @@ def with_dev(
         "train": [row for row in rows if key(row) not in chosen],
         "dev": [row for row in rows if key(row) in chosen],
     }
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ObjectiveError(
-            f"{path} must be a readable file, plain or a whole .gz, got: {reason}; check the path"
-        ) from error

@@ -7,7 +7,6 @@ paths: a file called `stdlib` is `./stdlib`.
 Of a folder or pattern every UTF-8 file is read, in sorted order; hidden and binary files are not.
 """
 
-import difflib
 import glob
 import logging
 import os
@@ -17,14 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from fathom.objectives.download import (
-    DOWNLOADS,
-    cache_folder,
-    mirror_file,
-    mirror_folder,
-    read_download,
-)
-from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.download import DOWNLOADS, mirror_file, read_download
+from fathom.objectives.errors import ObjectiveError, nearest
 
 STDLIB = "stdlib"
 CORPORA = (STDLIB, *DOWNLOADS)
@@ -53,11 +46,9 @@ class Corpus:
 def check_corpus(corpus: str) -> None:
     """Raises the error of `read_corpus` for a missing corpus, without reading it."""
     if corpus in DOWNLOADS:
-        mirror = mirror_folder()
-        if mirror is not None:
-            mirror_file(DOWNLOADS[corpus], mirror)
-        return
-    _read(next(_files(corpus)), limit_bytes=1)
+        mirror_file(DOWNLOADS[corpus])
+    else:
+        _read(next(_files(corpus)), limit_bytes=1)
 
 
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
@@ -121,8 +112,7 @@ def _cut(text: bytes, fraction: float) -> int:
 
 def _documents(corpus: str) -> list[bytes]:
     if corpus in DOWNLOADS:
-        download = DOWNLOADS[corpus]
-        return [read_download(download, cache=cache_folder(), mirror=mirror_folder())]
+        return [read_download(DOWNLOADS[corpus])]
     texts: list[bytes] = []
     skipped: list[str] = []
     for file in _files(corpus):
@@ -200,14 +190,9 @@ def _candidates(corpus: str) -> Iterator[Path]:
     if glob.has_magic(path):
         matches = sorted(glob.glob(path, recursive=True))
         return (Path(match) for match in matches if os.path.isfile(match))
-    raise _unknown(corpus)
-
-
-def _unknown(corpus: str) -> ObjectiveError:
-    near = difflib.get_close_matches(corpus, CORPORA, n=1)
-    return ObjectiveError(
+    raise ObjectiveError(
         f"corpus must be one of {', '.join(CORPORA)}, or an existing file, folder or glob pattern, "
-        f"got {corpus!r}; " + (f"did you mean {near[0]!r}?" if near else "check the path")
+        f"got {corpus!r}; {nearest(corpus, CORPORA)}"
     )
 
 

@@ -1,15 +1,20 @@
-"""Text to token ids. Whatever a tokenizer learns, it learns from the training split alone."""
+"""Text to token ids, and each tokenizer as a file for other programs.
 
+A tokenizer learns from the training split alone.
+"""
+
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.text.corpus import Corpus
+from fathom.objectives.text.corpus import Corpus, read_corpus
 from fathom.objectives.text.tokenizer import (
     BPE,
     BYTE_IDS,
@@ -17,12 +22,13 @@ from fathom.objectives.text.tokenizer import (
     CHARS,
     bpe_ids,
     characters,
-    check_tokenizer,
 )
 
 Ids = NDArray[Any]
 """Token ids in the smallest type that torch can index everywhere: uint8, int16 or int32."""
 
+UNKNOWN = "<unknown>"
+"""Name of the one id of all characters that the training split has not."""
 PIECE_BYTES = 1 << 16
 """Least bytes of a piece; long texts are encoded in pieces, in parallel and bounded memory."""
 PIECES_AT_ONCE = 64
@@ -40,8 +46,14 @@ class Encoding:
 
 def encode(corpus: Corpus, *, tokenizer: str) -> Encoding:
     """Both splits encoded, each on its own, so that no token spans the two."""
-    check_tokenizer(tokenizer)
-    vocab_size, to_ids = ENCODERS[tokenizer.partition(":")[0]](corpus.train, tokenizer)
+    to_ids: Callable[[bytes], Ids]
+    if tokenizer == BYTES:
+        vocab_size, to_ids = BYTE_IDS, partial(np.frombuffer, dtype=np.uint8)
+    elif tokenizer == CHARS:
+        vocab_size, to_ids = _chars(corpus.train)
+    else:
+        vocab_size = bpe_ids(tokenizer)
+        to_ids = partial(_pairs, learned_bpe(corpus.train, vocab_size))
     return Encoding(
         train=to_ids(corpus.train), validation=to_ids(corpus.validation), vocab_size=vocab_size
     )
@@ -54,11 +66,7 @@ def id_type(vocab_size: int) -> type[np.uint8 | np.int16 | np.int32]:
     return np.int16 if vocab_size <= 1 << 15 else np.int32
 
 
-def _bytes(_train: bytes, _tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
-    return BYTE_IDS, lambda text: np.frombuffer(text, dtype=np.uint8)
-
-
-def _chars(train: bytes, _tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
+def _chars(train: bytes) -> tuple[int, Callable[[bytes], Ids]]:
     known = characters(train)
     unknown = len(known)
     id_of_code = np.full(CODE_POINTS, unknown, dtype=id_type(unknown + 1))
@@ -71,18 +79,11 @@ def _chars(train: bytes, _tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
     return unknown + 1, to_ids
 
 
-def _bpe(train: bytes, tokenizer: str) -> tuple[int, Callable[[bytes], Ids]]:
-    vocab_size = bpe_ids(tokenizer)
-    bpe = learned_bpe(train, vocab_size)
-
-    def to_ids(text: bytes) -> Ids:
-        batches = [
-            np.concatenate([encoded.ids for encoded in bpe.encode_batch_fast(pieces)])
-            for pieces in _batches(_pieces(text))
-        ]
-        return np.concatenate(batches).astype(id_type(vocab_size))
-
-    return vocab_size, to_ids
+def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
+    pieces = _pieces(text)
+    batches = iter(lambda: list(itertools.islice(pieces, PIECES_AT_ONCE)), [])
+    ids = [np.concatenate([one.ids for one in bpe.encode_batch_fast(own)]) for own in batches]
+    return np.concatenate(ids).astype(id_type(bpe.get_vocab_size()))
 
 
 def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
@@ -120,19 +121,28 @@ def _pieces(text: bytes) -> Iterator[str]:
         begin = end
 
 
-def _batches(pieces: Iterator[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for piece in pieces:
-        batch.append(piece)
-        if len(batch) == PIECES_AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def tokenizer_file(*, corpus: str, tokenizer: str, validation_fraction: float) -> str:
+    """The JSON that `Tokenizer.from_str` takes; `chars` and `bpe:N` are learned on the corpus."""
+    if tokenizer == BYTES:
+        return _of_bytes().to_str(pretty=True)
+    train = read_corpus(corpus, validation_fraction=validation_fraction).train
+    if tokenizer == CHARS:
+        return _of_characters(characters(train)).to_str(pretty=True)
+    bpe = learned_bpe(train, bpe_ids(tokenizer))
+    bpe.decoder = decoders.ByteLevel()
+    return bpe.to_str(pretty=True)
 
 
-ENCODERS: dict[str, Callable[[bytes, str], tuple[int, Callable[[bytes], Ids]]]] = {
-    BYTES: _bytes,
-    CHARS: _chars,
-    BPE: _bpe,
-}
+def _of_bytes() -> Tokenizer:
+    """Tokenizer of bytes: it knows no characters, so each falls back to its bytes."""
+    ids = {f"<0x{byte:02X}>": byte for byte in range(BYTE_IDS)}
+    tokenizer = Tokenizer(models.BPE(vocab=ids, merges=[], byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return tokenizer
+
+
+def _of_characters(known: str) -> Tokenizer:
+    ids = {character: index for index, character in enumerate(known)} | {UNKNOWN: len(known)}
+    tokenizer = Tokenizer(models.BPE(vocab=ids, merges=[], unk_token=UNKNOWN))
+    tokenizer.decoder = decoders.Fuse()
+    return tokenizer

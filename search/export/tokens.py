@@ -2,9 +2,9 @@
 
 import json
 
+from fathom.objectives.text.encode import tokenizer_file
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.tokenizer import BYTES, CHARS
-from fathom.objectives.text.tokenizer_file import tokenizer_file
 from fathom.search.export.model import Files
 from fathom.search.study.config import StudyConfig
 

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from fathom.objectives.download import Download, cache_folder, mirror_folder, read_download
+from fathom.objectives.download import (
+    CACHE_VARIABLE,
+    MIRROR_VARIABLE,
+    Download,
+    cache_folder,
+    mirror_folder,
+    read_download,
+)
 from fathom.objectives.errors import ObjectiveError
 
 CONTENT = b"".join(b"line %d of a text worth resuming\n" % line for line in range(4000))
@@ -74,13 +81,25 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         thread.join()
 
 
+@pytest.fixture(autouse=True)
+def _cache(_own_cache_and_no_mirror: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+
+
+@pytest.fixture
+def own_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path / "mirror"))
+    (tmp_path / "mirror").mkdir()
+    return tmp_path / "mirror"
+
+
 def files_in(folder: Path) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
 
 
 def test_a_file_is_downloaded_once_and_then_read_from_the_cache(site: Site, tmp_path: Path) -> None:
     for _ in range(3):
-        assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+        assert read_download(site.published) == CONTENT
     assert site.asked == [None]
     assert files_in(tmp_path) == ["folder/text.txt"]
 
@@ -89,10 +108,10 @@ def test_an_interrupted_download_is_continued_where_it_broke(site: Site, tmp_pat
     site.break_after = 50_000
     for start in (0, 50_000):
         with pytest.raises(ObjectiveError, match=rf"broke {len(CONTENT) - start - 50_000} bytes"):
-            read_download(site.published, cache=tmp_path, mirror=None)
+            read_download(site.published)
     assert files_in(tmp_path) == ["folder/text.txt.part"]
     site.break_after = None
-    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert read_download(site.published) == CONTENT
     assert site.asked == [None, "bytes=50000-", "bytes=100000-"]
     assert files_in(tmp_path) == ["folder/text.txt"]
 
@@ -100,23 +119,23 @@ def test_an_interrupted_download_is_continued_where_it_broke(site: Site, tmp_pat
 def test_a_server_that_cannot_resume_sends_the_whole_file_again(site: Site, tmp_path: Path) -> None:
     site.break_after, site.ranges = 50_000, False
     with pytest.raises(ObjectiveError):
-        read_download(site.published, cache=tmp_path, mirror=None)
+        read_download(site.published)
     site.break_after = None
-    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert read_download(site.published) == CONTENT
 
 
 def test_a_partial_file_that_is_complete_is_used(site: Site, tmp_path: Path) -> None:
     part = tmp_path / "folder" / "text.txt.part"
     part.parent.mkdir()
     part.write_bytes(CONTENT)
-    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+    assert read_download(site.published) == CONTENT
     assert files_in(tmp_path) == ["folder/text.txt"]
 
 
 def test_a_wrong_checksum_leaves_no_file_and_names_both_sums(site: Site, tmp_path: Path) -> None:
     site.content = CONTENT.replace(b"line 7 ", b"line 8 ")
     with pytest.raises(ObjectiveError) as caught:
-        read_download(site.published, cache=tmp_path, mirror=None)
+        read_download(site.published)
     message = str(caught.value)
     for part in (
         site.published.url,
@@ -134,23 +153,23 @@ def test_a_stale_partial_file_causes_one_failure_only(site: Site, tmp_path: Path
     part.parent.mkdir()
     part.write_bytes(b"of another version")
     with pytest.raises(ObjectiveError, match="run again"):
-        read_download(site.published, cache=tmp_path, mirror=None)
-    assert read_download(site.published, cache=tmp_path, mirror=None) == CONTENT
+        read_download(site.published)
+    assert read_download(site.published) == CONTENT
 
 
 def test_a_damaged_cached_file_is_an_error_that_says_to_delete_it(
     site: Site, tmp_path: Path
 ) -> None:
-    read_download(site.published, cache=tmp_path, mirror=None)
+    read_download(site.published)
     (tmp_path / "folder" / "text.txt").write_bytes(CONTENT[:-1])
     with pytest.raises(ObjectiveError, match=r"text\.txt must be .*, got .*; delete it"):
-        read_download(site.published, cache=tmp_path, mirror=None)
+        read_download(site.published)
 
 
 def test_a_missing_page_is_one_line_with_its_status(site: Site, tmp_path: Path) -> None:
     site.missing = True
     with pytest.raises(ObjectiveError, match="HTTP Error 404: Not Found") as caught:
-        read_download(site.published, cache=tmp_path, mirror=None)
+        read_download(site.published)
     assert "\n" not in str(caught.value)
 
 
@@ -162,56 +181,58 @@ def test_without_a_network_one_line_names_the_mirror_variable(tmp_path: Path) ->
     with pytest.raises(
         ObjectiveError, match=r"set FATHOM_MIRROR to a folder with text\.txt"
     ) as caught:
-        read_download(nowhere, cache=tmp_path, mirror=None)
+        read_download(nowhere)
     assert "\n" not in str(caught.value)
 
 
 def test_an_unwritable_cache_is_one_line(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    with pytest.raises(ObjectiveError, match="cache"):
-        read_download(site.published, cache=tmp_path / "cache", mirror=None)
+    (tmp_path / "folder").write_text("a file where the folder should be")
+    with pytest.raises(ObjectiveError, match="folder"):
+        read_download(site.published)
 
 
 @pytest.mark.parametrize("gzipped", [False, True])
 def test_a_mirror_replaces_the_network_and_may_be_gzipped(
-    site: Site, tmp_path: Path, gzipped: bool
+    site: Site, tmp_path: Path, own_mirror: Path, gzipped: bool
 ) -> None:
-    file = tmp_path / "folder" / ("text.txt.gz" if gzipped else "text.txt")
+    file = own_mirror / "folder" / ("text.txt.gz" if gzipped else "text.txt")
     file.parent.mkdir()
     file.write_bytes(gzip.compress(CONTENT) if gzipped else CONTENT)
-    assert read_download(site.published, cache=tmp_path / "c", mirror=tmp_path) == CONTENT
+    assert read_download(site.published) == CONTENT
     assert site.asked == []
-    assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "folder").exists()
 
 
-def test_a_mirror_without_the_file_is_an_error_and_no_download(site: Site, tmp_path: Path) -> None:
+def test_a_mirror_without_the_file_is_an_error_and_no_download(
+    site: Site, own_mirror: Path
+) -> None:
     with pytest.raises(ObjectiveError, match=r"must hold folder/text\.txt"):
-        read_download(site.published, cache=tmp_path / "cache", mirror=tmp_path)
+        read_download(site.published)
     assert site.asked == []
 
 
-def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "text.txt").write_bytes(b"something else")
+def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, own_mirror: Path) -> None:
+    (own_mirror / "folder").mkdir()
+    (own_mirror / "folder" / "text.txt").write_bytes(b"something else")
     with pytest.raises(ObjectiveError, match=r"sha256 of .*text\.txt must be .* replace it"):
-        read_download(site.published, cache=tmp_path, mirror=tmp_path)
+        read_download(site.published)
 
 
 @pytest.mark.parametrize("damage", [b"no gzip at all", gzip.compress(CONTENT)[:-200]])
-def test_a_broken_gzip_in_the_mirror_is_named(site: Site, tmp_path: Path, damage: bytes) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "text.txt.gz").write_bytes(damage)
-    with pytest.raises(ObjectiveError, match=r"text\.txt\.gz must be a whole gzip file"):
-        read_download(site.published, cache=tmp_path, mirror=tmp_path)
+def test_a_broken_gzip_in_the_mirror_is_named(site: Site, own_mirror: Path, damage: bytes) -> None:
+    (own_mirror / "folder").mkdir()
+    (own_mirror / "folder" / "text.txt.gz").write_bytes(damage)
+    with pytest.raises(ObjectiveError, match=r"text\.txt\.gz must be .* a whole \.gz, .*; replace"):
+        read_download(site.published)
 
 
 def test_an_unknown_address_keeps_the_partial_file(site: Site, tmp_path: Path) -> None:
     site.break_after = 10
     with pytest.raises(ObjectiveError):
-        read_download(site.published, cache=tmp_path, mirror=None)
+        read_download(site.published)
     gone = dataclasses.replace(site.published, url="http://127.0.0.1:1/text")
     with pytest.raises(ObjectiveError, match="what arrived is kept"):
-        read_download(gone, cache=tmp_path, mirror=None)
+        read_download(gone)
     assert (tmp_path / "folder" / "text.txt.part").stat().st_size == 10
 
 

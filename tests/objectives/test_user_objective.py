@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
         ("mine.broken:Task", {}, ("must be importable", "ZeroDivisionError: division by zero")),
         ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
-        ("mine.task:NoObjektive", {}, ("has no NoObjektive", "mean mine.task:NoObjective?")),
+        ("mine.task:NoObjektive", {}, ("has no NoObjektive", "did you mean 'NoObjective'?")),
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),
         ("mine.task:NoObjective", {"sise": 3}, ("what its `prepare` takes", "'sise'", "size=3")),
         ("mine.task:NoObjective", {}, ("must be an objective", "vocab_size", "final_metrics")),

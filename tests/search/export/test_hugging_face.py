@@ -19,9 +19,8 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Normalization, Positions, Shape
 from fathom.models.transformer import ROTARY_BASE
 from fathom.objectives.text.corpus import read_corpus
-from fathom.objectives.text.encode import encode
+from fathom.objectives.text.encode import encode, tokenizer_file
 from fathom.objectives.text.tokenizer import count_ids
-from fathom.objectives.text.tokenizer_file import tokenizer_file
 from fathom.search.export import model as exported
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
