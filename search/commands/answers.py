@@ -94,26 +94,22 @@ def predict(
 
     Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
-    from fathom.search.commands.predict import predict_size, predict_table
-    from fathom.search.commands.predict_tables import (
-        prediction_json,
-        print_prediction,
-        print_table,
-        table_json,
-    )
+    from dataclasses import asdict
+
+    from fathom.search.commands import predict as predictions
 
     if params is None:
-        rows = predict_table(law)
+        table = predictions.predict_table(law)
         if as_json:
-            print_json(table_json(rows))
+            print_json(table)
         else:
-            print_table(rows)
+            predictions.print_table(table)
         return
-    prediction = predict_size(params, law)
+    prediction = predictions.predict_size(params, law)
     if as_json:
-        print_json(prediction_json(prediction))
+        print_json(asdict(prediction))
     else:
-        print_prediction(prediction)
+        predictions.print_prediction(prediction)
 
 
 def _check_registration(name: str, runs: Path) -> None:

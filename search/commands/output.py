@@ -20,7 +20,7 @@ def command_again() -> str:
     return without_credentials(shlex.join(["fathom", *words]))
 
 
-def say_how_to_go_on(interrupt: KeyboardInterrupt) -> NoReturn:
+def exit_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
     """Prints how to resume and exits with status 130; after a second Ctrl-C without waiting for
     Ray."""
     print(f"fathom: interrupted; nothing is lost. To go on:\n  {command_again()}", file=sys.stderr)

@@ -1,24 +1,16 @@
 """Commands that search or read a run: `run`, `report`, `ask` and `ui`."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fathom.models.shape import Count
 from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile
-from fathom.search.commands.output import command_again, print_json, say_how_to_go_on
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fathom.objectives.contract import Objective
-    from fathom.search.conclusion import Conclusion
-    from fathom.search.pipeline import RunResult
-    from fathom.search.scheduling.optuna_studies import Studies
-    from fathom.search.study.config import StudyConfig
-    from fathom.search.study.preflight import ReadyStudy
+from fathom.search.commands.output import command_again, exit_interrupted, print_json
 
 
 def run(
@@ -27,7 +19,7 @@ def run(
     runs: Runs = Path("runs"),
     extend: Annotated[
         bool,
-        typer.Option("--extend", help="Take up again what was stopped at a rung that failed."),
+        typer.Option("--extend", help="Resume the trials that paused at a rung that failed."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -39,24 +31,41 @@ def run(
 
     with placed(study, overrides):
         ready = check_ready(config, runs)
-    studies = _open_database(ready)
+    studies = None
+    if config.tracking.optuna is not None:  # an address that does not answer is refused at once
+        from fathom.search.scheduling.optuna_studies import open_database
+
+        studies = open_database(config, ready.folder)
     from rich.console import Console
 
     console = Console(stderr=as_json)
     console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
     try:
-        idle = ready.has_report and not extend
-        objective = _prepare(config) if idle else _prepare_and_start_ray(config)
+        if extend or not ready.has_report:
+            from fathom.search.cluster.ray_session import start_ray
+
+            with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, and Ray to start
+                aside.submit(import_module, "torch")
+                start_ray(config.resources)
         from fathom.search.pipeline import run_study
 
-        result = run_study(ready, console, objective=objective, studies=studies, extended=extend)
+        result = run_study(ready, console, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:
-        say_how_to_go_on(interrupt)
-    _print_result(result, runs, console)
+        exit_interrupted(interrupt)
+    from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.report.writer import report_json
+    from fathom.search.scheduling.extend import warnings
+
+    folder, conclusion = result.folder, result.conclusion
+    print_conclusion(conclusion, console)
+    for line in warnings(conclusion.audits, command_again()):
+        console.print(line, style="yellow", highlight=False)
+    console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
+    console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
     if as_json:
-        print_json(_report_json(result.conclusion))
-    if not any(optimum.optimal_depth for optimum in result.conclusion.optima):
-        print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
+        print_json(report_json(conclusion))
+    if not any(optimum.optimal_depth for optimum in conclusion.optima):
+        print(f"fathom: no trial finished; {folder.records} says why", file=sys.stderr)
         sys.exit(1)
 
 
@@ -66,10 +75,11 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
 
     from fathom.search.pipeline import report_study
     from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.report.writer import report_json
 
     result = report_study(run_folder)
     if as_json:
-        print_json(_report_json(result.conclusion))
+        print_json(report_json(result.conclusion))
         return
     console = Console()
     print_conclusion(result.conclusion, console)
@@ -117,7 +127,7 @@ def ask(
             return
         result = carry_out(prepared, runs, console)
     except KeyboardInterrupt as interrupt:
-        say_how_to_go_on(interrupt)
+        exit_interrupted(interrupt)
     found = conclude(asked, prepared, result)
     print_answer(found, prepared, result, console)
     if as_json:
@@ -139,49 +149,3 @@ def ui(
 
     uri = load(study, overrides).tracking.uri if study else None
     open_ui(uri or default_tracking_uri(runs), port=port)
-
-
-def _open_database(ready: "ReadyStudy") -> "Studies | None":
-    """The study's database for Optuna, refused before anything starts; None if it names none."""
-    if ready.config.tracking.optuna is None:
-        return None
-    from fathom.search.scheduling.optuna_studies import open_database
-
-    return open_database(ready.config, ready.folder)
-
-
-def _print_result(result: "RunResult", runs: Path, console: "Console") -> None:
-    """Prints what was found, which rungs failed their audit, and where everything is kept."""
-    from fathom.search.report.terminal.answer_tables import print_conclusion
-    from fathom.search.scheduling.extend import warnings
-
-    folder = result.folder
-    print_conclusion(result.conclusion, console)
-    for line in warnings(result.conclusion.audits, command_again()):
-        console.print(line, style="yellow", highlight=False)
-    console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
-    console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
-
-
-def _prepare_and_start_ray(config: "StudyConfig") -> "Objective":
-    """The study's objective; Ray starts meanwhile, since torch takes seconds to import."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from fathom.search.cluster.ray_session import start_ray
-
-    with ThreadPoolExecutor(1) as aside:
-        prepared = aside.submit(_prepare, config)
-        start_ray(config.resources)
-    return prepared.result()
-
-
-def _prepare(config: "StudyConfig") -> "Objective":
-    from fathom.objectives.prepare import prepare
-
-    return prepare(config.objective)
-
-
-def _report_json(conclusion: "Conclusion") -> dict[str, Any]:
-    from fathom.search.report.writer import report_json
-
-    return report_json(conclusion)

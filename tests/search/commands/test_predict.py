@@ -12,8 +12,7 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.commands.predict import BudgetPrediction, predict_size, predict_table
-from fathom.search.commands.predict_tables import print_table, table_json
+from fathom.search.commands.predict import predict_size, predict_table, print_table
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line
@@ -84,16 +83,16 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
     optima = find_optima(study, seed=0)
     best = fit_laws(optima)[0]
 
-    rows = predict_table(run)
+    table = predict_table(run)
 
-    found = table_json(rows)["rows"]
+    found = table["rows"]
     assert [row["budget"] for row in found] == list(BUDGETS)
     assert [row["measured_depth"] for row in found] == [own.optimal_depth for own in optima]
     assert [row["depth"] for row in found] == [best.predict(own.budget).depth for own in optima]
     assert {row["law"] for row in found} == {best.name}
     assert not any(row["extrapolated"] for row in found)
     assert all(row["fitted"] for row in found)
-    print_table(rows)
+    print_table(table)
     printed = capsys.readouterr().out
     assert best.name in printed
     assert "300k" in printed
@@ -108,14 +107,12 @@ def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
         if record.spec.shape.depth in (6, 8)
     ]
 
-    rows = predict_table(run_of(tmp_path, [*study, *larger]))
+    table = predict_table(run_of(tmp_path, [*study, *larger]))
 
-    last = rows[-1]
-    assert isinstance(last, BudgetPrediction)
-    assert not last.fitted
-    assert last.prediction
-    assert last.prediction.extrapolated
-    print_table(rows)
+    last = table["rows"][-1]
+    assert not last["fitted"]
+    assert last["extrapolated"]
+    print_table(table)
     assert "not fitted" in capsys.readouterr().out
 
 
