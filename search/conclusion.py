@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ SIZES = (
     *("params_total", "params_non_embedding"),
 )
 """Names of the sizes of a shape, as tables and files list them."""
+OPTIMUM_ROW = (
+    *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict", "shape"),
+    *("loss", "trials", "reason", "shallowest_depth", "curve_minimum", "curve_minimum_interval"),
+    *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
+)
+"""Names of the attributes of an optimum, as tables and files list them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,29 +121,8 @@ def optimum_row(optimum: Optimum) -> dict[str, Any]:
 
     The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics.
     """
-    return {
-        "budget": optimum.budget,
-        "count": optimum.count.value,
-        "tokens": optimum.tokens,
-        "optimal_depth": optimum.optimal_depth,
-        "interval": list(optimum.interval) if optimum.interval else None,
-        "plateau": list(optimum.plateau),
-        "verdict": optimum.verdict.value,
-        "shape": shape_row(optimum.shape) if optimum.shape else None,
-        "loss": optimum.loss,
-        "trials": dict(optimum.trials),
-        "reason": optimum.reason,
-        "shallowest_depth": optimum.shallowest_depth,
-        "curve_minimum": optimum.curve_minimum,
-        "curve_minimum_interval": (
-            list(optimum.curve_minimum_interval) if optimum.curve_minimum_interval else None
-        ),
-        "family_disagreement": optimum.family_disagreement,
-        "share_without_minimum": optimum.share_without_minimum,
-        "noise": optimum.noise,
-        "params_slope": optimum.params_slope,
-        "best_ff_ratio": optimum.best_ff_ratio,
-    }
+    row = {name: _plain(getattr(optimum, name)) for name in OPTIMUM_ROW}
+    return row | {"shape": shape_row(optimum.shape) if optimum.shape else None}
 
 
 def flat_optimum_row(optimum: Optimum) -> dict[str, Any]:
@@ -154,3 +140,10 @@ def flat_optimum_row(optimum: Optimum) -> dict[str, Any]:
             case _:
                 flat[name] = value
     return flat
+
+
+def _plain(value: object) -> object:
+    """A value as JSON and YAML have it: choices are text, tuples are lists."""
+    if isinstance(value, Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value

@@ -26,65 +26,49 @@ class RunFolderError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class PathInside:
+    """An attribute of `RunFolder`: the path of a file or folder in it."""
+
+    relative: str
+
+    def __get__(self, folder: "RunFolder", _: type) -> Path:
+        return folder.path / self.relative
+
+
+@dataclass(frozen=True, slots=True)
 class RunFolder:
     """The run folder of one study, `runs/NAME`."""
 
     path: Path
-
-    @property
-    def config(self) -> Path:
-        """The study file with every default filled in."""
-        return self.path / "config.yaml"
-
-    @property
-    def records(self) -> Path:
-        """Records of every trial that has ended: the source of truth."""
-        return self.path / "records.jsonl"
-
-    @property
-    def best(self) -> Path:
-        """The best shape of every budget."""
-        return self.path / "best.yaml"
-
-    @property
-    def report(self) -> Path:
-        """The report for people."""
-        return self.path / "report.html"
-
-    @property
-    def figures(self) -> Path:
-        """The report's figures for papers."""
-        return self.path / "figures"
+    config = PathInside("config.yaml")
+    """The study file with every default filled in."""
+    records = PathInside("records.jsonl")
+    """Records of every trial that has ended: the source of truth."""
+    best = PathInside("best.yaml")
+    """The best shape of every budget."""
+    report = PathInside("report.html")
+    """The report for people."""
+    figures = PathInside("figures")
+    """The report's figures for papers."""
+    state = PathInside("state")
+    """Files that resuming needs; of no use afterwards."""
+    journal = PathInside("state/journal.jsonl")
+    """Reports of the trials that are running."""
+    answers = PathInside("state/answers.jsonl")
+    """Interim answers of each budget, in the order in which they were found."""
+    optuna = PathInside("state/optuna.log")
+    """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+    ray = PathInside("state/ray")
+    """Ray Tune's own files."""
+    marker = PathInside(f"state/checkpoints/{MARKER}")
+    """A file beside the checkpoints; a node that sees it sees the checkpoints too."""
+    ending = PathInside(f"state/checkpoints/{ENDING}")
+    """A file beside the checkpoints that tells running trials to save and end."""
 
     def results(self) -> list[Path]:
         """The files for people that there are: best shapes, report and figures."""
         files = (self.best, self.report, *sorted(self.figures.glob("*")))
         return [path for path in files if path.exists()]
-
-    @property
-    def state(self) -> Path:
-        """Files that resuming needs; of no use afterwards."""
-        return self.path / "state"
-
-    @property
-    def journal(self) -> Path:
-        """Reports of the trials that are running."""
-        return self.state / "journal.jsonl"
-
-    @property
-    def answers(self) -> Path:
-        """Interim answers of each budget, in the order in which they were found."""
-        return self.state / "answers.jsonl"
-
-    @property
-    def optuna(self) -> Path:
-        """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
-        return self.state / "optuna.log"
-
-    @property
-    def ray(self) -> Path:
-        """Ray Tune's own files."""
-        return self.state / "ray"
 
     def checkpoint(self, trial: str) -> Path:
         """Path of a trial's last checkpoint, of about 12 bytes a parameter.
@@ -93,16 +77,6 @@ class RunFolder:
         `--extend` resumes from there.
         """
         return self.state / "checkpoints" / f"{trial}.pt"
-
-    @property
-    def marker(self) -> Path:
-        """A file beside the checkpoints; a node that sees it sees the checkpoints too."""
-        return self.checkpoint("").with_name(MARKER)
-
-    @property
-    def ending(self) -> Path:
-        """A file beside the checkpoints that tells running trials to save and end."""
-        return self.checkpoint("").with_name(ENDING)
 
     def check_files(self) -> None:
         """Checks that files and folders of the run are not links, pipes or of the other kind.

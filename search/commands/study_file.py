@@ -19,14 +19,13 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
-    from fathom.search.study.draft import choose, look, study_name
-    from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
+    from fathom.search.study import draft
 
-    refuse_place(study, corpus, force=force)
-    seen = look(corpus, tokenizer)
-    draft = choose(seen, study_name(study), budgets=budgets, hours=hours)
-    write_study(study, study_text(seen, draft))
-    print(told(seen, draft, study))
+    draft.refuse_place(study, corpus, force=force)
+    seen = draft.look(corpus, tokenizer)
+    chosen = draft.choose(seen, draft.study_name(study), budgets=budgets, hours=hours)
+    draft.write_study(study, draft.study_text(seen, chosen))
+    print(draft.summary(seen, chosen, study))
 
 
 def plan(

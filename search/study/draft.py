@@ -1,14 +1,16 @@
 """The study that `fathom init` drafts: as large as the text and this machine allow."""
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import yaml
 
 from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
 from fathom.search.formatting import exact_count, format_seconds
+from fathom.search.run_folder import write_atomically
 from fathom.search.study.affordable import (
     FEWER_TOKENS,
     MOST_EPOCHS,
@@ -18,7 +20,8 @@ from fathom.search.study.affordable import (
 )
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.plan import Machine, plan_study, this_machine
+from fathom.search.study.json_schema import FILE, modeline, schema_text
+from fathom.search.study.plan import plan_study, this_machine
 
 VALIDATION_FRACTION = 0.1
 EVALUATION_SHARE = 64
@@ -27,6 +30,8 @@ the training."""
 EVAL_TOKENS = (4096, 131_072)
 """Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
 default."""
+COMMENT_COLUMN = 32
+"""Column at which comments begin, if the line is not longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +46,25 @@ class Seen:
     train_tokens: int
     vocab_size: int
 
+    @property
+    def summary(self) -> str:
+        """Size of the text in words."""
+        return (
+            f"{self.size_bytes:,} bytes of text with {self.characters:,} different characters; "
+            f"{self.train_tokens:,} tokens to train on"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A drafted study with its hours and epochs."""
 
     config: StudyConfig
-    labels: tuple[str, ...]
-    """Names of the budgets."""
     tokens_per_parameter: int
     """Training tokens per parameter of the largest budget. The other budgets train on as many
     tokens: with few, seeds of a small model differ by more than depths do."""
-    machine: Machine
+    machine: str
+    """The machine in words."""
     hours: float
     epochs: float
     """Epochs of the training text."""
@@ -60,14 +72,41 @@ class Draft:
     """The reason why the study is not larger."""
 
     @property
+    def labels(self) -> list[str]:
+        """Names of the budgets."""
+        return list(map(exact_count, self.config.budgets))
+
+    @property
     def horizon(self) -> str:
         """Training tokens of every budget, in short."""
         return exact_count(self.config.tokens or 0)
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """The budgets and their training tokens in words."""
         return f"{', '.join(self.labels)} for {self.horizon} tokens"
+
+    @property
+    def repetition(self) -> str:
+        """Epochs and tokens per parameter in words."""
+        parameter = f"{self.tokens_per_parameter} a parameter at {self.labels[-1]}"
+        return f"{self.epochs:.1f} epochs of the text (no more than {MOST_EPOCHS}); {parameter}"
+
+    @property
+    def duration(self) -> str:
+        """Expected time and the machine in words."""
+        return f"About {format_seconds(3600 * self.hours)} on {self.machine}"
+
+    def excess(self, hours: float) -> str:
+        """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
+        if self.epochs > MOST_EPOCHS:
+            return (
+                f"{self.summary} would be {self.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
+            )
+        if self.hours > hours:
+            times = f"{format_seconds(3600 * self.hours)}, not {format_seconds(3600 * hours)}"
+            return f"{self.summary} would take {times}"
+        return ""
 
 
 def look(corpus: str, tokenizer: str) -> Seen:
@@ -91,13 +130,17 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
     """
-    options = three_budgets() if budgets is None else _longer_trainings(_parsed(budgets))
-    drafts = _drafts(seen, study, options)
-    chosen, refused = largest_affordable((draft, not _excess(draft, hours)) for draft in drafts)
+    if budgets is None:
+        options = three_budgets()
+    else:
+        named = _parsed(budgets)
+        options = ((named, tokens) for tokens in (*FEWER_TOKENS, TOKENS))
+    drafts = (_draft(seen, study, *option) for option in options)
+    chosen, refused = largest_affordable((draft, not draft.excess(hours)) for draft in drafts)
     if refused is None:
         reason = f"{TOKENS} tokens a parameter are the usual horizon"
     else:
-        reason = _excess(refused, hours)
+        reason = refused.excess(hours)
     if chosen is None:
         too_long = refused is not None and refused.epochs > MOST_EPOCHS
         remedy = "give it more text" if too_long else "allow more `--hours`"
@@ -110,18 +153,72 @@ def study_name(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).lstrip("._-")[:64] or "study"
 
 
-def _longer_trainings(budgets: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
-    yield from ((budgets, tokens) for tokens in (*FEWER_TOKENS, TOKENS))
+def eval_tokens(horizon: int) -> int:
+    """Tokens per evaluation for a training of this many tokens: a power of 2."""
+    fewest, most = EVAL_TOKENS
+    wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
+    return 1 << wanted.bit_length() - 1
 
 
-def _drafts(
-    seen: Seen, study: str, options: Iterable[tuple[tuple[int, ...], int]]
-) -> Iterator[Draft]:
-    machine = None
-    for budgets, tokens_per_parameter in options:
-        config = _config(seen, study, budgets, tokens_per_parameter)
-        machine = machine or this_machine(config)  # asking a driver takes its time
-        yield _draft(config, tokens_per_parameter, machine, seen)
+def refuse_place(path: Path, corpus: str, *, force: bool) -> None:
+    """Checks that no file is replaced without `--force` and that the corpus is not changed.
+
+    Raises:
+        ConfigError: when the study file or another schema beside it is there, or no folder is.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path.parent} must be a folder that exists; make it first")
+    text = Path(corpus).expanduser()
+    if text.is_dir() and path.resolve().is_relative_to(text.resolve()):
+        raise ConfigError(f"{path} would be a part of the corpus {corpus}; write it elsewhere")
+    schema = path.with_name(FILE)
+    for file in (path, schema):
+        same = file == schema and file.is_file() and file.read_bytes() == schema_text().encode()
+        if file.exists() and not same and not (force and file.is_file()):
+            raise ConfigError(f"{file} exists already; `--force` replaces a file")
+
+
+def write_study(path: Path, text: str) -> None:
+    """Writes the study file, and beside it the schema with which editors complete it."""
+    write_atomically(path.with_name(FILE), schema_text())
+    write_atomically(path, text)
+
+
+def study_text(seen: Seen, draft: Draft) -> str:
+    """The text of the study file: each key with a comment; all other keys have their defaults."""
+    config, settings = draft.config, draft.config.objective.settings()
+    lines = [
+        modeline(),
+        f"# {seen.summary}.",
+        f"# {draft.duration}.",
+        f"# No larger, because {draft.reason}.",
+        _line("study", config.study, "also the name of its folder in runs/"),
+        "objective:",
+        _line("  name", "language", "predict the next token"),
+        _line("  corpus", seen.corpus, "as seen from where fathom runs"),
+        _line("  tokenizer", seen.tokenizer, "bytes, chars or bpe:N, with N token ids"),
+        _line("  context", settings["context"], "tokens of a training sequence"),
+        _line("  eval_tokens", settings["eval_tokens"], "held-out tokens in an evaluation"),
+        _line("budgets", draft.labels, "sizes to compare; three make a law"),
+        _line("count", config.count.value, "parameters but the embedding; or total"),
+        _line("tokens", draft.horizon, draft.repetition),
+        "",
+        f"# Every other key has a default; runs/{config.study}/config.yaml will spell them out.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def summary(seen: Seen, draft: Draft, path: Path) -> str:
+    """The summary that `fathom init` prints: text, choice, time, and the next commands."""
+    return (
+        f"Text      {seen.corpus}: {seen.summary}\n"
+        f"Chosen    budgets {draft.summary} each: {draft.repetition}\n"
+        f"Time      {draft.duration}\n"
+        f"Limit     {draft.reason}\n"
+        f"Written   {path}, and {path.with_name(FILE)} for editors\n"
+        f"Next      fathom plan {path}\n"
+        f"          fathom run {path}"
+    )
 
 
 def _parsed(budgets: str) -> tuple[int, ...]:
@@ -131,51 +228,28 @@ def _parsed(budgets: str) -> tuple[int, ...]:
         raise ConfigError(f"`--budgets` such as 1M,3M,10M: each {error}") from error
 
 
-def _config(
-    seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int
-) -> StudyConfig:
+def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int) -> Draft:
     tokens = tokens_per_parameter * budgets[-1]
-    return study_of(
-        {
-            "study": study,
-            "objective": {
-                "name": "language",
-                "corpus": seen.corpus,
-                "tokenizer": seen.tokenizer,
-                "eval_tokens": eval_tokens(tokens),
-                "validation_fraction": VALIDATION_FRACTION,
-            },
-            "budgets": budgets,
-            "count": "non_embedding",
-            "tokens": tokens,
-        }
-    )
-
-
-def _draft(config: StudyConfig, tokens_per_parameter: int, machine: Machine, seen: Seen) -> Draft:
+    objective = {
+        "name": "language",
+        "corpus": seen.corpus,
+        "tokenizer": seen.tokenizer,
+        "eval_tokens": eval_tokens(tokens),
+        "validation_fraction": VALIDATION_FRACTION,
+    }
+    sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens}
+    config = study_of({"study": study, "objective": objective, **sizes})
+    machine = this_machine(config)
     plans = plan_study(config, seen.vocab_size, machine)
     return Draft(
         config=config,
-        labels=tuple(plan.budget.label for plan in plans),
         tokens_per_parameter=tokens_per_parameter,
-        machine=machine,
+        machine=machine.words,
         hours=sum(plan.hours for plan in plans),
         epochs=plans[-1].budget.tokens / seen.train_tokens,
     )
 
 
-def eval_tokens(horizon: int) -> int:
-    """Tokens per evaluation for a training of this many tokens: a power of 2."""
-    fewest, most = EVAL_TOKENS
-    wanted = max(fewest, min(horizon // EVALUATION_SHARE, most))
-    return 1 << wanted.bit_length() - 1
-
-
-def _excess(draft: Draft, hours: float) -> str:
-    """The reason why a draft is too large: its epochs or its hours; empty if it is not."""
-    if draft.epochs > MOST_EPOCHS:
-        return f"{draft.words} would be {draft.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
-    if draft.hours > hours:
-        time = format_seconds(3600 * draft.hours)
-        return f"{draft.words} would take {time}, not {format_seconds(3600 * hours)}"
-    return ""
+def _line(key: str, value: object, comment: str) -> str:
+    plain = yaml.safe_dump([value], default_flow_style=True, width=10**6)[1:-2]
+    return f"{f'{key}: {plain}'.ljust(COMMENT_COLUMN - 2)}  # {comment}"

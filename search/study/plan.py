@@ -6,6 +6,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil
 
 from fathom.models.shape import Shape
@@ -183,6 +184,7 @@ def _exploring_tokens(budget: Budget, exploring: int, rungs: tuple[Rung, ...]) -
     return stopped + finishing * budget.tokens
 
 
+@cache  # asking a driver takes its time
 def _gpus() -> int:
     """Number of GPUs of this machine, from its driver; importing torch would take seconds."""
     command = shutil.which("nvidia-smi")

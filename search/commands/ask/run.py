@@ -21,7 +21,7 @@ from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.draft_file import write_study
+from fathom.search.study.draft import write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline
 from fathom.search.study.plan import BudgetPlan, Machine, plan_budget, this_machine

@@ -12,8 +12,17 @@ from jsonschema import Draft7Validator
 
 from fathom.search.study.affordable import MOST_EPOCHS
 from fathom.search.study.config import load
-from fathom.search.study.draft import Draft, Seen, choose, look, study_name
-from fathom.search.study.draft_file import refuse_place, study_text, told, write_study
+from fathom.search.study.draft import (
+    Draft,
+    Seen,
+    choose,
+    look,
+    refuse_place,
+    study_name,
+    study_text,
+    summary,
+    write_study,
+)
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
 from fathom.search.study.plan import plan_study, this_machine
@@ -120,7 +129,7 @@ def test_the_file_says_what_was_chosen_in_lines_that_a_person_reads(
 
 def test_the_summary_has_the_text_the_choice_and_the_next_commands() -> None:
     draft = chosen(seen())
-    lines = told(seen(), draft, Path("my.yaml")).splitlines()
+    lines = summary(seen(), draft, Path("my.yaml")).splitlines()
     assert "10,000,000 bytes of text with 60 different characters" in lines[0]
     assert "20k, 40k, 80k for 1.6M tokens each: 0.2 epochs of the text" in lines[1]
     assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
@@ -130,15 +139,15 @@ def test_no_file_is_replaced_without_force(tmp_path: Path) -> None:
     study, schema = tmp_path / "my.yaml", tmp_path / FILE
     write_study(study, "study: mine\n")
     refuse_place(tmp_path / "other.yaml", "stdlib", force=False)
-    with pytest.raises(ConfigError, match=r"my\.yaml is there already; `--force` replaces"):
+    with pytest.raises(ConfigError, match=r"my\.yaml exists already; `--force` replaces"):
         refuse_place(study, "stdlib", force=False)
     refuse_place(study, "stdlib", force=True)
     schema.write_text("{}")
-    with pytest.raises(ConfigError, match=r"schema\.json is there already"):
+    with pytest.raises(ConfigError, match=r"schema\.json exists already"):
         refuse_place(tmp_path / "other.yaml", "stdlib", force=False)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         refuse_place(tmp_path, "stdlib", force=True)
-    with pytest.raises(ConfigError, match="must be a folder that is there"):
+    with pytest.raises(ConfigError, match="must be a folder that exists"):
         refuse_place(tmp_path / "none" / "my.yaml", "stdlib", force=True)
 
 
