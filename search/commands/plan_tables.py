@@ -1,19 +1,25 @@
 """Tables and JSON of a plan."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fathom.models.shape import Shape
 from fathom.search.formatting import format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import BudgetPlan, Machine
 
+SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
+"""Sizes of a shape that a plan lists."""
+_sizes = attrgetter(*SIZES)
+
 
 def plan_json(
-    plans: tuple[BudgetPlan, ...], machine: Machine, *, price: float | None, with_shapes: bool
+    plans: Sequence[BudgetPlan], machine: Machine, *, price: float | None, with_shapes: bool
 ) -> dict[str, Any]:
     """The plan as JSON; `device_hours` and `cost` are for devices of the kind `device`."""
     hours = machine.device_hours(plans)
@@ -27,7 +33,7 @@ def plan_json(
 
 def print_plan(
     config: StudyConfig,
-    plans: tuple[BudgetPlan, ...],
+    plans: Sequence[BudgetPlan],
     machine: Machine,
     console: Console,
     *,
@@ -54,7 +60,12 @@ def print_plan(
     console.print("[dim]trials: exploring + confirming, at most; the latter run to the end[/]")
     for plan in plans:
         if plan.rungs:
-            console.print(f"{plan.budget.label}: {_rung_words(plan)}", highlight=False)
+            steps = (
+                f"at {rounded_count(rung.tokens)} tokens {rung.surviving:.1f} of "
+                f"{rung.arriving:.1f} continue"
+                for rung in plan.rungs
+            )
+            console.print(f"{plan.budget.label}: expected {', '.join(steps)}", highlight=False)
     total = format_seconds(3600 * sum(plan.hours for plan in plans))
     console.print(f"about {total} in all, on {machine.words}", highlight=False)
     hours = machine.device_hours(plans)
@@ -74,34 +85,17 @@ def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
         "depths": list(plan.depths),
         "worst_count_error": plan.worst_count_error,
         "trials": plan.exploring + plan.confirming,
-        "rungs": [
-            {"tokens": rung.tokens, "arriving": rung.arriving, "surviving": rung.surviving}
-            for rung in plan.rungs
-        ],
+        "rungs": [asdict(rung) for rung in plan.rungs],
         "flops": plan.flops,
         "hours": plan.hours,
     }
     if with_shapes:
-        entry["shape_list"] = [_shape_entry(shape) for shape in plan.shapes]
+        entry["shape_list"] = [dict(zip(SIZES, _sizes(own), strict=True)) for own in plan.shapes]
     return entry
 
 
-def _shape_entry(shape: Shape) -> dict[str, int]:
-    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-    return {name: getattr(shape, name) for name in names}
-
-
 def _shape_table(plan: BudgetPlan) -> Table:
-    names = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
-    table = empty_table(f"{plan.budget.label}: feasible shapes", names)
+    table = empty_table(f"{plan.budget.label}: feasible shapes", SIZES)
     for shape in plan.shapes:
-        table.add_row(*(f"{value:,}" for value in _shape_entry(shape).values()))
+        table.add_row(*(f"{value:,}" for value in _sizes(shape)))
     return table
-
-
-def _rung_words(plan: BudgetPlan) -> str:
-    steps = [
-        f"at {rounded_count(rung.tokens)} tokens {rung.surviving:.1f} of {rung.arriving:.1f} go on"
-        for rung in plan.rungs
-    ]
-    return "expected " + ", ".join(steps)

@@ -107,7 +107,7 @@ def ask(
 ) -> None:
     """Say how deep a model of some size should be, by searching smaller ones that fit the time.
 
-    Writes the study that it searches, to be edited and run again; the same question goes on.
+    Writes the study that it searches, to be edited and run again; the same question resumes.
     """
     from fathom.search.commands.ask.question import question
 
@@ -118,18 +118,19 @@ def ask(
     from rich.console import Console
 
     from fathom.search.commands.ask.answer import answer_json
-    from fathom.search.commands.ask.run import carry_out, conclude, prepare_study, print_answer
+    from fathom.search.commands.ask.run import prepare_study, print_answer
+    from fathom.search.pipeline import run_study
+    from fathom.search.study.preflight import check_ready
 
-    console = Console(stderr=as_json)
+    console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
-        prepared = prepare_study(asked, out or Path(f"{asked.name}.yaml"), console)
+        config, objective = prepare_study(asked, file, console)
         if only_plan:
             return
-        result = carry_out(prepared, runs, console)
+        result = run_study(check_ready(config, runs), console, objective=objective)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
-    found = conclude(asked, prepared, result)
-    print_answer(found, prepared, result, console)
+    found = print_answer(asked, file, objective.vocab_size, result, console)
     if as_json:
         print_json(answer_json(found) if found else None)
     if found is None:

@@ -69,19 +69,19 @@ def check(
     from fathom.search.study.config import load, placed
 
     config = load(study, overrides)
-    console = Console(stderr=as_json)
+    console = Console(stderr=as_json, highlight=False)
+    from fathom.search.commands.check import output
     from fathom.search.commands.check.check import check_study
-    from fathom.search.commands.check.output import check_json, follow, print_check, print_opening
     from fathom.search.commands.check.probe import Probe
 
     probe = Probe(steps=steps)
-    print_opening(config, probe, console)
+    output.print_opening(config, probe, console)
     with placed(study, overrides):
-        result = check_study(config, follow(console), probe)
+        result = check_study(config, output.follow(console), probe)
     if as_json:
-        print_json(check_json(result))
+        print_json(output.check_json(result))
     else:
-        print_check(result, console)
+        output.print_check(result, console)
     if not result.carries_over:
         sys.exit(1)
 

@@ -122,7 +122,7 @@ def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
             f"use {d_model // step * step or step}, or other heads in `space`"
         )
     d_ff = round(config.space.ff_ratio[0] * d_model) if config.space.feed_forward else 0
-    return [_shape(config, vocab_size, depth, d_model, d_ff) for depth in config.space.depths]
+    return [build_shape(config, vocab_size, depth, d_model, d_ff) for depth in config.space.depths]
 
 
 def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
@@ -146,7 +146,7 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
         for depth in _depths(config, budget, width):
             d_ff = width.nearest_d_ff(depth, budget.params)
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
-                shapes.append(_shape(config, vocab_size, depth, d_model, d_ff))
+                shapes.append(build_shape(config, vocab_size, depth, d_model, d_ff))
         if len(shapes) > MOST_SHAPES:
             raise PlanError(
                 f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
@@ -169,7 +169,9 @@ def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -
     d_ffs = _d_ffs(config, d_model)
     first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
     one, wider, deeper = (
-        replace(_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(budget.count)
+        replace(build_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(
+            budget.count
+        )
         for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
     )
     per_d_ff = wider - one
@@ -194,15 +196,19 @@ def _d_ffs(config: StudyConfig, d_model: int) -> range:
     )
 
 
-def _width_step(config: StudyConfig) -> int:
+def heads_step(config: StudyConfig) -> int:
+    """The number of which widths are multiples because of their heads."""
     space = config.space
     if space.n_heads and space.head_dim:
-        heads_need = 1
-    elif space.n_heads:
-        heads_need = space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
-    else:
-        heads_need = space.head_dim or default_head_dim(config)
-    return math.lcm(heads_need, space.d_model_multiple or _default_multiple(config))
+        return 1
+    if space.n_heads:
+        return space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
+    return space.head_dim or default_head_dim(config)
+
+
+def _width_step(config: StudyConfig) -> int:
+    multiple = config.space.d_model_multiple or _default_multiple(config)
+    return math.lcm(heads_step(config), multiple)
 
 
 def _default_multiple(config: StudyConfig) -> int:
@@ -210,7 +216,8 @@ def _default_multiple(config: StudyConfig) -> int:
     return 1 if min(config.budgets) < 1_000_000 else 8
 
 
-def _shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
+def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
+    """The shape of these sizes with the heads and model options of the study."""
     n_heads, head_dim = _heads(config, d_model)
     return Shape(
         depth=depth,
@@ -239,7 +246,7 @@ def _explain(
     depths = sorted({shape.depth for shape in shapes})
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
     step = _width_step(config)
-    smallest = _shape(config, vocab_size, config.space.depth[0], step, 1)
+    smallest = build_shape(config, vocab_size, config.space.depth[0], step, 1)
     outside = smallest.params_total - smallest.params_non_embedding
     cause = ""
     if budget.count == "total" and outside > budget.params / 4:

@@ -1,7 +1,7 @@
 """The answer of `fathom ask`: depth, interval and shape at the asked size, by the law of the small
 models."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import exp, log
@@ -10,9 +10,9 @@ from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law, Prediction
-from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
+from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import format_count
 from fathom.search.record_json import to_values
@@ -44,18 +44,18 @@ class Answer:
         return max(self.question.params / high, low / self.question.params)
 
 
-def answer(
-    question: Question, config: StudyConfig, optima: Sequence[Optimum], laws: Sequence[Law],
-    vocab_size: int,
-) -> Answer | None:  # fmt: skip
+def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
     """The answer; None if the budgets support no law, or no law has a depth at the asked size."""
-    found = [(law, predicted) for law in laws if (predicted := _predicted(law, question.params))]
+    found = []
+    for law in conclusion.laws:
+        with suppress(ValueError):
+            found.append((law, law.predict(question.params)))
     if not found:
         return None
     (law, prediction), *others = found
-    study = _study(question, config, prediction)
+    study = _study(question, conclusion.config, prediction)
     (budget,) = expand_budgets(study)
-    ratios = [log(own.shape.ff_ratio) for own in optima if own.shape]
+    ratios = [log(own.shape.ff_ratio) for own in conclusion.optima if own.shape]
     shapes = feasible_shapes(study, budget, vocab_size)
     return Answer(
         question=question,
@@ -118,13 +118,6 @@ def answer_yaml(found: Answer) -> str:
         **shape_entry(found.shape),
     }
     return entries_yaml(found.study, [entry])
-
-
-def _predicted(law: Law, params: int) -> Prediction | None:
-    try:
-        return law.predict(params)
-    except ValueError:
-        return None
 
 
 def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:

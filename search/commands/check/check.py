@@ -16,6 +16,7 @@ import torch
 
 from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
 from fathom.models.parametrization import Scheme
+from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
@@ -34,8 +35,6 @@ bracket of x0.5 to x2 as in the confirmation stage still holds it. Measured by `
 benchmarks.answers.carrying`."""
 COORDINATE_STEPS = 6
 COORDINATE_SEEDS = (0, 1)
-COORDINATE_DEPTHS = (2, 4, 16, 64)
-COORDINATE_WIDENINGS = (1, 2, 4, 8)
 COORDINATE_VOCABULARY, COORDINATE_CONTEXT = 64, 16
 
 
@@ -44,6 +43,17 @@ class SizeAxis(StrEnum):
 
     DEPTH = "depth"
     WIDTH = "width"
+
+    def size_of(self, shape: Shape) -> int:
+        """Size of a shape along this axis."""
+        return shape.depth if self is SizeAxis.DEPTH else shape.d_model
+
+
+COORDINATE_SIZES = {
+    SizeAxis.DEPTH: ((2, 1), (4, 1), (16, 1), (64, 1)),
+    SizeAxis.WIDTH: ((2, 1), (2, 2), (2, 4), (2, 8)),
+}
+"""Axis -> depth and widening of each shape of the coordinate check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +89,7 @@ class AxisCheck:
     @property
     def sizes(self) -> tuple[int, int]:
         """Sizes of the two trained shapes along the axis."""
-        near, far = self.base.shape, self.far.shape
-        if self.axis is SizeAxis.DEPTH:
-            return near.depth, far.depth
-        return near.d_model, far.d_model
+        return self.axis.size_of(self.base.shape), self.axis.size_of(self.far.shape)
 
     @property
     def log2_shift(self) -> float:
@@ -115,10 +122,7 @@ class AxisCheck:
 class CheckResult:
     """Result of the check of a study."""
 
-    study: str
-    scheme: Scheme
-    learning_rate: float
-    """Learning rate of the study."""
+    config: StudyConfig
     probe: Probe
     axes: tuple[AxisCheck, ...]
     study_sizes: dict[SizeAxis, tuple[int, int]]
@@ -130,14 +134,24 @@ class CheckResult:
         return self.axes[0].base
 
     @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Learning rates tried on the base shape, the deep one and the wide one."""
+        return self.base, *(axis.far for axis in self.axes)
+
+    @property
     def carries_over(self) -> bool:
         """True if one learning rate suits shapes of all sizes."""
         return all(axis.carries_over for axis in self.axes)
 
     @property
+    def scheme(self) -> Scheme:
+        """Rules of scaling of the study."""
+        return self.config.model.parametrization.scheme
+
+    @property
     def best_rate(self) -> float:
         """Best learning rate of the base shape."""
-        return self.learning_rate * 2**self.base.best_log2_factor
+        return self.config.train.learning_rate * 2**self.base.best_log2_factor
 
     @property
     def rate_fits(self) -> bool:
@@ -159,7 +173,9 @@ def check_on(
     config: StudyConfig, objective: Objective, watch: Watch, probe: Probe = PROBE
 ) -> CheckResult:
     """The result of both parts of the check, on a prepared objective."""
-    sizes = _study_sizes(config, objective.vocab_size)
+    budgets, vocab_size = expand_budgets(config), objective.vocab_size
+    shapes = [shape for own in budgets for shape in feasible_shapes(config, own, vocab_size)]
+    sizes = {axis: sorted(map(axis.size_of, shapes)) for axis in SizeAxis}
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     prober = Prober(
         config=config, objective=objective.to(device), device=device, watch=watch, probe=probe
@@ -172,25 +188,14 @@ def check_on(
         SizeAxis.WIDTH: prober.sweep(depth=shallow, widening=probe.widening, centre=centre),
     }
     return CheckResult(
-        study=config.study,
-        scheme=config.model.parametrization.scheme,
-        learning_rate=config.train.learning_rate,
+        config=config,
         probe=probe,
         axes=tuple(
-            AxisCheck(
-                axis=axis, coordinates=coordinate_check(config, axis), base=base, far=far[axis]
-            )
-            for axis in SizeAxis
+            AxisCheck(axis=axis, coordinates=coordinate_check(config, axis), base=base, far=sweep)
+            for axis, sweep in far.items()
         ),
-        study_sizes=sizes,
+        study_sizes={axis: (own[0], own[-1]) for axis, own in sizes.items()},
     )
-
-
-def _study_sizes(config: StudyConfig, vocab_size: int) -> dict[SizeAxis, tuple[int, int]]:
-    spaces = [feasible_shapes(config, budget, vocab_size) for budget in expand_budgets(config)]
-    depths = [shape.depth for space in spaces for shape in space]
-    widths = [shape.d_model for space in spaces for shape in space]
-    return {SizeAxis.DEPTH: (min(depths), max(depths)), SizeAxis.WIDTH: (min(widths), max(widths))}
 
 
 def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
@@ -203,7 +208,7 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
         eps=train.eps,
     )
     found: dict[int, tuple[Coordinates, ...]] = {}
-    for depth, widening in _coordinate_sizes(axis):
+    for depth, widening in COORDINATE_SIZES[axis]:
         shape = probe_shape(
             config,
             depth=depth,
@@ -211,7 +216,7 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
             vocab_size=COORDINATE_VOCABULARY,
             context=COORDINATE_CONTEXT,
         )
-        found[shape.depth if axis is SizeAxis.DEPTH else shape.d_model] = coordinates(
+        found[axis.size_of(shape)] = coordinates(
             shape,
             config.model.parametrization.build(),
             adamw,
@@ -219,12 +224,6 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
             seeds=COORDINATE_SEEDS,
         )
     return CoordinateCheck(sizes=tuple(found), exponents=_exponents(found))
-
-
-def _coordinate_sizes(axis: SizeAxis) -> list[tuple[int, int]]:
-    if axis is SizeAxis.DEPTH:
-        return [(depth, 1) for depth in COORDINATE_DEPTHS]
-    return [(COORDINATE_DEPTHS[0], widening) for widening in COORDINATE_WIDENINGS]
 
 
 def _exponents(found: dict[int, tuple[Coordinates, ...]]) -> Coordinates:

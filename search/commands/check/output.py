@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
@@ -26,7 +26,7 @@ def follow(console: Console) -> Watch:
     def say(shape: Shape, point: RatePoint) -> None:
         losses = " ".join(f"{loss:.4f}" for loss in point.losses)
         line = f"{_name(shape):<24} rate {_factor(point.log2_factor):<7} loss {losses}"
-        console.print(line, style="dim", highlight=False)
+        console.print(line, style="dim")
 
     return say
 
@@ -38,28 +38,26 @@ def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
         f"Study {config.study}: is {_rate(config.train.learning_rate)} a fair rate for every "
         f"shape under `{scheme}`?",
         style="bold",
-        highlight=False,
     )
     console.print(
         f"small shapes, {probe.steps} steps, {probe.seeds} seeds; rates in multiples of that one",
         style="dim",
-        highlight=False,
     )
 
 
 def print_check(result: CheckResult, console: Console) -> None:
     """Prints the verdicts, their reasons, and which settings to change."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("axis", "trained", "best rates", "a doubling", "activations", "verdict"):
-        table.add_column(heading, no_wrap=True)
+    headings = ("axis", "trained", "best rates", "per doubling", "activations", "verdict")
+    columns = (Column(heading, no_wrap=True) for heading in headings)
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for axis in result.axes:
-        table.add_row(*_row(axis, result.learning_rate))
+        table.add_row(*_row(axis, result.config.train.learning_rate))
     console.print()
     console.print(table)
     for axis in result.axes:
-        console.print(f"{axis.axis.value}: {reason(axis, result.scheme)}", highlight=False)
-    console.print(f"rate: {rate_words(result)}", highlight=False)
-    console.print(scope(result), style="dim", highlight=False)
+        console.print(f"{axis.axis.value}: {reason(axis, result.scheme)}")
+    console.print(f"rate: {rate_words(result)}")
+    console.print(scope(result), style="dim")
 
 
 def reason(axis: AxisCheck, scheme: Scheme) -> str:
@@ -68,7 +66,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
     name = axis.axis.value
     if axis.carries_over:
         return (
-            f"from {name} {near} to {far} the best rate goes {_step(axis)} a doubling, "
+            f"from {name} {near} to {far} the best rate goes {_step(axis)} per doubling, "
             f"and {_coordinates_text(axis)}"
         )
     faults = []
@@ -77,7 +75,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
             faults.append(f"the best rate at {name} {size} lies {_beyond(sweep)}")
     if not faults and not axis.rate_stays:
         faults.append(
-            f"the best rate goes {_step(axis)} a doubling from {name} {near} to {far}, more than "
+            f"the best rate goes {_step(axis)} per doubling from {name} {near} to {far}, more than "
             f"the {_factor(RATE_LIMIT)} allowed either way"
         )
     if not axis.coordinates.flat:
@@ -87,7 +85,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
 
 def rate_words(result: CheckResult) -> str:
     """One sentence that says if the study's rate suits the base shape, and what to set if not."""
-    own, base = _rate(result.learning_rate), result.base
+    own, base = _rate(result.config.train.learning_rate), result.base
     if not base.enclosed:
         edge = _rate(result.best_rate)
         return (
@@ -107,7 +105,7 @@ def rate_words(result: CheckResult) -> str:
 
 def scope(result: CheckResult) -> str:
     """Sizes that were trained and checked, beside those of the study."""
-    shapes = [result.base.shape, *(axis.far.shape for axis in result.axes)]
+    shapes = [sweep.shape for sweep in result.sweeps]
     trained = ", ".join(f"{shape.depth} x {shape.d_model}" for shape in shapes)
     heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
     probe = result.probe
@@ -131,17 +129,15 @@ def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
 def check_json(result: CheckResult) -> dict[str, Any]:
     """The result as JSON."""
     return {
-        "study": result.study,
+        "study": result.config.study,
         "scheme": result.scheme.value,
         "carries_over": result.carries_over,
-        "learning_rate": result.learning_rate,
+        "learning_rate": result.config.train.learning_rate,
         "best_learning_rate": result.best_rate,
         "rate_fits": result.rate_fits,
         "rate_reason": rate_words(result),
         "axes": [_axis_entry(axis, result) for axis in result.axes],
-        "sweeps": [
-            _sweep_entry(sweep) for sweep in (result.base, *(axis.far for axis in result.axes))
-        ],
+        "sweeps": [_sweep_entry(sweep) for sweep in result.sweeps],
     }
 
 

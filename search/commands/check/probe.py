@@ -5,17 +5,17 @@ The shapes share what the study fixes: heads, gates, positions, tied weights, pa
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from fathom.models.parametrization import BASE_FF_RATIO
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import derive_seed
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.shapes import default_head_dim
+from fathom.search.study.shapes import build_shape, default_head_dim, heads_step
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
 
@@ -59,26 +59,15 @@ def probe_shape(
     probe: Probe = PROBE,
 ) -> Shape:  # fmt: skip
     """A small shape with the study's model options; its heads follow the width as in the study."""
-    space, model = config.space, config.model
-    n_heads = min(space.n_heads or MOST_HEADS, MOST_HEADS)
-    head_dim = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
-    if space.n_heads and space.head_dim:
-        multiple = 1
-    elif space.n_heads:
-        multiple = n_heads * (2 if model.positions is Positions.ROTARY else 1)
-    else:
-        multiple = head_dim
-    d_model = widening * multiple * math.ceil(probe.width / multiple)
-    return Shape(
-        depth=depth,
-        d_model=d_model,
-        d_ff=BASE_FF_RATIO * d_model if space.feed_forward else 0,
-        n_heads=n_heads if space.n_heads else d_model // head_dim,
-        head_dim=head_dim if space.head_dim or not space.n_heads else d_model // n_heads,
-        vocab_size=vocab_size,
-        context=context,
-        **model.options,
-    )
+    space = config.space
+    heads = {"n_heads": space.n_heads and min(space.n_heads, MOST_HEADS)}
+    if space.head_dim or not space.n_heads:
+        heads["head_dim"] = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
+    small = config.model_copy(update={"space": space.model_copy(update=heads)})
+    step = heads_step(small)
+    d_model = widening * step * math.ceil(probe.width / step)
+    d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0
+    return replace(build_shape(small, vocab_size, depth, d_model, d_ff), context=context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

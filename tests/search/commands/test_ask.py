@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -15,11 +16,10 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
 from fathom.search.api import Study
 from fathom.search.api import load as load_run
-from fathom.search.commands.ask import run as ask_run
 from fathom.search.commands.ask.answer import Answer, answer, answer_json, answer_yaml, lines
 from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question, question
-from fathom.search.commands.ask.run import Prepared, prepare_study, print_answer
+from fathom.search.commands.ask.run import most_params, prepare_study, print_answer
 from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
@@ -64,8 +64,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def answered(study: Study, **changes: object) -> Answer:
-    found = study.conclusion
-    result = answer(asked(**changes), study.config, found.optima, found.laws, 256)
+    result = answer(asked(**changes), study.conclusion, 256)
     assert result is not None
     return result
 
@@ -152,15 +151,14 @@ def test_programs_get_the_keys_of_a_prediction(searched: Study) -> None:
 
 
 def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> None:
-    found, config = searched.conclusion, searched.config
+    found = searched.conclusion
+    lawless = RunResult(searched.folder, replace(found, optima=found.optima[:2]))
     console = quiet()
 
-    none = answer(asked(), config, found.optima[:2], (), 256)
-    prepared = Prepared(config, prepare(config.objective), Path("mine.yaml"))
-    print_answer(none, prepared, RunResult(searched.folder, found), console)
+    none = print_answer(asked(), Path("mine.yaml"), 256, lawless, console)
 
     assert none is None
-    assert "No answer, for there is no law: it takes three budgets" in said(console)
+    assert "No answer, because there is no law: it takes three budgets" in said(console)
     assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
 
 
@@ -168,11 +166,11 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
     small = asked(params="100k", tokens="5M", hours=90.0)
 
-    prepared = prepare_study(small, file, console)
+    config, _ = prepare_study(small, file, console)
 
-    assert load(file) == prepared.config
+    assert load(file) == config
     assert file.read_text().splitlines()[1] == f"# {small.command}"
-    assert len(prepared.config.budgets) >= 3
+    assert len(config.budgets) >= 3
     assert "Planned" in file.read_text()
 
 
@@ -181,7 +179,7 @@ def test_the_same_question_continues_with_its_present_file(tmp_path: Path) -> No
     keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
     file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))
 
-    assert prepare_study(asked(), file, quiet()).config.trials == 5
+    assert prepare_study(asked(), file, quiet())[0].trials == 5
 
 
 def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
@@ -212,6 +210,6 @@ def test_a_small_text_bounds_the_budgets(tmp_path: Path) -> None:
 
     objective = prepare(asked(data=str(text)).study((20_000,)).objective)
     assert isinstance(objective, Language)
-    most = ask_run._most(asked(data=str(text)), objective)
+    most = most_params(asked(data=str(text)), len(objective.train))
 
     assert most == pytest.approx(4 * 0.9 * 128_000 / 2, rel=0.01)

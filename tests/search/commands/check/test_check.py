@@ -175,8 +175,7 @@ def test_a_base_a_deep_and_a_wide_shape_are_trained_and_every_rate_is_told() -> 
     depth, width = result.axes
     assert (depth.sizes, width.sizes) == ((1, 4), (8, 16))
     assert depth.base == width.base == result.base
-    sweeps = (result.base, depth.far, width.far)
-    told = [(sweep.shape, point) for sweep in sweeps for point in sweep.points]
+    told = [(sweep.shape, point) for sweep in result.sweeps for point in sweep.points]
     assert sorted(map(str, seen)) == sorted(map(str, told))
     assert all(len(point.losses) == SHORT.seeds for _, point in told)
 
@@ -258,9 +257,7 @@ def axis_check(
 
 def result_of(*axes: AxisCheck) -> CheckResult:
     return CheckResult(
-        study="fair",
-        scheme=Scheme.STANDARD,
-        learning_rate=4e-3,
+        config=study(Scheme.STANDARD),
         probe=PROBE,
         axes=axes,
         study_sizes={SizeAxis.DEPTH: (1, 100), SizeAxis.WIDTH: (12, 112)},
@@ -284,7 +281,7 @@ def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_l
     assert not one.carries_over
     words = reason(one, Scheme.STANDARD)
     for part in (
-        f"x{2 ** (far / 2):.2f} a doubling",
+        f"x{2 ** (far / 2):.2f} per doubling",
         axis.value,
         "x1.4 allowed",
         "scheme: completep",
