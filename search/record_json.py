@@ -113,13 +113,9 @@ def _adapter(kind: type) -> TypeAdapter[Any]:  # to be made once: that takes mil
     return TypeAdapter(kind)
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
 def _fields_of(kind: type, line: dict[str, Any]) -> dict[str, Any]:
-    return {name: line[name] for name in _names(kind) if name in line}
+    names = (field.name for field in dataclasses.fields(kind))
+    return {name: line[name] for name in names if name in line}
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -27,17 +27,8 @@ BOUNDS = {
     "finite_number": "a finite number",
     "string_too_long": "text of at most {max_length} characters",
 }
-KINDS: dict[Any, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-}
-PLURALS: dict[Any, str] = {
-    int: "whole numbers",
-    float: "numbers",
-    tuple: "pairs [low, high]",
-}
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+PLURALS = {int: "whole numbers", float: "numbers", tuple: "pairs [low, high]"}
 FIRST_KEY = re.compile(r"`([a-z_.]+)")
 """Pattern of the key at the start of a message; the key is relative to its group."""
 
@@ -74,45 +65,37 @@ def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
     for one in errors:
         if one["type"] == "missing" and difflib.get_close_matches(_last_key(one), unknown):
             continue
-        path, sentence = _path(one, root), " ".join(_sentence(one, root).split())
-        keys = tuple(part for part in path if isinstance(part, str))
-        problems.setdefault(keys, Problem(path, sentence))
+        problem = _problem(one, root)
+        keys = tuple(part for part in problem.path if isinstance(part, str))
+        problems.setdefault(keys, problem)
     return list(problems.values())
 
 
-def _path(error: ErrorDetails, root: type[BaseModel]) -> tuple[str | int, ...]:
-    keys, _, _ = _locate(error["loc"], root)
-    if error["type"] in UNKNOWN:
-        return (*keys, _last_key(error))
-    if error["type"] in UNDECIDED:
-        return (*keys, "name")
-    if error["type"] == "value_error" and (named := FIRST_KEY.match(_own_message(error))):
-        return (*keys, *named[1].split("."))
-    return (*keys, *(part for part in error["loc"] if isinstance(part, int)))
+def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
+    keys, field, group = _locate(error["loc"], root)
+    kind, where = error["type"], ".".join(keys)
+    place: tuple[str | int, ...] = tuple(part for part in error["loc"] if isinstance(part, int))
+    if kind in UNKNOWN:
+        place = (_last_key(error),)
+        sentence = _unknown_key(keys, _last_key(error), group, root)
+    elif kind == "value_error":
+        message = error["msg"].removeprefix("Value error, ")
+        if named := FIRST_KEY.match(message):
+            place = tuple(named[1].split("."))
+        sentence = _own_words(where, message)
+    else:
+        assert field is not None, error
+        if kind in UNDECIDED:
+            place, sentence = ("name",), _undecided(where, error["input"], field)
+        elif kind == "missing" and error["loc"][-1] == keys[-1]:
+            sentence = f"`{where}` is required{_example(field, '; for example ')}"
+        else:
+            sentence = f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
+    return Problem((*keys, *place), " ".join(sentence.split()))
 
 
 def _last_key(error: ErrorDetails) -> str:
     return str(next(part for part in reversed(error["loc"]) if part != "[key]"))
-
-
-def _own_message(error: ErrorDetails) -> str:
-    return error["msg"].removeprefix("Value error, ")
-
-
-def _sentence(error: ErrorDetails, root: type[BaseModel]) -> str:
-    keys, field, group = _locate(error["loc"], root)
-    if error["type"] in UNKNOWN:
-        return _unknown_key(keys, _last_key(error), group, root)
-    where = ".".join(keys)
-    if error["type"] in UNDECIDED:
-        assert field is not None, error
-        return _undecided(where, error["input"], field)
-    if error["type"] == "value_error":
-        return _own_words(where, _own_message(error))
-    assert field is not None, error
-    if error["type"] == "missing" and error["loc"][-1] == keys[-1]:
-        return f"`{where}` is required{_example(field, '; for example ')}"
-    return f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
 
 
 def _own_words(where: str, message: str) -> str:
@@ -176,7 +159,11 @@ def _undecided(where: str, value: object, field: FieldInfo) -> str:
         return (
             f"`{where}` must be a group of keys{_example(field, ' such as ')}, got {short(value)}"
         )
-    names = [tag for tag, group in _choices(field.annotation).items() if _has_one_name(group)]
+    names = [
+        tag
+        for tag, group in _choices(field.annotation).items()
+        if get_origin(group.model_fields["name"].annotation) is Literal
+    ]
     if "name" not in value:
         return f"`{where}.name` is required; for example {names[0]}"
     near = difflib.get_close_matches(str(value["name"]), names, n=1)
@@ -222,10 +209,6 @@ def groups_of(annotation: Any) -> list[type[BaseModel]]:
 
 def _is_group(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _has_one_name(group: type[BaseModel]) -> bool:
-    return get_origin(group.model_fields["name"].annotation) is Literal
 
 
 def _unknown_key(parents: list[str], key: str, group: Any, root: type[BaseModel]) -> str:

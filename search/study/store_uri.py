@@ -5,10 +5,12 @@ passwords.
 import os
 import re
 import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 SCHEMES = {
     *("", "file", "http", "https", "sqlite", "postgresql", "mysql", "mssql"),
@@ -31,24 +33,16 @@ def check_form(uri: str) -> None:
     Raises:
         TrackingError: with the reason.
     """
-    path = sqlite_path(uri)
-    try:
-        parts = urlsplit(uri)
-        _ = parts.port
-    except ValueError:  # whose own words may repeat a part of a password
-        raise unusable(uri, "its host or port can't be read") from None
+    path, parts = sqlite_path(uri), _split(uri, unusable)
     if path is not None:
         _check_file(uri, path)
     elif parts.scheme.startswith("sqlite"):
         raise unusable(uri, "it names no file")
     elif parts.scheme in ("http", "https") and not parts.hostname:
         raise unusable(uri, "it names no host")
-    elif (kind := parts.scheme.partition("+")[0]) not in SCHEMES | _of_plugins():
+    plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
+    if (kind := parts.scheme.partition("+")[0]) not in SCHEMES | plugins:
         raise unusable(uri, f"MLflow knows no `{kind}` addresses")
-
-
-def _of_plugins() -> set[str]:
-    return {point.name for point in entry_points(group="mlflow.tracking_store")}
 
 
 def check_optuna(uri: str, mlflow: str) -> None:
@@ -57,11 +51,7 @@ def check_optuna(uri: str, mlflow: str) -> None:
     Raises:
         TrackingError: with the reason.
     """
-    try:
-        parts = urlsplit(uri)
-        _ = parts.port
-    except ValueError:
-        raise unusable_optuna(uri, "its host or port can't be read") from None
+    parts = _split(uri, unusable_optuna)
     if parts.scheme not in POSTGRESQL:
         raise unusable_optuna(uri, "it is none of PostgreSQL")
     if not parts.path.strip("/"):
@@ -144,14 +134,24 @@ def unusable_optuna(uri: str, problem: str) -> TrackingError:
     )
 
 
+def _split(uri: str, refusal: Callable[[str, str], TrackingError]) -> SplitResult:
+    """Returns the parts of an address whose host and port can be read."""
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port
+    except ValueError:  # its own words may repeat a part of a password
+        raise refusal(uri, "its host or port can't be read") from None
+    return parts
+
+
 def _place(uri: str) -> tuple[str | None, int, str] | None:
     """Returns host, port and database of a PostgreSQL address; None for any other address."""
     try:
-        parts = urlsplit(uri)
-        kind, port = parts.scheme.partition("+")[0], parts.port or 5432
-    except ValueError:
+        parts = _split(uri, unusable)
+    except TrackingError:
         return None
-    return (parts.hostname, port, parts.path.strip("/")) if kind == "postgresql" else None
+    place = (parts.hostname, parts.port or 5432, parts.path.strip("/"))
+    return place if parts.scheme.partition("+")[0] == "postgresql" else None
 
 
 def _check_file(uri: str, path: Path) -> None:
@@ -166,12 +166,9 @@ def _check_file(uri: str, path: Path) -> None:
             probe.touch()
             probe.unlink()
             return
-        database = sqlite3.connect(path)
-        try:
+        with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA user_version").fetchone()
-            if not os.access(path, os.W_OK):
-                raise sqlite3.OperationalError("it is read-only")
-        finally:
-            database.close()
+        if not os.access(path, os.W_OK):
+            raise sqlite3.OperationalError("it is read-only")
     except (OSError, sqlite3.Error) as error:
         raise unusable(uri, str(error)) from None
