@@ -12,10 +12,9 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.formatting import format_count
-from fathom.search.records import TrialRecord
+from fathom.search.records import TrialRecord, by_budget
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
-from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
 
@@ -79,12 +78,9 @@ def audit_budgets(
     records: Sequence[TrialRecord], config: StudyConfig
 ) -> dict[int, tuple[RungAudit, ...]]:
     """Budget -> audit of its early stopping, for each budget that has records."""
-    audits = {}
-    for budget in expand_budgets(config):
-        own = [record for record in records if record.spec.budget == budget.params]
-        if own:
-            audits[budget.params] = audit_stopping(own, halving_rule(config.stopping))
-    return audits
+    rule = halving_rule(config.stopping)
+    own = by_budget(records)
+    return {budget: audit_stopping(own[budget], rule) for budget in config.budgets if budget in own}
 
 
 def best_law(optima: Sequence[Optimum], run: Path) -> Law:

@@ -60,23 +60,23 @@ def train(
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
     from fathom.search.export.best import best_file, read_best
+    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.study.store_uri import check_form, check_model_name
 
     chosen = read_best(best_file(best), budget)
-    if register is not None:
-        _check_registration(register, runs)
+    if register is not None:  # checked before the training, which takes longer
+        check_model_name(register)
+        check_form(default_tracking_uri(runs))
     from fathom.search.commands.train_best import train_best
     from fathom.search.export.formats import next_step
 
     try:
         train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
     except KeyboardInterrupt:
-        print(
-            f"fathom: interrupted; `{command_again()}` goes on after the last line", file=sys.stderr
-        )
+        print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
         sys.exit(130)
     print(next_step(chosen, best, budget, out))
     if register is not None:
-        from fathom.search.run_folder import default_tracking_uri
         from fathom.search.tracking.register import register_model
 
         address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
@@ -110,12 +110,3 @@ def predict(
         print_json(asdict(prediction))
     else:
         predictions.print_prediction(prediction)
-
-
-def _check_registration(name: str, runs: Path) -> None:
-    """Checks the name and the store before the training, which takes longer."""
-    from fathom.search.run_folder import default_tracking_uri
-    from fathom.search.study.store_uri import check_form, check_model_name
-
-    check_model_name(name)
-    check_form(default_tracking_uri(runs))

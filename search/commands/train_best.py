@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.keys import LanguageConfig
@@ -29,18 +30,25 @@ def train_best(
 ) -> None:
     """Trains the shape, passes a line for each evaluation to `say`, and writes `out/weights.pt`.
 
-    Stopped at any moment, the same call goes on from the last evaluation that was said.
+    After an interruption the same call resumes after the last evaluation that was passed to `say`.
 
     Raises:
         ConfigError: when `tokens` is no number, `corpus` does not suit the shape, the folder is
             another training's, or the training diverges.
     """
     config = _for_one_training(chosen.config, tokens, corpus)
-    budget = _budget(config, chosen.budget)
+    budget = next(own for own in expand_budgets(config) if own.params == chosen.budget)
     objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config))
-    trial = _start(config, budget, chosen, objective, out, say)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    # As in the search: on a busy machine a small model is many times slower with more threads.
+    torch.set_num_threads(config.resources.threads)
+    on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {config.resources.threads}"
+    say(f"{_sizes(chosen.shape)}: {budget.tokens:,} tokens on {on}")
+    spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
+    assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
+    trial = RunningTrial(assignment, objective.to(device), device)
     said = 0
     for report in trial.reports():
         if report.outcome is Outcome.DIVERGED:
@@ -52,34 +60,6 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
-
-
-def _start(
-    config: StudyConfig,
-    budget: Budget,
-    chosen: BestShape,
-    objective: Objective,
-    out: Path,
-    say: Callable[[str], None],
-) -> RunningTrial:
-    """The training, resumed from its checkpoint if there is one; says what it trains."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    # As in the search: on a busy machine a small model is many times slower with more threads.
-    threads = config.resources.threads
-    torch.set_num_threads(threads)
-    on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {threads}"
-    shape = chosen.shape
-    say(
-        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
-        f"{shape.params_total:,} parameters: {budget.tokens:,} tokens on {on}"
-    )
-    assignment = Assignment(
-        config,
-        budget,
-        standalone_spec(f"{budget.label}-best", config, budget, chosen.shape),
-        str(out / CHECKPOINT),
-    )
-    return RunningTrial(assignment, objective.to(device), device)
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
@@ -115,9 +95,11 @@ def _check_vocabulary(objective: Objective, config: StudyConfig, chosen: BestSha
     )
 
 
-def _budget(config: StudyConfig, params: int) -> Budget:
-    budgets = expand_budgets(config)
-    return next(budget for budget in budgets if budget.params == params)
+def _sizes(shape: Shape) -> str:
+    return (
+        f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.params_total:,} parameters"
+    )
 
 
 def _line(point: CurvePoint, budget: Budget) -> str:

@@ -100,11 +100,9 @@ def _difference(before: Group, now: Group, *, free: Set[str] = frozenset()) -> s
         old, new = getattr(before, name), getattr(now, name)
         if name in free or old == new:
             continue
-        if isinstance(new, Group) and type(old) is type(new):
-            within = _difference(old, new)
-            return f"`{name}.{within[1:]}" if within else f"`{name}`"
         if isinstance(new, Group):
-            return f"`{name}`"
+            within = _difference(old, new) if type(old) is type(new) else ""
+            return f"`{name}.{within[1:]}" if within else f"`{name}`"
         return f"`{name}` ({_shown(old)}, not {_shown(new)})"
     return ""
 

@@ -42,7 +42,6 @@ class TrainingPace:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._study, self._objective = study, objective.to(self._device)
         self._machine = machine
-        self._evaluation_tokens = objective.eval_windows * objective.context
         self._known: dict[float, float] = {}
 
     def machine(self, params: int) -> Machine:
@@ -53,29 +52,26 @@ class TrainingPace:
         return replace(self._machine, flops_per_second=self._known[half_power])
 
     def _measured(self, params: int) -> float:
-        config = self._study(params)
+        """FLOPs per second of a whole trial, evaluations included."""
+        config, objective = self._study(params), self._objective
         torch.set_num_threads(config.resources.threads)
         (budget,) = expand_budgets(config)
-        shapes = feasible_shapes(config, budget, self._objective.vocab_size)
+        shapes = feasible_shapes(config, budget, objective.vocab_size)
         depths = sorted({shape.depth for shape in shapes})
         shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
-        return self._throughput(config, budget, shape)
-
-    def _throughput(self, config: StudyConfig, budget: Budget, shape: Shape) -> float:
-        """FLOPs per second of a whole trial, evaluations included."""
         plan = self._plan(config, budget, shape)
         parametrization = config.model.parametrization.build()
         training = Training(shape, parametrization, plan, seed=0, device=self._device)
-        tokens = plan.batch_size * self._objective.context
-        trained = budget.tokens / tokens * _seconds_per_step(training, self._objective)
-        evaluations = len(evaluation_steps(config, budget)) * self._evaluation_tokens / tokens
-        seconds = trained + evaluations * _seconds_per_reading(training, self._objective)
-        return budget.tokens * shape.train_flops_per_token / seconds
+        tokens = plan.batch_size * objective.context
+        trained = budget.tokens / tokens * _seconds_per_step(training, objective)
+        windows = len(evaluation_steps(config, budget)) * objective.eval_windows
+        readings = windows * objective.context / tokens
+        evaluated = readings * _seconds_per_reading(training, objective)
+        return budget.tokens * shape.train_flops_per_token / (trained + evaluated)
 
     def _plan(self, config: StudyConfig, budget: Budget, shape: Shape) -> TrainPlan:
-        plan = train_plan(
-            config, budget, standalone_spec("pace", config, budget, shape), self._device.type
-        )
+        spec = standalone_spec("pace", config, budget, shape)
+        plan = train_plan(config, budget, spec, self._device.type)
         sequence_flops = shape.train_flops_per_token * self._objective.context
         affordable = int(DEAREST_STEP_SECONDS * self._machine.flops_per_second / sequence_flops)
         batch_size = max(1, min(budget.batch_size, affordable))

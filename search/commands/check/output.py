@@ -69,10 +69,11 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
             f"from {name} {near} to {far} the best rate goes {_step(axis)} per doubling, "
             f"and {_coordinates_text(axis)}"
         )
-    faults = []
-    for sweep, size in ((axis.base, near), (axis.far, far)):
-        if not sweep.enclosed:
-            faults.append(f"the best rate at {name} {size} lies {_beyond(sweep)}")
+    faults = [
+        f"the best rate at {name} {size} lies {_beyond(sweep)}"
+        for sweep, size in ((axis.base, near), (axis.far, far))
+        if not sweep.enclosed
+    ]
     if not faults and not axis.rate_stays:
         faults.append(
             f"the best rate goes {_step(axis)} per doubling from {name} {near} to {far}, more than "
@@ -85,14 +86,11 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
 
 def rate_words(result: CheckResult) -> str:
     """One sentence that says if the study's rate suits the base shape, and what to set if not."""
-    own, base = _rate(result.config.train.learning_rate), result.base
+    own, best = _rate(result.config.train.learning_rate), _rate(result.best_rate)
+    base, name = result.base, _name(result.base.shape)
     if not base.enclosed:
-        edge = _rate(result.best_rate)
-        return (
-            f"the best rate of {_name(base.shape)} lies {_beyond(base)}; "
-            f"set `train.learning_rate: {edge}` and check again"
-        )
-    best, name = _rate(result.best_rate), _name(base.shape)
+        beyond = f"the best rate of {name} lies {_beyond(base)}"
+        return f"{beyond}; set `train.learning_rate: {best}` and check again"
     if not result.carries_over:
         return f"{best} is best for {name}; no one rate suits every shape"
     if result.rate_fits:
