@@ -22,7 +22,7 @@ from fathom.search.formatting import format_count
 from fathom.search.pipeline import run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
-from fathom.search.report.csv_tables import tables
+from fathom.search.report.data import tables
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, read_records, write_atomically
 from fathom.search.study.config import StudyConfig, study_of

@@ -118,6 +118,11 @@ class TrialRecord:
         return self.curve[-1].loss if self.outcome is Outcome.FINISHED else None
 
     @property
+    def train_flops(self) -> float:
+        """FLOPs that the trial has spent on training."""
+        return self.spec.shape.train_flops_per_token * self.tokens
+
+    @property
     def step_seconds(self) -> float | None:
         """Mean time of a training step."""
         return self.curve[-1].train_seconds / self.curve[-1].step if self.tokens else None

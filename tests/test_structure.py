@@ -43,8 +43,8 @@ LIGHT = (
     *("study.config", "study.budget", "study.shapes", "study.plan", "records", "run_folder"),
     *("analysis.depth_estimates", "analysis.optimum", "analysis.law", "analysis.papers.findings"),
     *("scheduling.audit", "scheduling.halving", "scheduling.confirmation", "scheduling.journal"),
-    *("scheduling.extend", "report.writer", "report.terminal.tables", "commands.predict", "cli"),
-    *("export.best", "export.formats"),
+    *("scheduling.extend", "report.writer", "report.data", "report.terminal.tables"),
+    *("export.best", "export.formats", "commands.predict", "cli"),
     *("cluster.doctor.checks", "cluster.doctor.access", "cluster.doctor.messages"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""

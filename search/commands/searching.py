@@ -53,7 +53,7 @@ def run(
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     from fathom.search.report.terminal.answer_tables import print_conclusion
-    from fathom.search.report.writer import report_json
+    from fathom.search.report.data import report_json
     from fathom.search.scheduling.extend import warnings
 
     folder, conclusion = result.folder, result.conclusion
@@ -75,7 +75,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
 
     from fathom.search.pipeline import report_study
     from fathom.search.report.terminal.answer_tables import print_conclusion
-    from fathom.search.report.writer import report_json
+    from fathom.search.report.data import report_json
 
     result = report_study(run_folder)
     if as_json:

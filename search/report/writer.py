@@ -2,15 +2,10 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import Conclusion, optimum_row
-from fathom.search.records import Outcome
+from fathom.search.conclusion import Conclusion
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
@@ -18,7 +13,7 @@ from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.csv_tables import save_tables, tables
+from fathom.search.report.data import save_tables, tables
 from fathom.search.report.page import page
 
 FIGURES = (".png", ".svg")
@@ -71,40 +66,3 @@ def _publish(draft: Path, folder: Path, suffixes: Sequence[str]) -> None:
     for path in folder.iterdir():
         if path.suffix in suffixes and path.name not in names:
             path.unlink()
-
-
-def report_json(conclusion: Conclusion) -> dict[str, Any]:
-    """Returns the findings as JSON values.
-
-    `law` is the best fitted law or None. `rungs` of a budget are the audits of its early stopping.
-    `crossings` is None, and `required_depths` and `matched` are empty, if the records have none.
-    """
-    laws = conclusion.laws
-    return {
-        "study": conclusion.config.study,
-        "budgets": [_budget_json(own, conclusion) for own in conclusion.optima],
-        "law": asdict(laws[0]) if laws else None,
-        **asdict(conclusion.papers),
-    }
-
-
-def _budget_json(optimum: Optimum, conclusion: Conclusion) -> dict[str, Any]:
-    counts = optimum.trials
-    return optimum_row(optimum) | {
-        "trials": {
-            "finished": counts[Outcome.FINISHED],
-            "stopped": counts[Outcome.STOPPED],
-            "diverged": counts[Outcome.DIVERGED],
-            # Four outcomes are promised; running out of memory is one way to fail.
-            "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
-        },
-        "depths": [_depth_json(own) for own in optimum.depths],
-        "power": asdict(optimum.power) if optimum.power else None,
-        "parabola": asdict(optimum.parabola) if optimum.parabola else None,
-        "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
-    }
-
-
-def _depth_json(estimate: DepthEstimate) -> dict[str, Any]:
-    names = ("depth", "loss", "standard_error", "trials")
-    return {name: getattr(estimate, name) for name in names}

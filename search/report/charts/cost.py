@@ -45,7 +45,7 @@ def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> 
 
 def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
     """Returns the chart of final loss against the training FLOPs of a trial, if one finished."""
-    costs = [train_flops(record) for record in records if record.outcome is Outcome.FINISHED]
+    costs = [record.train_flops for record in records if record.outcome is Outcome.FINISHED]
     power = 3 * int(math.log10(max(costs, default=1)) // 3)
     unit = f"10{str(power).translate(SUPERSCRIPTS)} FLOPs"
     return _loss_against_cost(
@@ -57,7 +57,7 @@ def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Char
         " backward.",
         label=f"compute of the training ({unit})",
         quantity=unit,
-        cost=lambda record: train_flops(record) / 10**power,
+        cost=lambda record: record.train_flops / 10**power,
     )
 
 
@@ -148,8 +148,3 @@ def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float])
         dash=True,
         width=1.5,
     )
-
-
-def train_flops(record: TrialRecord) -> float:
-    """Returns the FLOPs that a trial has spent on training."""
-    return record.spec.shape.train_flops_per_token * record.tokens

@@ -48,7 +48,7 @@ def confirmation_share(config: StudyConfig) -> float:
 
 def flops_done(records: Sequence[TrialRecord]) -> float:
     """Returns the FLOPs that these trials have spent on training."""
-    return sum(record.tokens * record.spec.shape.train_flops_per_token for record in records)
+    return sum(record.train_flops for record in records)
 
 
 def flops_left(

@@ -13,8 +13,8 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.crossings import CrossingKind
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report import writer
+from fathom.search.report.data import report_json
 from fathom.search.report.text import answer, summary_table
-from fathom.search.report.writer import report_json
 from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on, publish, visible
 from tests.support.simulated import simulated_study
 

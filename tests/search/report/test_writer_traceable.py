@@ -15,7 +15,7 @@ import pytest
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.csv_tables import save_tables, tables
+from fathom.search.report.data import save_tables, tables
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, publish, rows, visible
 from tests.support.simulated import simulated_study
 

@@ -1,0 +1,213 @@
+"""The findings of a study as data for other programs: JSON, rows by kind, and CSV files."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from fathom.search.analysis.law import Law
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.papers.findings import PaperFindings
+from fathom.search.conclusion import Conclusion, flat_optimum_row, optimum_row, shape_row
+from fathom.search.records import Outcome, TrialRecord
+
+Row = dict[str, Any]
+"""Column -> value; a value may be a list of numbers."""
+
+IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
+"""Attributes whose column ends in `_nats`."""
+
+# The columns of each kind of row, in the notation of `_columns`.
+TRIAL = "trial study stage budget count horizon_tokens seed learning_rate rate_scale prunable"
+COST = (
+    "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes"
+    " started_unix_seconds=started ended_unix_seconds=ended"
+)
+CURVE = "step tokens loss train_loss train_seconds"
+METRIC = (
+    "trial=spec.trial stage=spec.stage budget=spec.budget depth=spec.shape.depth seed=spec.seed"
+    " outcome tokens"
+)
+DEPTH = "depth loss standard_error trials"
+RUNG = (
+    "rung finished pairs rank_correlation depth_bias place_of_best stopped audit_trials"
+    " audit_trials_pruned regret noise trusted stopped_depths cut_depths sentence"
+)
+LAW = (
+    "law=name a b params_interval=params_range"
+    " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
+)
+CROSSING = (
+    "shallow_depth=shallow deep_depth=deep neighbours finding=kind budgets params"
+    " params_interval=interval d_model"
+)
+CROSSING_LAW = "crossings supported a b a_interval b_interval reason"
+MATCHED = "budget metric yardstick shallow_depth=shallow deep_depth=deep"
+LEVEL = (
+    "level shallow=shallow.mean shallow_interval=shallow.interval deep=deep.mean"
+    " deep_interval=deep.interval difference=difference.mean"
+    " difference_interval=difference.interval"
+)
+POWER = "a z^-p + b z^q + c with z = depth / scale"
+PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
+
+
+def report_json(conclusion: Conclusion) -> dict[str, Any]:
+    """Returns the findings as JSON values.
+
+    `crossings` is None, and `required_depths` and `matched` are empty, if the records have none.
+    """
+    laws = conclusion.laws
+    return {
+        "study": conclusion.config.study,
+        "budgets": [_budget_json(own, conclusion) for own in conclusion.optima],
+        "law": asdict(laws[0]) if laws else None,
+        **asdict(conclusion.papers),
+    }
+
+
+def _budget_json(optimum: Optimum, conclusion: Conclusion) -> dict[str, Any]:
+    counts = optimum.trials
+    return optimum_row(optimum) | {
+        "trials": {
+            "finished": counts[Outcome.FINISHED],
+            "stopped": counts[Outcome.STOPPED],
+            "diverged": counts[Outcome.DIVERGED],
+            # Four outcomes are promised; running out of memory is one way to fail.
+            "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
+        },
+        "depths": [{name: getattr(own, name) for name in DEPTH.split()} for own in optimum.depths],
+        "power": asdict(optimum.power) if optimum.power else None,
+        "parabola": asdict(optimum.parabola) if optimum.parabola else None,
+        "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
+    }
+
+
+def tables(conclusion: Conclusion) -> dict[str, list[Row]]:
+    """Returns the rows by kind, such as `trials` and `optima`; kinds without rows are left out."""
+    records, optima = conclusion.records, conclusion.optima
+    found = {
+        "trials": [_trial(record) for record in records],
+        "curves": [
+            {"trial": record.spec.trial, **_columns(point, CURVE)}
+            for record in records
+            for point in record.curve
+        ],
+        "metrics": [
+            {**_columns(record, METRIC), "metric": name, "value": value}
+            for record in records
+            for point in record.curve[-1:]
+            for name, value in point.metrics.items()
+        ],
+        "optima": [_optimum(optimum) for optimum in optima],
+        "depths": [
+            {"budget": optimum.budget, **_columns(own, DEPTH)}
+            for optimum in optima
+            for own in optimum.depths
+        ],
+        "rungs": [
+            {"budget": budget, **_columns(audit, RUNG)}
+            for budget, audits in conclusion.audits.items()
+            for audit in audits
+        ],
+        "fits": [row for optimum in optima for row in _fits(optimum)],
+        "laws": [_law(law) for law in conclusion.laws],
+        **_papers(conclusion.papers),
+    }
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def save_tables(folder: Path, found: Mapping[str, Sequence[Row]]) -> None:
+    """Write one CSV file for each kind of row; lists are separated by blanks."""
+    for name, rows in found.items():
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows({head: _cell(value) for head, value in row.items()} for row in rows)
+
+
+def _cell(value: object) -> object:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _columns(source: object, names: str) -> Row:
+    """Returns the attributes that `names` lists, by column.
+
+    A name is an attribute, or `COLUMN=PATH` for one of another name or of a part. A column
+    `X_interval` becomes two, `X_low` and `X_high`, which are None without an interval.
+    """
+    row: Row = {}
+    for name in names.split():
+        column, _, path = name.partition("=")
+        value = attrgetter(path or column)(source)
+        if column.endswith("_interval"):
+            stem = column.removesuffix("_interval")
+            row[f"{stem}_low"], row[f"{stem}_high"] = value or (None, None)
+        else:
+            row[f"{column}_nats" if column in IN_NATS else column] = value
+    return row
+
+
+def _trial(record: TrialRecord) -> Row:
+    return {
+        **_columns(record.spec, TRIAL),
+        **shape_row(record.spec.shape),
+        **_columns(record, "outcome reason tokens loss"),
+        "last_loss_nats": record.curve[-1].loss if record.curve else None,
+        **_columns(record, COST),
+    }
+
+
+def _optimum(optimum: Optimum) -> Row:
+    row = flat_optimum_row(optimum)
+    return {f"{name}_nats" if name in IN_NATS else name: value for name, value in row.items()}
+
+
+def _fits(optimum: Optimum) -> list[Row]:
+    """Returns one row for each coefficient of a curve; losses in nats, depths in layers."""
+    return [
+        {"budget": optimum.budget, "formula": formula, "coefficient": name, "value": value}
+        for formula, curve in ((POWER, optimum.power), (PARABOLA, optimum.parabola))
+        if curve is not None
+        for name, value in asdict(curve).items()
+    ]
+
+
+def _law(law: Law) -> Row:
+    (aa, ab), (_, bb) = law.covariance
+    return _columns(law, LAW) | {"covariance_aa": aa, "covariance_ab": ab, "covariance_bb": bb}
+
+
+def _papers(papers: PaperFindings) -> dict[str, list[Row]]:
+    found = papers.crossings
+    return {
+        "crossings": [_columns(pair, CROSSING) for pair in found.pairs] if found else [],
+        "crossing_law": [_columns(found.law, CROSSING_LAW)] if found else [],
+        "required_depth": [
+            {
+                **_columns(own, "budget metric"),
+                "difficulty": need.difficulty,
+                "limit": own.rule.limit,
+                **_columns(need, "depth soonest_depth=soonest surest_depth=surest"),
+                **_columns(own, "tested_depths=depths trials"),
+                "gained_in": "log2(difficulty)" if own.rule.doubling else "difficulty",
+                **_columns(
+                    own, "gained_each_layer=gained gained_each_layer_interval=gained_interval"
+                ),
+            }
+            for own in papers.required_depths
+            for need in own.needs
+        ],
+        "matched": [
+            {
+                **_columns(own, MATCHED),
+                "shallow_trials": own.trials[0],
+                "deep_trials": own.trials[1],
+                **_columns(level, LEVEL),
+            }
+            for own in papers.matched
+            for level in own.levels
+        ],
+    }
