@@ -14,7 +14,7 @@ import plotly.graph_objects as plotly
 import pytest
 
 from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.chart import Band, Line, Points, linear_ticks, log_ticks
@@ -29,16 +29,6 @@ from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on
 from tests.support.simulated import simulated_study
 
 CHROMIUM = shutil.which("chromium")
-
-
-@pytest.fixture(scope="module")
-def study() -> list[TrialRecord]:
-    return simulated_study(budgets=BUDGETS)
-
-
-@pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
-    return find_optima(study, seed=0)
 
 
 def test_every_chart_names_its_units_and_its_question(

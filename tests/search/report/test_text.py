@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Verdict
@@ -14,17 +12,6 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import answer, law_text, plateau
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
-from tests.support.simulated import simulated_study
-
-
-@pytest.fixture(scope="module")
-def study() -> list[TrialRecord]:
-    return simulated_study(budgets=BUDGETS)
-
-
-@pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
-    return find_optima(study, seed=0)
 
 
 def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(

@@ -9,36 +9,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import CrossingKind
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report import writer
 from fathom.search.report.data import report_json
 from fathom.search.report.text import answer, summary_table
 from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on, publish, visible
-from tests.support.simulated import simulated_study
-
-
-@pytest.fixture(scope="module")
-def study() -> list[TrialRecord]:
-    return simulated_study(budgets=BUDGETS)
-
-
-@pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
-    return find_optima(study, seed=0)
-
-
-@pytest.fixture(scope="module")
-def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    publish(folder, study)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def page(run_folder: Path) -> str:
-    return (run_folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_opens_with_the_answer_of_every_budget(

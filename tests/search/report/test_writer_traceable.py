@@ -17,24 +17,6 @@ from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.data import save_tables, tables
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, publish, rows, visible
-from tests.support.simulated import simulated_study
-
-
-@pytest.fixture(scope="module")
-def study() -> list[TrialRecord]:
-    return simulated_study(budgets=BUDGETS)
-
-
-@pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
-    return find_optima(study, seed=0)
-
-
-@pytest.fixture(scope="module")
-def run_folder(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    publish(folder, study)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +29,6 @@ def without_one(
     (folder / "figures" / "mine.txt").write_text("kept")
     publish(folder, [record for record in study if record.spec.budget != BUDGETS[1]])
     return folder
-
-
-@pytest.fixture(scope="module")
-def page(run_folder: Path) -> str:
-    return (run_folder / "report.html").read_text(encoding="utf-8")
 
 
 def cells(page: str) -> list[dict[str, str]]:
