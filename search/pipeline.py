@@ -88,10 +88,9 @@ def run_study(
         write_atomically(folder.config, dump(config))
         if extended:
             _extend(config, folder, plans, console)
-        with Progress(config, plans, folder, console) as progress:
-            spaces = {plan.budget: plan.shapes for plan in plans}
-            scheduler = Scheduler(config, spaces, folder, (tracker.trial, progress.trial), kept)
-            progress.follow(scheduler)
+        spaces = {plan.budget: plan.shapes for plan in plans}
+        scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
+        with Progress(scheduler, plans, console) as progress:
             interrupt = Interrupt()
             with _hidden(CLOUD_SECRETS), interrupt.on_ctrl_c(folder, progress.print_line):
                 run_trials(scheduler, objective, progress.tick, interrupt)

@@ -16,7 +16,6 @@ from typing import Any
 from fathom.search.record_json import from_json, report_from_json
 from fathom.search.records import TrialRecord, with_report, without_known_points
 from fathom.search.report.terminal.remaining_work import (
-    PendingConfirmation,
     RemainingTime,
     SearchPace,
     confirmation_share,
@@ -48,14 +47,14 @@ class Replay:
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._now = folder, 0.0
         self._share = confirmation_share(config)
-        self._confirmations = dict.fromkeys(self._plans, PendingConfirmation(share=self._share))
+        self._settled = dict.fromkeys(self._plans, False)
         self._trials: dict[str, TrialRecord] = {}
 
     def shown(self) -> Iterator[Shown]:
         """Yields the time left at each event."""
         lines = [*read_lines(self._folder.journal)]
         self._now = began = next(line["started"] for line in lines if line["event"] == "started")
-        pace = SearchPace(lambda: self._now)
+        pace = SearchPace({}, lambda: self._now)
         for line in self._with_ends(lines):
             running = Counter(r.spec.budget for r in self._trials.values() if r.outcome is None)
             self._take(line)
@@ -86,10 +85,7 @@ class Replay:
                 report = without_known_points(record, report_from_json(line))
                 self._trials[line["trial"]] = with_report(record, report)
             case "confirmations":
-                settled = not line["choices"]
-                self._confirmations[line["budget"]] = PendingConfirmation(
-                    settled=settled, share=self._share
-                )
+                self._settled[line["budget"]] = not line["choices"]
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return [record for record in self._trials.values() if record.spec.budget == budget]
@@ -99,7 +95,9 @@ class Replay:
 
     def _left(self) -> dict[int, float]:
         return {
-            budget: flops_left(plan, self._of(budget), self._confirmations[budget])
+            budget: flops_left(
+                plan, self._of(budget), settled=self._settled[budget], share=self._share
+            )
             for budget, plan in self._plans.items()
         }
 

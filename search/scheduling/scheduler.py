@@ -50,7 +50,7 @@ class Scheduler:
         studies: Studies | None = None,
     ) -> None:
         """Continue the search in `folder`; Optuna studies go to `studies`, or into the folder."""
-        self.config, self.folder, self._listeners = config, folder, tuple(listeners)
+        self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
         past = read_past(folder)
         studies = studies or FileStudies(folder.optuna)
@@ -264,7 +264,7 @@ class Scheduler:
         self._notify(record)
 
     def _notify(self, record: TrialRecord) -> None:
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener(record)
 
     def _journal(self, event: str, record: TrialRecord) -> None:

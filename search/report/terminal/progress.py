@@ -18,16 +18,13 @@ from fathom.search.report.terminal.live_table import (
     whole_table,
 )
 from fathom.search.report.terminal.remaining_work import (
-    PendingConfirmation,
     SearchPace,
     confirmation_share,
     flops_done,
     flops_left,
 )
-from fathom.search.report.terminal.screen import PlainFile, screen_for
-from fathom.search.run_folder import RunFolder
+from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.plan import BudgetPlan
 
 LINES_SECONDS = 60.0
@@ -38,24 +35,23 @@ class Progress:
     """Follows the trials of a study and shows their state."""
 
     def __init__(
-        self,
-        config: StudyConfig,
-        plans: tuple[BudgetPlan, ...],
-        folder: RunFolder,
-        console: Console,
+        self, scheduler: Scheduler, plans: tuple[BudgetPlan, ...], console: Console
     ) -> None:
+        """Begin to follow; the pace of this run leaves out the trials of earlier runs."""
         self._screen = screen_for(console)
-        self._config, self._console = config, console
+        self._scheduler, self._console = scheduler, console
         self._plans = {plan.budget.params: plan for plan in plans}
         self._records: defaultdict[int, dict[str, TrialRecord]] = defaultdict(dict)
         self._running = dict.fromkeys(self._plans, 0.0)
         self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
-        self.answers = AnswerLog(folder, planned, seed=config.seed)
-        self._scheduler: Scheduler | None = None
-        self._pace = SearchPace()
-        self._began = self._drawn = time.monotonic()
+        self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
         self._printed: dict[int, tuple[float, str]] = {}
+        for record in (*scheduler.records, *scheduler.live.values()):
+            self._take(record)
+        scheduler.listeners.append(self.trial)
+        self._pace = SearchPace(self._done())
+        self._began = self._drawn = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -68,16 +64,8 @@ class Progress:
     ) -> None:
         self._screen.close()
         self.answers.update_all(self._of)
-        if isinstance(self._screen, PlainFile):
+        if not self._screen.shows_table:
             self._print_budgets(time.monotonic())
-
-    def follow(self, scheduler: Scheduler) -> None:
-        """Adds the trials of earlier runs, whose time does not count for this run's pace."""
-        self._scheduler = scheduler
-        for record in (*scheduler.records, *scheduler.live.values()):
-            self._take(record)
-        self._pace.begin(self._done())
-        self._began = time.monotonic()
 
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
@@ -95,7 +83,7 @@ class Progress:
         self._pace.passed(self._running)
         self.answers.update(self._of)
         now = time.monotonic()
-        if isinstance(self._screen, PlainFile):
+        if not self._screen.shows_table:
             self._print_budgets(now)
         elif now - self._drawn > self._screen.refresh_seconds:
             self._drawn = now
@@ -105,7 +93,7 @@ class Progress:
         """Returns the table of all budgets, with the running trials and the time left."""
         done, left = sum(self._done().values()), sum(self._left().values())
         share = done / (done + left) if done else 0.0
-        title = f"Study {self._config.study}, {self._elapsed()}"
+        title = f"Study {self._scheduler.config.study}, {self._elapsed()}"
         return whole_table(title, self._states(), share, self._time_left())
 
     def print_interruption(self, saved: int) -> None:
@@ -139,21 +127,18 @@ class Progress:
         """Returns the fraction of a worker that a trial occupies: less than 1 in a batch."""
         if record.outcome is not None:
             return 0.0
-        if self._scheduler is None:
-            return 1.0
         return self._scheduler.budgets[record.spec.budget].worker_share(record.spec.trial)
 
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
 
     def _states(self) -> list[LiveRow]:
-        searches = self._scheduler.budgets if self._scheduler else {}
         return [
             LiveRow(
                 plan,
                 self._of(budget),
                 self.answers.latest.get(budget),
-                budget in searches and searches[budget].done,
+                self._scheduler.budgets[budget].done,
             )
             for budget, plan in self._plans.items()
         ]
@@ -162,17 +147,18 @@ class Progress:
         return {budget: flops_done(self._of(budget)) for budget in self._plans}
 
     def _left(self) -> dict[int, float]:
-        return {
-            budget: flops_left(plan, self._of(budget), self._pending(budget))
-            for budget, plan in self._plans.items()
-        }
-
-    def _pending(self, budget: int) -> PendingConfirmation:
-        share = confirmation_share(self._config)
-        if self._scheduler is None:
-            return PendingConfirmation(share=share)
-        search = self._scheduler.budgets[budget]
-        return PendingConfirmation(len(search.confirmations), search.settled, share)
+        share = confirmation_share(self._scheduler.config)
+        left = {}
+        for budget, plan in self._plans.items():
+            search = self._scheduler.budgets[budget]
+            left[budget] = flops_left(
+                plan,
+                self._of(budget),
+                waiting=len(search.confirmations),
+                settled=search.settled,
+                share=share,
+            )
+        return left
 
     def _time_left(self) -> str:
         """Returns the estimated time and cost of the rest of the search."""
@@ -181,7 +167,7 @@ class Progress:
             return "estimating the time left"
         if not left.busy_seconds:
             return "nothing left to train"
-        resources = self._config.resources
+        resources = self._scheduler.config.resources
         on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial
         hours = format_hours(left.busy_seconds / 3600 * each)

@@ -21,18 +21,6 @@ LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class PendingConfirmation:
-    """Confirming trials that a budget still wants, as far as is known."""
-
-    waiting: int = 0
-    """Trials of the current batch that have not started."""
-    settled: bool = False
-    """True if no further batch is wanted."""
-    share: float = CONFIRMATION_SHARE
-    """Share of the confirming trials not yet started that are expected to run."""
-
-
-@dataclass(frozen=True, slots=True)
 class RemainingTime:
     """Estimated time that a search still takes."""
 
@@ -52,17 +40,26 @@ def flops_done(records: Sequence[TrialRecord]) -> float:
 
 
 def flops_left(
-    plan: BudgetPlan, records: Sequence[TrialRecord], pending: PendingConfirmation
+    plan: BudgetPlan,
+    records: Sequence[TrialRecord],
+    *,
+    waiting: int = 0,
+    settled: bool = False,
+    share: float = CONFIRMATION_SHARE,
 ) -> float:
-    """Returns the FLOPs that a budget will most likely still spend."""
+    """Returns the FLOPs that a budget will most likely still spend.
+
+    `waiting` confirming trials of the current batch have not started, and `share` of those not yet
+    started are expected to run; none are once the confirmation is `settled`.
+    """
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     tokens = _exploring_left(plan, exploring)
     confirming = [record for record in records if record.spec.stage is Stage.CONFIRM]
     length = _length(plan, records)
     tokens += sum(max(0.0, length - r.tokens) for r in confirming if r.outcome is None)
-    if not pending.settled:
+    if not settled:
         open_places = plan.confirming - len(confirming)
-        tokens += length * max(pending.waiting, pending.share * open_places)
+        tokens += length * max(waiting, share * open_places)
     return tokens * plan.flops / plan.expected_tokens
 
 
@@ -94,16 +91,13 @@ def _exploring_left(plan: BudgetPlan, exploring: Sequence[TrialRecord]) -> float
 class SearchPace:
     """Training time of the trials of this run, by budget."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, done: Mapping[int, float], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Starts the clock; `done` maps each budget to the FLOPs that earlier runs have spent."""
+        self._before, self._clock = done, clock
         self._began = self._last = clock()
         self._busy: defaultdict[int, float] = defaultdict(float)
-        self._before: Mapping[int, float] = {}
-
-    def begin(self, done: Mapping[int, float]) -> None:
-        """Starts the clock; `done` maps each budget to the FLOPs that earlier runs have spent."""
-        self._before = done
-        self._began = self._last = self._clock()
 
     def passed(self, running: Mapping[int, float]) -> None:
         """Add the time since the last call; `running` maps each budget to its busy workers."""

@@ -2,7 +2,6 @@
 
 import importlib
 import io
-from abc import ABC, abstractmethod
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -11,32 +10,32 @@ from rich.live import Live
 NOTEBOOK_WIDTH = 80
 
 
-class Screen(ABC):
-    """A place with a table that is drawn again and again, and lines above it."""
+class Screen:
+    """A file of plain lines; a terminal and a notebook show a table as well."""
 
-    refresh_seconds: float
-    """Least time between two drawings."""
+    refresh_seconds = 0.0
+    """Least time between two drawings of the table."""
+    shows_table = False
 
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    @abstractmethod
     def draw(self, table: RenderableType) -> None:
-        """Replace the table."""
+        """Replace the table; a file can't be overwritten, and has none."""
 
     def print_line(self, text: str) -> None:
         """Print a line that stays."""
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
-    @abstractmethod
     def close(self) -> None:
-        """End the drawing."""
+        """End the drawing; what was printed stays."""
 
 
 class Terminal(Screen):
     """A terminal: the table is drawn in place and removed when the search ends."""
 
     refresh_seconds = 0.5
+    shows_table = True
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -56,6 +55,7 @@ class Notebook(Screen):
     """A notebook: one output of the cell is updated, as plain text without escape codes."""
 
     refresh_seconds = 2.0
+    shows_table = True
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -71,27 +71,12 @@ class Notebook(Screen):
         else:
             self._handle.update(shown, raw=True)
 
-    def close(self) -> None:
-        """Do nothing: the last table stays."""
-
-
-class PlainFile(Screen):
-    """A file: it has lines and no table."""
-
-    refresh_seconds = float("inf")
-
-    def draw(self, table: RenderableType) -> None:
-        """Do nothing: a file can't be overwritten."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
 
 def screen_for(console: Console) -> Screen:
     """Returns the screen for the place to which a console writes."""
     if console.is_jupyter:
         return Notebook(console)
-    return Terminal(console) if console.is_terminal else PlainFile(console)
+    return Terminal(console) if console.is_terminal else Screen(console)
 
 
 def as_text(table: RenderableType) -> str:

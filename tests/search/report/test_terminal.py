@@ -18,7 +18,6 @@ from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
     CONFIRMATION_SHARE,
-    PendingConfirmation,
     SearchPace,
     flops_done,
     flops_left,
@@ -44,9 +43,7 @@ def watched(
     config = study()
     search = scheduler(config, path)
     plans = plan_study(config, 256, MACHINE)
-    with Progress(config, plans, search.folder, console) as progress:
-        search._listeners = (progress.trial,)
-        progress.follow(search)
+    with Progress(search, plans, console) as progress:
         simulation = Simulation(search, loss)
         for share in (0.5, 1.0):
             simulation.run(events=int(share * events))
@@ -109,7 +106,7 @@ def test_a_notebook_gets_one_output_of_plain_text_that_changes(
     config = study()
     search = scheduler(config, tmp_path)
     console = Console(file=io.StringIO(), force_jupyter=True)
-    with Progress(config, plan_study(config, 256, MACHINE), search.folder, console) as progress:
+    with Progress(search, plan_study(config, 256, MACHINE), console) as progress:
         progress._screen.draw(progress.table())
         progress._screen.draw(progress.table())
     assert shown.count("new output") == 1
@@ -120,8 +117,7 @@ def test_a_notebook_gets_one_output_of_plain_text_that_changes(
 
 def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path)
-    folder = progress._scheduler.folder if progress._scheduler else None
-    assert folder
+    folder = progress._scheduler.folder
     kept = {series.budget: series for series in read_answers(folder)}
     assert {
         budget: series.answers[-1] for budget, series in kept.items()
@@ -150,14 +146,12 @@ def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
     config = study()
     search = scheduler(config, tmp_path)
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
-    whole = flops_left(plans[20_000], [], PendingConfirmation())
+    whole = flops_left(plans[20_000], [])
     assert 0.5 * plans[20_000].flops < whole < plans[20_000].flops
-    assert flops_left(plans[20_000], [], PendingConfirmation(share=1.0)) == pytest.approx(
-        plans[20_000].flops
-    )
+    assert flops_left(plans[20_000], [], share=1.0) == pytest.approx(plans[20_000].flops)
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == 20_000]
-    assert flops_left(plans[20_000], own, PendingConfirmation(settled=True)) == 0
+    assert flops_left(plans[20_000], own, settled=True) == 0
     assert flops_done(own) > 0
 
 
@@ -172,11 +166,11 @@ def test_an_open_confirmation_stage_is_expected_to_use_a_share_of_its_trials(
     confirming = sum(record.spec.stage is Stage.CONFIRM for record in own)
     per_trial = plan.budget.tokens * plan.flops / plan.expected_tokens
     expected = CONFIRMATION_SHARE * (plan.confirming - confirming) * per_trial
-    assert flops_left(plan, own, PendingConfirmation()) == pytest.approx(expected)
+    assert flops_left(plan, own) == pytest.approx(expected)
     running = replace(own[-1], outcome=None, curve=own[-1].curve[:1])
-    assert flops_left(
-        plan, [*own[:-1], running], PendingConfirmation(settled=True)
-    ) == pytest.approx(per_trial * (1 - running.tokens / plan.budget.tokens))
+    assert flops_left(plan, [*own[:-1], running], settled=True) == pytest.approx(
+        per_trial * (1 - running.tokens / plan.budget.tokens)
+    )
 
 
 def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: Path) -> None:
@@ -188,14 +182,13 @@ def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: 
     finished = [r.tokens for r in patient if r.outcome is Outcome.FINISHED]
     share = sum(finished) / len(finished) / plan.budget.tokens
     assert share < 0.9
-    whole = flops_left(plan, own, PendingConfirmation())
-    assert flops_left(plan, patient, PendingConfirmation()) == pytest.approx(share * whole)
+    whole = flops_left(plan, own)
+    assert flops_left(plan, patient) == pytest.approx(share * whole)
 
 
 def test_each_budget_has_a_pace_of_its_own() -> None:
     now = 0.0
-    pace = SearchPace(lambda: now)
-    pace.begin({1: 100.0, 2: 0.0})
+    pace = SearchPace({1: 100.0, 2: 0.0}, lambda: now)
     assert pace.left({1: 100.0, 2: 0.0}, {1: 10.0, 2: 10.0}) is None, "nothing is known yet"
     now = 10.0
     pace.passed({1: 1, 2: 2})
@@ -209,9 +202,7 @@ def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Pa
     config = study(resources=ResourcesConfig(replicas=3))
     search = scheduler(config, tmp_path)
     plans = plan_study(config, 256, MACHINE)
-    with Progress(config, plans, search.folder, Console(file=io.StringIO())) as progress:
-        search._listeners = (progress.trial,)
-        progress.follow(search)
+    with Progress(search, plans, Console(file=io.StringIO())) as progress:
         sizes = set()
         while specs := search.next_trials():
             sizes.add(len(specs))

@@ -183,7 +183,7 @@ def test_the_same_events_give_the_same_search(tmp_path: Path) -> None:
 def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> None:
     heard: Counter[str] = Counter()
     search = scheduler(study(), tmp_path)
-    search._listeners = (lambda record: heard.update([str(record.outcome)]),)
+    search.listeners.append(lambda record: heard.update([str(record.outcome)]))
     Simulation(search, seed=random.Random(0).randrange(100)).run()
     ended = Counter(str(r.outcome) for r in search.records)
     assert heard[Outcome.FINISHED] == ended[Outcome.FINISHED]

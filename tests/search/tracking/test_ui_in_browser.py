@@ -45,8 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     config = study()
     search = scheduler(config, runs / STUDY)
     plans, console = plan_study(config, 256, MACHINE), Console(quiet=True)
-    with Progress(config, plans, search.folder, console) as progress:
-        search._listeners = (progress.trial,)
+    with Progress(search, plans, console) as progress:
         simulation = Simulation(search)
         while not search.done:
             simulation.run(events=20)
