@@ -5,7 +5,7 @@ the same values.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -120,6 +120,11 @@ class Band:
 Mark = Points | Line | Band
 
 
+def visible(*marks: Mark) -> tuple[Mark, ...]:
+    """Returns the marks that have a point."""
+    return tuple(mark for mark in marks if mark.x)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """One figure; `key` names its files."""
@@ -204,17 +209,31 @@ def depth_axis(depths: Sequence[int]) -> Axis:
     )
 
 
-def params_axis(count: str, low: float, high: float) -> Axis:
-    """Returns a log axis over sizes; `count` names the counting rule."""
+def log_axis(
+    label: str,
+    low: float,
+    high: float,
+    *,
+    quantity: str,
+    hover: str = ".4~g",
+    text: Callable[[float], str] = "{:g}".format,
+) -> Axis:
+    """Returns a log axis with ticks at round numbers, each written as `text` writes it."""
     return Axis(
-        label=f"parameters ({count} count)",
+        label=label,
         low=low,
         high=high,
         log=True,
-        ticks=tuple((tick, format_count(tick)) for tick in log_ticks(low, high)),
-        quantity="parameters",
-        hover=".3~s",
+        ticks=tuple((tick, text(tick)) for tick in log_ticks(low, high)),
+        quantity=quantity,
+        hover=hover,
     )
+
+
+def params_axis(count: str, low: float, high: float) -> Axis:
+    """Returns a log axis over sizes; `count` names the counting rule."""
+    label = f"parameters ({count} count)"
+    return log_axis(label, low, high, quantity="parameters", hover=".3~s", text=format_count)
 
 
 def log_grid(low: float, high: float, steps: int = 60) -> tuple[float, ...]:

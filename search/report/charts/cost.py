@@ -1,7 +1,7 @@
 """The charts of final loss against step time and against training compute."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
@@ -10,18 +10,19 @@ from fathom.search.report.charts.chart import (
     Axis,
     Chart,
     Line,
-    Mark,
     Marker,
     Points,
     depth_hue,
-    log_ticks,
+    log_axis,
+    visible,
 )
 from fathom.search.report.charts.trials import (
-    describe,
+    inside_and_above,
     last_loss,
     legend_depths,
     legend_title,
     loss_axis,
+    trial_points,
 )
 from fathom.search.report.text import question
 
@@ -88,50 +89,32 @@ def _loss_against_cost(
         question=question(optimum),
         caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
         " the Pareto front, joins those that no cheaper one beats.",
-        x=Axis(
-            label=label,
-            low=ends[0],
-            high=ends[1],
-            log=True,
-            ticks=tuple((tick, f"{tick:g}") for tick in log_ticks(*ends)),
-            quantity=quantity,
-        ),
+        x=log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=(_front(shown, cost), *_by_depth(shown, cost, y)),
+        marks=visible(_front(shown, cost), *_by_depth(shown, cost, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
 
 
 def _by_depth(
-    records: Sequence[TrialRecord],
-    cost: Callable[[TrialRecord], float],
-    y: Axis,
-) -> list[Mark]:
+    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: Axis
+) -> Iterator[Points]:
     named = legend_depths(records)
     depths = [record.spec.shape.depth for record in records]
-    marks: list[Mark] = []
-    for depth in sorted({record.spec.shape.depth for record in records}):
+    for depth in sorted(set(depths)):
         own = [record for record in records if record.spec.shape.depth == depth]
-        parts = {
-            Marker.DOT: [record for record in own if last_loss(record) <= y.edge],
-            Marker.ABOVE: [record for record in own if last_loss(record) > y.edge],
-        }
-        for marker, part in parts.items():
-            if part:
-                marks.append(
-                    Points(
-                        name=str(depth),
-                        x=tuple(cost(record) for record in part),
-                        y=tuple(min(last_loss(record), y.edge) for record in part),
-                        hover=tuple(describe(record) for record in part),
-                        hue=depth_hue(depth, depths),
-                        marker=marker,
-                        in_legend=depth in named
-                        and (marker is Marker.DOT or not parts[Marker.DOT]),
-                    )
-                )
-    return marks
+        inside, above = inside_and_above(own, y)
+        for part, marker, first in ((inside, Marker.DOT, True), (above, Marker.ABOVE, not inside)):
+            yield trial_points(
+                str(depth),
+                part,
+                [cost(record) for record in part],
+                [min(last_loss(record), y.edge) for record in part],
+                depth_hue(depth, depths),
+                marker,
+                in_legend=depth in named and first,
+            )
 
 
 def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float]) -> Line:

@@ -22,8 +22,14 @@ from fathom.search.report.charts.chart import (
     Points,
     depth_axis,
     log_grid,
+    visible,
 )
-from fathom.search.report.charts.trials import describe, last_loss, loss_axis
+from fathom.search.report.charts.trials import (
+    inside_and_above,
+    last_loss,
+    loss_axis,
+    trial_points,
+)
 from fathom.search.report.text import question
 
 WITHOUT_LOSS = {
@@ -55,12 +61,12 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Char
         caption=_caption(bool(finished)),
         x=x,
         y=y,
-        marks=(
+        marks=visible(
             *_conclusion(optimum, x, y),
-            *_stopped(stopped, y),
+            *_inside_and_above("stopped early", stopped, MUTED, Marker.HOLLOW, y),
             *_without_loss(records, y),
             *_finished(finished, y),
-            *_means(optimum, y),
+            _means(optimum, y),
             *_best(optimum),
         ),
         budget=optimum.budget,
@@ -94,19 +100,15 @@ def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
         name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
         marks.append(Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=ACCENT))
-    marks += _curves(optimum)
-    if optimum.plateau:
-        marks.append(
-            Points(
-                name="plateau",
-                x=optimum.plateau,
-                y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
-                hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
-                hue=GREEN,
-                marker=Marker.SQUARE,
-            )
-        )
-    return marks
+    plateau = Points(
+        name="plateau",
+        x=optimum.plateau,
+        y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
+        hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
+        hue=GREEN,
+        marker=Marker.SQUARE,
+    )
+    return [*marks, *_curves(optimum), plateau]
 
 
 def _curves(optimum: Optimum) -> list[Mark]:
@@ -129,22 +131,18 @@ def _curves(optimum: Optimum) -> list[Mark]:
     ]
 
 
-def _means(optimum: Optimum, y: Axis) -> list[Mark]:
+def _means(optimum: Optimum, y: Axis) -> Points:
     shown = [depth for depth in optimum.depths if y.low <= depth.loss <= y.high]
-    if not shown:
-        return []
     errors = [d.standard_error if math.isfinite(d.standard_error) else 0.0 for d in shown]
-    return [
-        Points(
-            name="mean of a depth",
-            x=tuple(depth.depth for depth in shown),
-            y=tuple(depth.loss for depth in shown),
-            bars=tuple((d.loss - e, d.loss + e) for d, e in zip(shown, errors, strict=True)),
-            hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
-            hue=INK,
-            marker=Marker.BAR,
-        )
-    ]
+    return Points(
+        name="mean of a depth",
+        x=tuple(depth.depth for depth in shown),
+        y=tuple(depth.loss for depth in shown),
+        bars=tuple((d.loss - e, d.loss + e) for d, e in zip(shown, errors, strict=True)),
+        hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
+        hue=INK,
+        marker=Marker.BAR,
+    )
 
 
 def _best(optimum: Optimum) -> list[Mark]:
@@ -186,26 +184,21 @@ def _finished(finished: Sequence[TrialRecord], y: Axis) -> list[Mark]:
     return marks
 
 
-def _stopped(stopped: Sequence[TrialRecord], y: Axis) -> list[Mark]:
-    return _inside_and_above("stopped early", stopped, MUTED, Marker.HOLLOW, y)
-
-
 def _inside_and_above(
     name: str, records: Sequence[TrialRecord], hue: Hue, marker: Marker, y: Axis
 ) -> list[Mark]:
-    inside = [record for record in records if last_loss(record) <= y.edge]
-    above = [record for record in records if last_loss(record) > y.edge]
+    inside, above = inside_and_above(records, y)
     return [
-        *_trials(name, inside, hue, marker),
-        *_trials(name, above, hue, Marker.ABOVE, edge=y.edge, in_legend=not inside),
+        _trials(name, inside, hue, marker),
+        _trials(name, above, hue, Marker.ABOVE, edge=y.edge, in_legend=not inside),
     ]
 
 
 def _without_loss(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
-    marks: list[Mark] = []
-    for outcome, (name, marker) in WITHOUT_LOSS.items():
-        marks += _trials(name, _with_outcome(records, outcome), ORANGE, marker, edge=y.edge)
-    return marks
+    return [
+        _trials(name, _with_outcome(records, outcome), ORANGE, marker, edge=y.edge)
+        for outcome, (name, marker) in WITHOUT_LOSS.items()
+    ]
 
 
 def _trials(
@@ -216,23 +209,13 @@ def _trials(
     *,
     edge: float | None = None,
     in_legend: bool = True,
-) -> list[Mark]:
+) -> Points:
     """Returns one point for each trial, at its last loss or side by side on the upper edge."""
-    if not records:
-        return []
     depths = [record.spec.shape.depth for record in records]
     aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]
-    return [
-        Points(
-            name=name,
-            x=tuple(d * math.exp(place) for d, place in zip(depths, aside, strict=True)),
-            y=tuple(last_loss(record) if edge is None else edge for record in records),
-            hover=tuple(describe(record) for record in records),
-            hue=hue,
-            marker=marker,
-            in_legend=in_legend,
-        )
-    ]
+    x = [depth * math.exp(place) for depth, place in zip(depths, aside, strict=True)]
+    y = [last_loss(record) if edge is None else edge for record in records]
+    return trial_points(name, records, x, y, hue, marker, in_legend=in_legend)
 
 
 def _aside(depths: Sequence[int], index: int) -> float:

@@ -1,6 +1,6 @@
 """The chart of depth against budget: the study's optima, its laws, and published ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -31,9 +31,10 @@ from fathom.search.report.charts.chart import (
     Mark,
     Marker,
     Points,
+    log_axis,
     log_grid,
-    log_ticks,
     params_axis,
+    visible,
 )
 from fathom.search.report.text import question_across
 
@@ -51,7 +52,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Char
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
     grid = log_grid(*ends)
-    marks = (*_references(known, grid), *_laws(laws, grid), *_optima(known))
+    marks = visible(*_references(known, grid), *_laws(laws, grid), *_optima(known))
     return Chart(
         key="depth-against-budget",
         title="Best depth against budget",
@@ -86,26 +87,21 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
     return " ".join(words)
 
 
-def _optima(known: Sequence[Optimum]) -> list[Mark]:
-    marks: list[Mark] = []
+def _optima(known: Sequence[Optimum]) -> Iterator[Points]:
     for settled in (True, False):
         own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
         depths = [o.curve_minimum or float(o.optimal_depth or 0) for o in own]
-        if own:
-            marks.append(
-                Points(
-                    name="best depth" if settled else "best depth, not settled",
-                    x=tuple(o.budget for o in own),
-                    y=tuple(depths),
-                    bars=tuple(
-                        o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
-                    ),
-                    hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
-                    hue=INK if settled else ORANGE,
-                    marker=Marker.DIAMOND if settled else Marker.HOLLOW,
-                )
-            )
-    return marks
+        yield Points(
+            name="best depth" if settled else "best depth, not settled",
+            x=tuple(o.budget for o in own),
+            y=tuple(depths),
+            bars=tuple(
+                o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
+            ),
+            hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
+            hue=INK if settled else ORANGE,
+            marker=Marker.DIAMOND if settled else Marker.HOLLOW,
+        )
 
 
 def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[Mark]:
@@ -193,12 +189,4 @@ def _depth_scale(marks: Sequence[Mark]) -> Axis:
             ends = zip(mark.low, mark.high, strict=True)
             values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
     low, high = min(values) / 1.2, max(values) * 1.2
-    return Axis(
-        label="depth (layers)",
-        low=low,
-        high=high,
-        log=True,
-        ticks=tuple((tick, f"{tick:g}") for tick in log_ticks(low, high)),
-        quantity="depth",
-        hover=".3~g",
-    )
+    return log_axis("depth (layers)", low, high, quantity="depth", hover=".3~g")

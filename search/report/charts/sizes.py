@@ -19,6 +19,7 @@ from fathom.search.report.charts.chart import (
     Points,
     depth_hue,
     params_axis,
+    visible,
 )
 from fathom.search.report.charts.trials import loss_axis
 from fathom.search.report.papers_text import crossing_text
@@ -51,7 +52,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
         ),
         x=params_axis(known[0].count.words, *ends),
         y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
-        marks=(*_depths(courses), *_crossings(crossings, courses)),
+        marks=visible(*_depths(courses), _crossings(crossings, courses)),
         legend_title="depth",
         wide=True,
     )
@@ -91,22 +92,18 @@ def _depths(courses: Courses) -> list[Mark]:
     return marks
 
 
-def _crossings(crossings: Crossings, courses: Courses) -> list[Mark]:
+def _crossings(crossings: Crossings, courses: Courses) -> Points:
     """Returns the crossings as points on the line of their shallower depth."""
     named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
-    if not named:
-        return []
     heights = []
     for pair in named:
         budgets, own, _ = zip(*courses[pair.shallow], strict=True)
         heights.append(float(np.interp(np.log(pair.params or 0), np.log(budgets), own)))
-    return [
-        Points(
-            name="crossing",
-            x=tuple(pair.params for pair in named if pair.params),
-            y=tuple(heights),
-            hover=tuple(crossing_text(pair) for pair in named),
-            hue=ACCENT,
-            marker=Marker.STAR,
-        )
-    ]
+    return Points(
+        name="crossing",
+        x=tuple(pair.params for pair in named if pair.params),
+        y=tuple(heights),
+        hover=tuple(crossing_text(pair) for pair in named),
+        hue=ACCENT,
+        marker=Marker.STAR,
+    )

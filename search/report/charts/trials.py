@@ -13,14 +13,16 @@ from fathom.search.report.charts.chart import (
     ORANGE,
     Axis,
     Chart,
+    Hue,
     Line,
     Mark,
     Marker,
     Points,
     depth_hue,
     linear_ticks,
-    log_ticks,
+    log_axis,
     spread_ticks,
+    visible,
 )
 from fathom.search.report.text import question
 
@@ -45,21 +47,13 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
         question=question(optimum),
         caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
         " at a rung (dashed) resumes if it comes to belong to the best.",
-        x=Axis(
-            label="training tokens",
-            low=ends[0],
-            high=ends[1],
-            log=True,
-            ticks=tuple((tokens, format_count(tokens)) for tokens in log_ticks(*ends)),
-            quantity="tokens",
-            hover=".3~s",
-        ),
+        x=log_axis("training tokens", *ends, quantity="tokens", hover=".3~s", text=format_count),
         y=y,
-        marks=(
+        marks=visible(
             *_rungs(records, y),
             *_curves(records),
-            *_ends("stopped", records, Outcome.STOPPED, Marker.HOLLOW, y),
-            *_ends("diverged", records, Outcome.DIVERGED, Marker.CROSS, y),
+            _ends("stopped", records, Outcome.STOPPED, INK, Marker.HOLLOW, y),
+            _ends("diverged", records, Outcome.DIVERGED, ORANGE, Marker.CROSS, y),
         ),
         budget=optimum.budget,
         legend_title=legend_title(records),
@@ -110,22 +104,42 @@ def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
 
 
 def _ends(
-    name: str, records: Sequence[TrialRecord], outcome: Outcome, marker: Marker, y: Axis
-) -> list[Mark]:
+    name: str, records: Sequence[TrialRecord], outcome: Outcome, hue: Hue, marker: Marker, y: Axis
+) -> Points:
     """Returns the last points of the trials with an outcome, kept inside the scale."""
     ended = [record for record in records if record.outcome is outcome and record.tokens]
-    if not ended:
-        return []
-    return [
-        Points(
-            name=name,
-            x=tuple(record.tokens for record in ended),
-            y=tuple(min(last_loss(record), y.edge) for record in ended),
-            hover=tuple(describe(record) for record in ended),
-            hue=ORANGE if outcome is Outcome.DIVERGED else INK,
-            marker=marker,
-        )
-    ]
+    losses = [min(last_loss(record), y.edge) for record in ended]
+    return trial_points(name, ended, [record.tokens for record in ended], losses, hue, marker)
+
+
+def trial_points(
+    name: str,
+    records: Sequence[TrialRecord],
+    x: Sequence[float],
+    y: Sequence[float],
+    hue: Hue,
+    marker: Marker,
+    *,
+    in_legend: bool = True,
+) -> Points:
+    """Returns one point for each trial, described when a person points at it."""
+    return Points(
+        name=name,
+        x=tuple(x),
+        y=tuple(y),
+        hover=tuple(map(describe, records)),
+        hue=hue,
+        marker=marker,
+        in_legend=in_legend,
+    )
+
+
+def inside_and_above(
+    records: Sequence[TrialRecord], y: Axis
+) -> tuple[list[TrialRecord], list[TrialRecord]]:
+    """Returns the trials whose last loss lies inside the scale, and those above it."""
+    above = [record for record in records if last_loss(record) > y.edge]
+    return [record for record in records if last_loss(record) <= y.edge], above
 
 
 def last_loss(record: TrialRecord) -> float:
