@@ -10,7 +10,7 @@ from fathom.search.analysis.papers.crossings import Crossing, find_crossings
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Stage, TrialRecord
-from fathom.search.report.papers_text import (
+from fathom.search.report.papers import (
     crossing_law_text,
 )
 from fathom.search.study.config import StudyConfig

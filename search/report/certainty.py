@@ -9,58 +9,33 @@ def certainty(optimum: Optimum) -> dict[str, str]:
     """Returns heading -> fact; facts that need three finished depths are left out with fewer."""
     if not optimum.depths:
         return {}
-    facts = {
-        "Lowest point of the curve": _lowest(optimum),
-        "Cheapest to serve": _cheapest(optimum),
-        "Other family of curves": _other_family(optimum),
-        "Draws without a lowest point": _dropped(optimum),
-        "Noise between seeds": f"{optimum.noise:.4f} nats, standard deviation",
-        "Correction to the exact size": (
-            f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
-        ),
-        "Best feed-forward ratio": (
-            f"{optimum.best_ff_ratio:.2g}, among those that finished"
-            if optimum.best_ff_ratio
-            else ""
-        ),
-    }
-    return {head: fact for head, fact in facts.items() if fact}
-
-
-def _lowest(optimum: Optimum) -> str:
-    if optimum.curve_minimum is None or optimum.curve_minimum_interval is None:
-        return ""
-    if optimum.verdict is Verdict.EDGE:
-        return f"{optimum.curve_minimum:.2f} layers, as far as was tested; it may lie beyond"
-    low, high = optimum.curve_minimum_interval
-    return (
-        f"{optimum.curve_minimum:.2f} layers, 95 % interval {low:.2f} to {high:.2f},"
-        " before rounding"
+    facts: dict[str, str] = {}
+    if optimum.curve_minimum is not None and optimum.curve_minimum_interval is not None:
+        low, high = optimum.curve_minimum_interval
+        facts["Lowest point of the curve"] = f"{optimum.curve_minimum:.2f} layers, " + (
+            "as far as was tested; it may lie beyond"
+            if optimum.verdict is Verdict.EDGE
+            else f"95 % interval {low:.2f} to {high:.2f}, before rounding"
+        )
+    if optimum.shallowest_depth is not None:
+        facts["Cheapest to serve"] = (
+            f"depth {optimum.shallowest_depth}, the shallowest of the plateau {plateau(optimum)},"
+            f" which may lie within {PLATEAU_WIDTH} nats of the best"
+        )
+    if optimum.family_disagreement is not None:
+        facts["Other family of curves"] = (
+            f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
+            " which is the doubt about the model"
+        )
+    if optimum.share_without_minimum is not None:
+        facts["Draws without a lowest point"] = (
+            f"{100 * optimum.share_without_minimum:.1f} % of the bootstrap have none inside the"
+            " tested depths; they count for the end that is lower"
+        )
+    facts["Noise between seeds"] = f"{optimum.noise:.4f} nats, standard deviation"
+    facts["Correction to the exact size"] = (
+        f"{optimum.params_slope:+.3f} nats for each unit of ln parameters"
     )
-
-
-def _cheapest(optimum: Optimum) -> str:
-    if optimum.shallowest_depth is None:
-        return ""
-    return (
-        f"depth {optimum.shallowest_depth}, the shallowest of the plateau {plateau(optimum)}, which"
-        f" may lie within {PLATEAU_WIDTH} nats of the best"
-    )
-
-
-def _other_family(optimum: Optimum) -> str:
-    if optimum.family_disagreement is None:
-        return ""
-    return (
-        f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away, which"
-        " is the doubt about the model"
-    )
-
-
-def _dropped(optimum: Optimum) -> str:
-    if optimum.share_without_minimum is None:
-        return ""
-    return (
-        f"{100 * optimum.share_without_minimum:.1f} % of the bootstrap have none inside the tested"
-        " depths; they count for the end that is lower"
-    )
+    if optimum.best_ff_ratio:
+        facts["Best feed-forward ratio"] = f"{optimum.best_ff_ratio:.2g}, among those that finished"
+    return facts

@@ -1,11 +1,13 @@
 """The report page: the values of each section, rendered by the templates beside this file."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
@@ -13,8 +15,7 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
-from fathom.search.report.law_section import prediction_rows
-from fathom.search.report.papers_section import papers_values
+from fathom.search.report.papers import papers_values
 from fathom.search.report.provenance import provenance, settings_of
 from fathom.search.report.text import (
     answer,
@@ -31,6 +32,8 @@ from fathom.search.report.text import (
 from fathom.search.scheduling.audit import RungAudit
 
 TEMPLATES = Path(__file__).with_name("templates")
+BEYOND = (3, 10)
+"""Multiples of the largest fitted budget at which the laws predict too."""
 
 
 def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
@@ -51,7 +54,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         answers=[_answer(optimum) for optimum in optima],
         optima=[_table_row(optimum) for optimum in optima],
         laws=[law_text(law) for law in conclusion.laws],
-        predictions=prediction_rows(conclusion.laws, optima),
+        predictions=_predictions(conclusion.laws, optima),
         charts_across=[chart for chart in charts if chart.budget is None],
         budgets=[_budget(conclusion, optimum, charts) for optimum in optima],
         limits=unsupported(conclusion),
@@ -78,6 +81,36 @@ def _answer(optimum: Optimum) -> dict[str, str]:
 def _table_row(optimum: Optimum) -> dict[str, str]:
     row = answer_row(optimum)
     return row | {"budget": f"{row['budget']} {row.pop('count')}"}
+
+
+def _predictions(laws: Sequence[Law], optima: Sequence[Optimum]) -> list[dict[str, str]]:
+    """Returns one row a size, heading -> text: the measured depth beside each law's prediction."""
+    if not laws:
+        return []
+    measured = {own.budget: own for own in optima}
+    largest = laws[0].params_range[1]
+    sizes = sorted({*measured, *(multiple * largest for multiple in BEYOND)})
+    return [_prediction_row(size, measured.get(size), laws) for size in sizes]
+
+
+def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> dict[str, str]:
+    known = optimum if optimum and optimum.optimal_depth is not None else None
+    return {
+        "parameters": format_count(size),
+        "measured depth": f"{known.optimal_depth}{interval(known, ' [', ']')}" if known else "",
+        "verdict": known.verdict if known else "",
+        **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
+    }
+
+
+def _prediction(law: Law, size: int) -> str:
+    # A law has no depth for sizes too small for one layer.
+    with suppress(ValueError):
+        found = law.predict(size)
+        low, high = found.interval or (found.depth, found.depth)
+        beyond = ", extrapolated" if found.extrapolated else ""
+        return f"{found.depth:.1f} [{low:.1f} to {high:.1f}]{beyond}"
+    return ""
 
 
 def _budget(conclusion: Conclusion, optimum: Optimum, charts: Sequence[Chart]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from fathom.search.report.charts.chart import (
     visible,
 )
 from fathom.search.report.charts.trials import loss_axis
-from fathom.search.report.papers_text import crossing_text
+from fathom.search.report.papers import crossing_text
 from fathom.search.report.text import question_across
 
 Courses = dict[int, list[tuple[int, float, float]]]

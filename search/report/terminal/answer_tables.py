@@ -7,7 +7,7 @@ from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.papers_text import papers_lines
+from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import answer_row, interval, law_formula
 

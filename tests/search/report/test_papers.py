@@ -12,7 +12,7 @@ from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers_text import crossing_law_text, need_text, papers_lines
+from fathom.search.report.papers import crossing_law_text, need_text, papers_lines
 from fathom.search.report.terminal.answer_tables import print_papers
 from tests.support.papers import GEN, crossing_records, hop_records, matched_records
 from tests.support.reporting import page_on, publish, rows, visible
