@@ -5,17 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.charts.chart import (
-    MUTED,
-    Axis,
-    Chart,
-    Line,
-    Marker,
-    Points,
-    depth_hue,
-    log_axis,
-    visible,
-)
+from fathom.search.report.charts import chart
 from fathom.search.report.charts.trials import (
     inside_and_above,
     last_loss,
@@ -29,7 +19,7 @@ from fathom.search.report.text import question
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of final loss against the time of a training step, if a trial finished."""
     return _loss_against_cost(
         records,
@@ -44,7 +34,7 @@ def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> 
     )
 
 
-def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+def loss_against_flops(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of final loss against the training FLOPs of a trial, if one finished."""
     costs = [record.train_flops for record in records if record.outcome is Outcome.FINISHED]
     power = 3 * int(math.log10(max(costs, default=1)) // 3)
@@ -72,7 +62,7 @@ def _loss_against_cost(
     label: str,
     quantity: str,
     cost: Callable[[TrialRecord], float],
-) -> Chart | None:
+) -> chart.Chart | None:
     shown = [
         record
         for record in records
@@ -83,50 +73,53 @@ def _loss_against_cost(
     costs = [cost(record) for record in shown]
     ends = (min(costs) / 1.08, max(costs) * 1.08)
     y = loss_axis([last_loss(record) for record in shown])
-    return Chart(
+    return chart.Chart(
         key=f"{key}-{optimum.budget}",
         title=title,
         question=question(optimum),
         caption=f"Finished trials only, each with the luck of its seed. {caption} The dashed line,"
         " the Pareto front, joins those that no cheaper one beats.",
-        x=log_axis(label, *ends, quantity=quantity),
+        x=chart.log_axis(label, *ends, quantity=quantity),
         y=y,
-        marks=visible(_front(shown, cost), *_by_depth(shown, cost, y)),
+        marks=chart.visible(_front(shown, cost), *_by_depth(shown, cost, y)),
         budget=optimum.budget,
         legend_title=legend_title(shown),
     )
 
 
 def _by_depth(
-    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: Axis
-) -> Iterator[Points]:
+    records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float], y: chart.Axis
+) -> Iterator[chart.Points]:
     named = legend_depths(records)
     depths = [record.spec.shape.depth for record in records]
     for depth in sorted(set(depths)):
         own = [record for record in records if record.spec.shape.depth == depth]
         inside, above = inside_and_above(own, y)
-        for part, marker, first in ((inside, Marker.DOT, True), (above, Marker.ABOVE, not inside)):
+        for part, marker, first in (
+            (inside, chart.Marker.DOT, True),
+            (above, chart.Marker.ABOVE, not inside),
+        ):
             yield trial_points(
                 str(depth),
                 part,
                 [cost(record) for record in part],
                 [min(last_loss(record), y.edge) for record in part],
-                depth_hue(depth, depths),
+                chart.depth_hue(depth, depths),
                 marker,
                 in_legend=depth in named and first,
             )
 
 
-def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float]) -> Line:
+def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float]) -> chart.Line:
     front: list[TrialRecord] = []
     for record in sorted(records, key=lambda record: (cost(record), last_loss(record))):
         if not front or last_loss(record) < last_loss(front[-1]):
             front.append(record)
-    return Line(
+    return chart.Line(
         name="best for its cost",
         x=tuple(cost(record) for record in front),
         y=tuple(last_loss(record) for record in front),
-        hue=MUTED,
+        hue=chart.MUTED,
         hover="best for its cost",
         dash=True,
         width=1.5,

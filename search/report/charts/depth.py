@@ -5,25 +5,7 @@ from collections.abc import Callable, Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.report.charts.chart import (
-    ACCENT,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    PINK,
-    Axis,
-    Band,
-    Chart,
-    Hue,
-    Line,
-    Mark,
-    Marker,
-    Points,
-    depth_axis,
-    log_grid,
-    visible,
-)
+from fathom.search.report.charts import chart
 from fathom.search.report.charts.trials import (
     inside_and_above,
     last_loss,
@@ -33,9 +15,9 @@ from fathom.search.report.charts.trials import (
 from fathom.search.report.text import question
 
 WITHOUT_LOSS = {
-    Outcome.DIVERGED: ("diverged", Marker.CROSS),
-    Outcome.OUT_OF_MEMORY: ("out of memory", Marker.PLUS),
-    Outcome.FAILED: ("failed", Marker.PLUS),
+    Outcome.DIVERGED: ("diverged", chart.Marker.CROSS),
+    Outcome.OUT_OF_MEMORY: ("out of memory", chart.Marker.PLUS),
+    Outcome.FAILED: ("failed", chart.Marker.PLUS),
 }
 """Outcomes without a loss that fits the scale -> name and marker."""
 
@@ -43,7 +25,7 @@ NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
 
 
-def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of trials, fitted curves and best depth; None without a loss."""
     finished = _with_outcome(records, Outcome.FINISHED)
     stopped = _with_outcome(records, Outcome.STOPPED)
@@ -51,19 +33,19 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> Char
     losses = [loss for loss in losses if math.isfinite(loss)]
     if not losses:
         return None
-    x = depth_axis([record.spec.shape.depth for record in records])
+    x = chart.depth_axis([record.spec.shape.depth for record in records])
     bars = [own.loss - own.standard_error for own in optimum.depths]
     y = loss_axis(losses, floor=min(bars, default=math.inf))
-    return Chart(
+    return chart.Chart(
         key=f"loss-against-depth-{optimum.budget}",
         title="Loss against depth",
         question=question(optimum),
         caption=_caption(bool(finished)),
         x=x,
         y=y,
-        marks=visible(
+        marks=chart.visible(
             *_conclusion(optimum, x, y),
-            *_inside_and_above("stopped early", stopped, MUTED, Marker.HOLLOW, y),
+            *_inside_and_above("stopped early", stopped, chart.MUTED, chart.Marker.HOLLOW, y),
             *_without_loss(records, y),
             *_finished(finished, y),
             _means(optimum, y),
@@ -92,33 +74,38 @@ def _caption(some_finished: bool) -> str:
     )
 
 
-def _conclusion(optimum: Optimum, x: Axis, y: Axis) -> list[Mark]:
-    marks: list[Mark] = []
+def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
+    marks: list[chart.Mark] = []
     if optimum.interval is not None:
         # Half a layer on each side: the interval is in whole depths.
         low, high = optimum.interval
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
         name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
-        marks.append(Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=ACCENT))
-    plateau = Points(
+        marks.append(
+            chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=chart.ACCENT)
+        )
+    plateau = chart.Points(
         name="plateau",
         x=optimum.plateau,
         y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
         hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
-        hue=GREEN,
-        marker=Marker.SQUARE,
+        hue=chart.GREEN,
+        marker=chart.Marker.SQUARE,
     )
     return [*marks, *_curves(optimum), plateau]
 
 
-def _curves(optimum: Optimum) -> list[Mark]:
+def _curves(optimum: Optimum) -> list[chart.Mark]:
     """Returns the curves of both families over the fitted depths."""
     if optimum.power is None or optimum.parabola is None:
         return []
-    grid = log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
-    families = (("parabola", optimum.parabola, MUTED, 1.2), ("fit", optimum.power, ACCENT, 2.5))
+    grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
+    families = (
+        ("parabola", optimum.parabola, chart.MUTED, 1.2),
+        ("fit", optimum.power, chart.ACCENT, 2.5),
+    )
     return [
-        Line(
+        chart.Line(
             name=name,
             x=grid,
             y=tuple(curve(depth) for depth in grid),
@@ -131,53 +118,53 @@ def _curves(optimum: Optimum) -> list[Mark]:
     ]
 
 
-def _means(optimum: Optimum, y: Axis) -> Points:
+def _means(optimum: Optimum, y: chart.Axis) -> chart.Points:
     shown = [depth for depth in optimum.depths if y.low <= depth.loss <= y.high]
     errors = [d.standard_error if math.isfinite(d.standard_error) else 0.0 for d in shown]
-    return Points(
+    return chart.Points(
         name="mean of a depth",
         x=tuple(depth.depth for depth in shown),
         y=tuple(depth.loss for depth in shown),
         bars=tuple((d.loss - e, d.loss + e) for d, e in zip(shown, errors, strict=True)),
         hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
-        hue=INK,
-        marker=Marker.BAR,
+        hue=chart.INK,
+        marker=chart.Marker.BAR,
     )
 
 
-def _best(optimum: Optimum) -> list[Mark]:
+def _best(optimum: Optimum) -> list[chart.Mark]:
     if optimum.optimal_depth is None or optimum.loss is None:
         return []
     name = f"best depth, {optimum.optimal_depth}"
     return [
-        Points(
+        chart.Points(
             name=name,
             x=(optimum.optimal_depth,),
             y=(optimum.loss,),
             hover=(f"{name}: {optimum.verdict}",),
-            hue=ACCENT,
-            marker=Marker.STAR,
+            hue=chart.ACCENT,
+            marker=chart.Marker.STAR,
         )
     ]
 
 
-def _finished(finished: Sequence[TrialRecord], y: Axis) -> list[Mark]:
-    kinds: tuple[tuple[str, Hue, Marker, Callable[[TrialSpec], bool]], ...] = (
-        ("explored", MUTED, Marker.DOT, lambda spec: spec.stage is Stage.EXPLORE),
+def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
+    kinds: tuple[tuple[str, chart.Hue, chart.Marker, Callable[[TrialSpec], bool]], ...] = (
+        ("explored", chart.MUTED, chart.Marker.DOT, lambda spec: spec.stage is Stage.EXPLORE),
         (
             "confirmed, another rate",
-            PINK,
-            Marker.SMALL,
+            chart.PINK,
+            chart.Marker.SMALL,
             lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale != 1,
         ),
         (
             "confirmed, fresh seed",
-            INK,
-            Marker.DIAMOND,
+            chart.INK,
+            chart.Marker.DIAMOND,
             lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale == 1,
         ),
     )
-    marks: list[Mark] = []
+    marks: list[chart.Mark] = []
     for name, hue, marker, belongs in kinds:
         own = [record for record in finished if belongs(record.spec)]
         marks += _inside_and_above(name, own, hue, marker, y)
@@ -185,18 +172,18 @@ def _finished(finished: Sequence[TrialRecord], y: Axis) -> list[Mark]:
 
 
 def _inside_and_above(
-    name: str, records: Sequence[TrialRecord], hue: Hue, marker: Marker, y: Axis
-) -> list[Mark]:
+    name: str, records: Sequence[TrialRecord], hue: chart.Hue, marker: chart.Marker, y: chart.Axis
+) -> list[chart.Mark]:
     inside, above = inside_and_above(records, y)
     return [
         _trials(name, inside, hue, marker),
-        _trials(name, above, hue, Marker.ABOVE, edge=y.edge, in_legend=not inside),
+        _trials(name, above, hue, chart.Marker.ABOVE, edge=y.edge, in_legend=not inside),
     ]
 
 
-def _without_loss(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+def _without_loss(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     return [
-        _trials(name, _with_outcome(records, outcome), ORANGE, marker, edge=y.edge)
+        _trials(name, _with_outcome(records, outcome), chart.ORANGE, marker, edge=y.edge)
         for outcome, (name, marker) in WITHOUT_LOSS.items()
     ]
 
@@ -204,12 +191,12 @@ def _without_loss(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
 def _trials(
     name: str,
     records: Sequence[TrialRecord],
-    hue: Hue,
-    marker: Marker,
+    hue: chart.Hue,
+    marker: chart.Marker,
     *,
     edge: float | None = None,
     in_legend: bool = True,
-) -> Points:
+) -> chart.Points:
     """Returns one point for each trial, at its last loss or side by side on the upper edge."""
     depths = [record.spec.shape.depth for record in records]
     aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]

@@ -16,26 +16,7 @@ from fathom.search.analysis.published import (
 )
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count
-from fathom.search.report.charts.chart import (
-    ACCENT,
-    GREEN,
-    INK,
-    MUTED,
-    ORANGE,
-    PINK,
-    Axis,
-    Band,
-    Chart,
-    Hue,
-    Line,
-    Mark,
-    Marker,
-    Points,
-    log_axis,
-    log_grid,
-    params_axis,
-    visible,
-)
+from fathom.search.report.charts import chart
 from fathom.search.report.text import question_across
 
 MARGIN = 2.5
@@ -45,20 +26,20 @@ WIDEST = 5
 NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
 
 
-def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> Chart | None:
+def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
     """Returns the chart of best depths, intervals and laws; None without a best depth."""
     known = [optimum for optimum in optima if optimum.optimal_depth is not None]
     if not known or not known[0].count.of_parameters:
         return None
     ends = (min(o.budget for o in known) / MARGIN, max(o.budget for o in known) * MARGIN)
-    grid = log_grid(*ends)
-    marks = visible(*_references(known, grid), *_laws(laws, grid), *_optima(known))
-    return Chart(
+    grid = chart.log_grid(*ends)
+    marks = chart.visible(*_references(known, grid), *_laws(laws, grid), *_optima(known))
+    return chart.Chart(
         key="depth-against-budget",
         title="Best depth against budget",
         question=question_across(known),
         caption=_caption(known, laws),
-        x=params_axis(known[0].count.words, *ends),
+        x=chart.params_axis(known[0].count.words, *ends),
         y=_depth_scale(marks),
         marks=marks,
         wide=True,
@@ -87,11 +68,11 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
     return " ".join(words)
 
 
-def _optima(known: Sequence[Optimum]) -> Iterator[Points]:
+def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
     for settled in (True, False):
         own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
         depths = [o.curve_minimum or float(o.optimal_depth or 0) for o in own]
-        yield Points(
+        yield chart.Points(
             name="best depth" if settled else "best depth, not settled",
             x=tuple(o.budget for o in own),
             y=tuple(depths),
@@ -99,26 +80,26 @@ def _optima(known: Sequence[Optimum]) -> Iterator[Points]:
                 o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
             ),
             hover=tuple(f"{format_count(o.budget)}: {o.verdict}" for o in own),
-            hue=INK if settled else ORANGE,
-            marker=Marker.DIAMOND if settled else Marker.HOLLOW,
+            hue=chart.INK if settled else chart.ORANGE,
+            marker=chart.Marker.DIAMOND if settled else chart.Marker.HOLLOW,
         )
 
 
-def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[Mark]:
-    marks: list[Mark] = []
-    for law, hue in zip(laws, (ACCENT, MUTED), strict=False):
+def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[chart.Mark]:
+    marks: list[chart.Mark] = []
+    for law, hue in zip(laws, (chart.ACCENT, chart.MUTED), strict=False):
         predictions = _predictions(law.predict, grid)
         banded = [(p.params, *p.interval) for p in predictions if p.interval is not None]
         if law is laws[0] and banded:
             x, low, high = zip(*banded, strict=True)
             name = f"95 % of the {law.name} law"
-            marks.append(Band(name=name, x=x, low=low, high=high, hue=hue))
+            marks.append(chart.Band(name=name, x=x, low=low, high=high, hue=hue))
         points = [(p.params, p.depth, p.extrapolated) for p in predictions]
         marks += _dashed_outside(f"{law.name} law", points, hue)
     return marks
 
 
-def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
+def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.Mark]:
     """Returns published curves, converted from non-embedding parameters to the study's count."""
     shapes = [(o.budget, o.shape.params_non_embedding) for o in known if o.shape is not None]
     if not shapes:
@@ -135,9 +116,11 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[Mark]:
     )
     name = f"width {ASPECT_RATIO} x depth"
     return [
-        Band(name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=MUTED),
-        *_dashed_outside("Levine et al. 2020", curve, PINK),
-        Line(name=name, x=tuple(grid), y=constant, hue=GREEN, hover=name, width=1.5),
+        chart.Band(
+            name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=chart.MUTED
+        ),
+        *_dashed_outside("Levine et al. 2020", curve, chart.PINK),
+        chart.Line(name=name, x=tuple(grid), y=constant, hue=chart.GREEN, hover=name, width=1.5),
     ]
 
 
@@ -153,7 +136,9 @@ def _predictions(
     return found
 
 
-def _dashed_outside(name: str, points: Sequence[tuple[float, float, bool]], hue: Hue) -> list[Mark]:
+def _dashed_outside(
+    name: str, points: Sequence[tuple[float, float, bool]], hue: chart.Hue
+) -> list[chart.Mark]:
     """Returns a curve in parts, dashed where it is extrapolated."""
     runs: list[tuple[Sequence[tuple[float, float, bool]], bool]] = []
     start = 0
@@ -165,7 +150,7 @@ def _dashed_outside(name: str, points: Sequence[tuple[float, float, bool]], hue:
     # A solid run first, if there is one: it stands for the curve in the legend.
     runs.sort(key=lambda run: run[1])
     return [
-        Line(
+        chart.Line(
             name=name,
             x=tuple(x for x, _, _ in run),
             y=tuple(y for _, y, _ in run),
@@ -178,15 +163,15 @@ def _dashed_outside(name: str, points: Sequence[tuple[float, float, bool]], hue:
     ]
 
 
-def _depth_scale(marks: Sequence[Mark]) -> Axis:
+def _depth_scale(marks: Sequence[chart.Mark]) -> chart.Axis:
     values: list[float] = []
     for mark in marks:
-        if isinstance(mark, Points):
+        if isinstance(mark, chart.Points):
             values += [*mark.y, *(end for bar in mark.bars for end in bar)]
-        elif isinstance(mark, Line):
+        elif isinstance(mark, chart.Line):
             values += mark.y
         else:
             ends = zip(mark.low, mark.high, strict=True)
             values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
     low, high = min(values) / 1.2, max(values) * 1.2
-    return log_axis("depth (layers)", low, high, quantity="depth", hover=".3~g")
+    return chart.log_axis("depth (layers)", low, high, quantity="depth", hover=".3~g")

@@ -10,17 +10,7 @@ from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
-from fathom.search.report.charts.chart import (
-    ACCENT,
-    Chart,
-    Line,
-    Mark,
-    Marker,
-    Points,
-    depth_hue,
-    params_axis,
-    visible,
-)
+from fathom.search.report.charts import chart
 from fathom.search.report.charts.trials import loss_axis
 from fathom.search.report.papers import crossing_text
 from fathom.search.report.text import question_across
@@ -32,7 +22,7 @@ MARGIN = 1.2
 """Factor by which the chart reaches beyond the study's budgets."""
 
 
-def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) -> Chart | None:
+def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) -> chart.Chart | None:
     """Returns the chart of each depth's loss above the best; None without crossings."""
     if crossings is None or not optima[0].count.of_parameters:
         return None
@@ -40,7 +30,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
     courses = _courses(known)
     heights = [height for course in courses.values() for _, height, _ in course]
     ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
-    return Chart(
+    return chart.Chart(
         key="loss-against-size",
         title="Depths against one another",
         question=question_across(known),
@@ -50,9 +40,9 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " crossing that the data support. Depths of one budget alone, and what lies above the"
             " scale, are not drawn."
         ),
-        x=params_axis(known[0].count.words, *ends),
+        x=chart.params_axis(known[0].count.words, *ends),
         y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
-        marks=visible(*_depths(courses), _crossings(crossings, courses)),
+        marks=chart.visible(*_depths(courses), _crossings(crossings, courses)),
         legend_title="depth",
         wide=True,
     )
@@ -71,39 +61,39 @@ def _error(own: DepthEstimate) -> float:
     return own.standard_error if math.isfinite(own.standard_error) else 0.0
 
 
-def _depths(courses: Courses) -> list[Mark]:
-    marks: list[Mark] = []
+def _depths(courses: Courses) -> list[chart.Mark]:
+    marks: list[chart.Mark] = []
     for depth, course in courses.items():
-        hue = depth_hue(depth, list(courses))
+        hue = chart.depth_hue(depth, list(courses))
         budgets, heights, errors = zip(*course, strict=True)
         marks += [
-            Line(name=str(depth), x=budgets, y=heights, hue=hue, hover=f"depth {depth}"),
-            Points(
+            chart.Line(name=str(depth), x=budgets, y=heights, hue=hue, hover=f"depth {depth}"),
+            chart.Points(
                 name=str(depth),
                 x=budgets,
                 y=heights,
                 bars=tuple((y - e, y + e) for y, e in zip(heights, errors, strict=True)),
                 hover=tuple(f"depth {depth} at {format_count(budget)}" for budget in budgets),
                 hue=hue,
-                marker=Marker.DOT,
+                marker=chart.Marker.DOT,
                 in_legend=False,
             ),
         ]
     return marks
 
 
-def _crossings(crossings: Crossings, courses: Courses) -> Points:
+def _crossings(crossings: Crossings, courses: Courses) -> chart.Points:
     """Returns the crossings as points on the line of their shallower depth."""
     named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
     heights = []
     for pair in named:
         budgets, own, _ = zip(*courses[pair.shallow], strict=True)
         heights.append(float(np.interp(np.log(pair.params or 0), np.log(budgets), own)))
-    return Points(
+    return chart.Points(
         name="crossing",
         x=tuple(pair.params for pair in named if pair.params),
         y=tuple(heights),
         hover=tuple(crossing_text(pair) for pair in named),
-        hue=ACCENT,
-        marker=Marker.STAR,
+        hue=chart.ACCENT,
+        marker=chart.Marker.STAR,
     )

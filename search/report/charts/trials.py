@@ -7,29 +7,13 @@ from statistics import quantiles
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.charts.chart import (
-    INK,
-    MUTED,
-    ORANGE,
-    Axis,
-    Chart,
-    Hue,
-    Line,
-    Mark,
-    Marker,
-    Points,
-    depth_hue,
-    linear_ticks,
-    log_axis,
-    spread_ticks,
-    visible,
-)
+from fathom.search.report.charts import chart
 from fathom.search.report.text import question
 
 MOST_LEGEND_DEPTHS = 10
 
 
-def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart | None:
+def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of every learning curve, coloured by depth; None without late losses."""
     points = [point for record in records for point in record.curve if point.tokens]
     late = [
@@ -41,19 +25,21 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
         return None
     y = loss_axis(late)
     ends = (0.94 * min(point.tokens for point in points), 1.06 * optimum.tokens)
-    return Chart(
+    return chart.Chart(
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
         caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
         " at a rung (dashed) resumes if it comes to belong to the best.",
-        x=log_axis("training tokens", *ends, quantity="tokens", hover=".3~s", text=format_count),
+        x=chart.log_axis(
+            "training tokens", *ends, quantity="tokens", hover=".3~s", text=format_count
+        ),
         y=y,
-        marks=visible(
+        marks=chart.visible(
             *_rungs(records, y),
             *_curves(records),
-            _ends("stopped", records, Outcome.STOPPED, INK, Marker.HOLLOW, y),
-            _ends("diverged", records, Outcome.DIVERGED, ORANGE, Marker.CROSS, y),
+            _ends("stopped", records, Outcome.STOPPED, chart.INK, chart.Marker.HOLLOW, y),
+            _ends("diverged", records, Outcome.DIVERGED, chart.ORANGE, chart.Marker.CROSS, y),
         ),
         budget=optimum.budget,
         legend_title=legend_title(records),
@@ -61,14 +47,14 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> Chart |
     )
 
 
-def _rungs(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
+def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     rungs = sorted({tokens for record in records for tokens in record.rungs})
     return [
-        Line(
+        chart.Line(
             name="rung",
             x=(rung, rung),
             y=(y.low, y.high),
-            hue=MUTED,
+            hue=chart.MUTED,
             hover=f"rung at {format_count(rung)} tokens",
             dash=True,
             width=1,
@@ -78,9 +64,9 @@ def _rungs(records: Sequence[TrialRecord], y: Axis) -> list[Mark]:
     ]
 
 
-def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
+def _curves(records: Sequence[TrialRecord]) -> list[chart.Mark]:
     """Returns one line for each trial; the legend names each depth once."""
-    marks: list[Mark] = []
+    marks: list[chart.Mark] = []
     depths = [record.spec.shape.depth for record in records]
     named = set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
@@ -89,11 +75,11 @@ def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
         if not points:
             continue
         marks.append(
-            Line(
+            chart.Line(
                 name=str(depth),
                 x=tuple(point.tokens for point in points),
                 y=tuple(point.loss for point in points),
-                hue=depth_hue(depth, depths),
+                hue=chart.depth_hue(depth, depths),
                 hover=describe(record),
                 width=1.4,
                 in_legend=depth in named,
@@ -104,8 +90,13 @@ def _curves(records: Sequence[TrialRecord]) -> list[Mark]:
 
 
 def _ends(
-    name: str, records: Sequence[TrialRecord], outcome: Outcome, hue: Hue, marker: Marker, y: Axis
-) -> Points:
+    name: str,
+    records: Sequence[TrialRecord],
+    outcome: Outcome,
+    hue: chart.Hue,
+    marker: chart.Marker,
+    y: chart.Axis,
+) -> chart.Points:
     """Returns the last points of the trials with an outcome, kept inside the scale."""
     ended = [record for record in records if record.outcome is outcome and record.tokens]
     losses = [min(last_loss(record), y.edge) for record in ended]
@@ -117,13 +108,13 @@ def trial_points(
     records: Sequence[TrialRecord],
     x: Sequence[float],
     y: Sequence[float],
-    hue: Hue,
-    marker: Marker,
+    hue: chart.Hue,
+    marker: chart.Marker,
     *,
     in_legend: bool = True,
-) -> Points:
+) -> chart.Points:
     """Returns one point for each trial, described when a person points at it."""
-    return Points(
+    return chart.Points(
         name=name,
         x=tuple(x),
         y=tuple(y),
@@ -135,7 +126,7 @@ def trial_points(
 
 
 def inside_and_above(
-    records: Sequence[TrialRecord], y: Axis
+    records: Sequence[TrialRecord], y: chart.Axis
 ) -> tuple[list[TrialRecord], list[TrialRecord]]:
     """Returns the trials whose last loss lies inside the scale, and those above it."""
     above = [record for record in records if last_loss(record) > y.edge]
@@ -163,7 +154,7 @@ def legend_depths(records: Sequence[TrialRecord]) -> tuple[int, ...]:
     tested = sorted({record.spec.shape.depth for record in records})
     if len(tested) <= MOST_LEGEND_DEPTHS:
         return tuple(tested)
-    return spread_ticks(tested, tested[0], tested[-1])
+    return chart.spread_ticks(tested, tested[0], tested[-1])
 
 
 def legend_title(records: Sequence[TrialRecord]) -> str:
@@ -172,7 +163,7 @@ def legend_title(records: Sequence[TrialRecord]) -> str:
     return "depth" if len(legend_depths(records)) == len(tested) else "depth (some)"
 
 
-def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
+def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> chart.Axis:
     """Returns an axis that separates the good losses; much worse ones lie above it.
 
     It reaches down to `floor`, if that is lower than the losses.
@@ -182,11 +173,11 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> Axis:
     room = max(2.5 * (quarter - low), 0.004)
     high = min(max(losses), low + room)
     pad = 0.08 * max(high - low, 0.004)
-    return Axis(
+    return chart.Axis(
         label="held-out loss (nats)",
         low=low - pad,
         high=high + 1.5 * pad,
-        ticks=linear_ticks(low - pad, high + 1.5 * pad),
+        ticks=chart.linear_ticks(low - pad, high + 1.5 * pad),
         quantity="loss",
         hover=".4f",
     )
