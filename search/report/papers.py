@@ -31,7 +31,10 @@ def papers_lines(papers: PaperFindings) -> list[str]:
         lines += [f"crossing: {crossing_text(pair)}" for pair in named]
         lines.append(f"crossings: {crossing_law_text(papers.crossings.law)}")
     lines += [f"{format_count(own.budget)}: {needs_text(own)}" for own in papers.required_depths]
-    return [*lines, *(words for _, words in matched_summaries(papers.matched))]
+    for title, pairs in matched_groups(papers.matched):
+        compared = (f"{pair.shallow} to {pair.deep} {verdict(pair)}" for pair in pairs)
+        lines.append(f"{title}, depth {', '.join(compared)}")
+    return lines
 
 
 def crossing_text(pair: Crossing) -> str:
@@ -83,24 +86,15 @@ def need_text(need: DifficultyDepth) -> str:
     return f"{need.depth} [{need.soonest} to {need.surest or 'deeper than tried'}]"
 
 
-def matched_summaries(
+def matched_groups(
     matched: Sequence[MatchedComparison],
-) -> Iterator[tuple[list[MatchedComparison], str]]:
-    """Yields the compared pairs of depths of each metric, with a line on all of them."""
+) -> Iterator[tuple[str, list[MatchedComparison]]]:
+    """Yields the compared pairs of depths of each metric, after a title."""
     for _, group in groupby(matched, key=lambda own: (own.budget, own.metric, own.yardstick)):
-        own = list(group)
-        said = ", ".join(f"{pair.shallow} to {pair.deep} {verdict(pair)}" for pair in own)
-        first = own[0]
-        yield (
-            own,
-            f"{format_count(first.budget)}: {first.metric} at equal {yardstick_name(first)},"
-            f" depth {said}",
-        )
-
-
-def yardstick_name(own: MatchedComparison) -> str:
-    """Returns the name of the quantity that is held equal."""
-    return "validation loss" if own.yardstick == LOSS else own.yardstick
+        pairs = list(group)
+        own = pairs[0]
+        equal = "validation loss" if own.yardstick == LOSS else own.yardstick
+        yield f"{format_count(own.budget)}: {own.metric} at equal {equal}", pairs
 
 
 def verdict(own: MatchedComparison) -> str:
@@ -112,7 +106,7 @@ def verdict(own: MatchedComparison) -> str:
         return f"{found.mean:+.3f} (one trial each, so no error is known)"
     low, high = found.interval
     word = "better" if low > 0 else "worse" if high < 0 else "not told apart"
-    return f"{word} ({found.mean:+.3f} [{low:+.3f} to {high:+.3f}])"
+    return f"{word} ({span(found.mean, found.interval, '{:+.3f}')})"
 
 
 def span(value: float, interval: Interval, form: str) -> str:
@@ -127,7 +121,10 @@ def papers_values(papers: PaperFindings) -> dict[str, Any]:
     values = {
         "crossings": _crossings(papers.crossings) if papers.crossings else None,
         "needed": [_needed(own) for own in papers.required_depths],
-        "matched": _matched(papers.matched),
+        "matched": [
+            {"title": title, "rows": [_matched_row(pair) for pair in pairs]}
+            for title, pairs in matched_groups(papers.matched)
+        ],
     }
     shown = {anchor: heading for anchor, heading in HEADINGS.items() if values[anchor]}
     return {**values, "papers_sections": shown, "levine": {"a": LEVINE_A, "b": LEVINE_B}}
@@ -166,18 +163,6 @@ def _needed(own: RequiredDepth) -> dict[str, Any]:
     }
 
 
-def _matched(matched: Sequence[MatchedComparison]) -> list[dict[str, Any]]:
-    groups = [own for own, _ in matched_summaries(matched)]
-    return [
-        {
-            "title": f"{format_count(own[0].budget)}: {own[0].metric} at equal "
-            f"{yardstick_name(own[0])}",
-            "rows": [_matched_row(pair) for pair in own],
-        }
-        for own in groups
-    ]
-
-
 def _matched_row(own: MatchedComparison) -> dict[str, str]:
     best = own.levels[0] if own.levels else None
     return {
@@ -192,5 +177,4 @@ def _matched_row(own: MatchedComparison) -> dict[str, str]:
 def _estimate(found: Estimate) -> str:
     if found.interval is None:
         return f"{found.mean:.3f}"
-    low, high = found.interval
-    return f"{found.mean:.3f} [{low:.3f} to {high:.3f}]"
+    return span(found.mean, found.interval, "{:.3f}")

@@ -1,12 +1,13 @@
 """The chart of loss against depth for one budget, with its fit and interval."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart
 from fathom.search.report.charts.trials import (
+    drawn_error,
     inside_and_above,
     last_loss,
     loss_axis,
@@ -20,6 +21,12 @@ WITHOUT_LOSS = {
     Outcome.FAILED: ("failed", chart.Marker.PLUS),
 }
 """Outcomes without a loss that fits the scale -> name and marker."""
+FINISHED = {
+    "explored": (chart.MUTED, chart.Marker.DOT),
+    "confirmed, another rate": (chart.PINK, chart.Marker.SMALL),
+    "confirmed, fresh seed": (chart.INK, chart.Marker.DIAMOND),
+}
+"""Kinds of trials that trained to the end -> colour and marker."""
 
 NEXT_POINT, WIDEST_ROW = 0.05, 0.16
 """Distance of points side by side, and greatest width of the points of a depth; in ln depth."""
@@ -120,12 +127,11 @@ def _curves(optimum: Optimum) -> list[chart.Mark]:
 
 def _means(optimum: Optimum, y: chart.Axis) -> chart.Points:
     shown = [depth for depth in optimum.depths if y.low <= depth.loss <= y.high]
-    errors = [d.standard_error if math.isfinite(d.standard_error) else 0.0 for d in shown]
     return chart.Points(
         name="mean of a depth",
         x=tuple(depth.depth for depth in shown),
         y=tuple(depth.loss for depth in shown),
-        bars=tuple((d.loss - e, d.loss + e) for d, e in zip(shown, errors, strict=True)),
+        bars=tuple((d.loss - drawn_error(d), d.loss + drawn_error(d)) for d in shown),
         hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
         hue=chart.INK,
         marker=chart.Marker.BAR,
@@ -149,26 +155,17 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
 
 
 def _finished(finished: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
-    kinds: tuple[tuple[str, chart.Hue, chart.Marker, Callable[[TrialSpec], bool]], ...] = (
-        ("explored", chart.MUTED, chart.Marker.DOT, lambda spec: spec.stage is Stage.EXPLORE),
-        (
-            "confirmed, another rate",
-            chart.PINK,
-            chart.Marker.SMALL,
-            lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale != 1,
-        ),
-        (
-            "confirmed, fresh seed",
-            chart.INK,
-            chart.Marker.DIAMOND,
-            lambda spec: spec.stage is Stage.CONFIRM and spec.rate_scale == 1,
-        ),
-    )
     marks: list[chart.Mark] = []
-    for name, hue, marker, belongs in kinds:
-        own = [record for record in finished if belongs(record.spec)]
-        marks += _inside_and_above(name, own, hue, marker, y)
+    for kind, (hue, marker) in FINISHED.items():
+        own = [record for record in finished if _kind(record.spec) == kind]
+        marks += _inside_and_above(kind, own, hue, marker, y)
     return marks
+
+
+def _kind(spec: TrialSpec) -> str:
+    if spec.stage is Stage.EXPLORE:
+        return "explored"
+    return "confirmed, fresh seed" if spec.rate_scale == 1 else "confirmed, another rate"
 
 
 def _inside_and_above(

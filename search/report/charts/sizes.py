@@ -1,17 +1,15 @@
 """The chart of the loss of each depth against size, with the crossings between depths."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart
-from fathom.search.report.charts.trials import loss_axis
+from fathom.search.report.charts.trials import drawn_error, loss_axis
 from fathom.search.report.papers import crossing_text
 from fathom.search.report.text import question_across
 
@@ -53,12 +51,10 @@ def _courses(known: Sequence[Optimum]) -> Courses:
     for optimum in known:
         best = min(own.loss for own in optimum.depths)
         for own in optimum.depths:
-            courses.setdefault(own.depth, []).append((optimum.budget, own.loss - best, _error(own)))
+            courses.setdefault(own.depth, []).append(
+                (optimum.budget, own.loss - best, drawn_error(own))
+            )
     return {depth: courses[depth] for depth in sorted(courses) if len(courses[depth]) > 1}
-
-
-def _error(own: DepthEstimate) -> float:
-    return own.standard_error if math.isfinite(own.standard_error) else 0.0
 
 
 def _depths(courses: Courses) -> list[chart.Mark]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import quantiles
 
+from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
@@ -181,3 +182,8 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> chart.Axis
         quantity="loss",
         hover=".4f",
     )
+
+
+def drawn_error(own: DepthEstimate) -> float:
+    """Returns half the length of the error bar of a depth, nats; 0 for an unknown error."""
+    return own.standard_error if math.isfinite(own.standard_error) else 0.0
