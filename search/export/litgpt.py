@@ -14,9 +14,7 @@ NAMES = {
     "final_norm": "transformer.ln_f",
     "unembedding": "lm_head",
     "attention_norm": "norm_1",
-    "q": "attn.qkv",
-    "k": "attn.qkv",
-    "v": "attn.qkv",
+    **dict.fromkeys("qkv", "attn.qkv"),
     "attention_out": "attn.proj",
     "feed_forward_norm": "norm_2",
 }

@@ -1,6 +1,5 @@
 """Writes trained weights into an exported folder, under the framework's names."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -36,7 +35,7 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
             "run the training to its end"
         )
     plain = folded(state, shape, parametrization, centred=model.centred)
-    WRITERS[name](named(plain, model.architecture), model, folder)
+    _save(named(plain, model.architecture), model, name, folder)
 
 
 def named(plain: Weights, architecture: Architecture) -> Weights:
@@ -62,23 +61,15 @@ def _sizes(state: Weights) -> dict[str, torch.Size]:
     return {name: weight.shape for name, weight in state.items()}
 
 
-def _hugging_face(weights: Weights, _model: ExportedModel, folder: Path) -> None:
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _litgpt(weights: Weights, _model: ExportedModel, folder: Path) -> None:
-    weights.setdefault("lm_head.weight", weights["transformer.wte.weight"])
-    torch.save(weights, folder / "lit_model.pth")
-
-
-def _nanogpt(weights: Weights, model: ExportedModel, folder: Path) -> None:
-    weights["lm_head.weight"] = weights["transformer.wte.weight"]
-    state = {"model": weights, "model_args": sizes(model), "config": {"dataset": "fathom"}}
-    torch.save(state, folder / "ckpt.pt")
-
-
-WRITERS: dict[str, Callable[[Weights, ExportedModel, Path], None]] = {
-    "hf": _hugging_face,
-    "litgpt": _litgpt,
-    "nanogpt": _nanogpt,
-}
+def _save(weights: Weights, model: ExportedModel, name: str, folder: Path) -> None:
+    """Write the file that a format's framework loads."""
+    match name:
+        case "hf":
+            save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        case "litgpt":
+            weights.setdefault("lm_head.weight", weights["transformer.wte.weight"])
+            torch.save(weights, folder / "lit_model.pth")
+        case "nanogpt":
+            weights["lm_head.weight"] = weights["transformer.wte.weight"]
+            state = {"model": weights, "model_args": sizes(model), "config": {"dataset": "fathom"}}
+            torch.save(state, folder / "ckpt.pt")

@@ -11,24 +11,13 @@ from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
+from fathom.search.report import text
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
 from fathom.search.report.papers import papers_values
 from fathom.search.report.provenance import provenance, settings_of
-from fathom.search.report.text import (
-    answer,
-    answer_row,
-    counted,
-    depth_text,
-    interval,
-    law_text,
-    optional,
-    plateau,
-    question,
-    sentence,
-)
 from fathom.search.scheduling.audit import RungAudit
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -47,13 +36,14 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     config, optima = conclusion.config, conclusion.optima
-    budgets, trials = counted(len(optima), "budget"), counted(len(conclusion.records), "trial")
+    budgets = text.counted(len(optima), "budget")
+    trials = text.counted(len(conclusion.records), "trial")
     return environment.get_template("report.html").render(
         study=config.study,
         extent=f"{budgets}, {trials}; losses are {config.objective.loss_unit}",
         answers=[_answer(optimum) for optimum in optima],
         optima=[_table_row(optimum) for optimum in optima],
-        laws=[law_text(law) for law in conclusion.laws],
+        laws=[text.law_text(law) for law in conclusion.laws],
         predictions=_predictions(conclusion.laws, optima),
         charts_across=[chart for chart in charts if chart.budget is None],
         budgets=[_budget(conclusion, optimum, charts) for optimum in optima],
@@ -69,17 +59,17 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
 
 def _answer(optimum: Optimum) -> dict[str, str]:
     return {
-        "question": question(optimum),
-        "depth": depth_text(optimum),
-        "interval": interval(optimum),
-        "plateau": plateau(optimum),
+        "question": text.question(optimum),
+        "depth": text.depth_text(optimum),
+        "interval": text.interval(optimum),
+        "plateau": text.plateau(optimum),
         "verdict": optimum.verdict,
-        "reason": sentence(optimum.reason),
+        "reason": text.sentence(optimum.reason),
     }
 
 
 def _table_row(optimum: Optimum) -> dict[str, str]:
-    row = answer_row(optimum)
+    row = text.answer_row(optimum)
     return row | {"budget": f"{row['budget']} {row.pop('count')}"}
 
 
@@ -95,9 +85,10 @@ def _predictions(laws: Sequence[Law], optima: Sequence[Optimum]) -> list[dict[st
 
 def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> dict[str, str]:
     known = optimum if optimum and optimum.optimal_depth is not None else None
+    depth = f"{known.optimal_depth}{text.interval(known, ' [', ']')}" if known else ""
     return {
         "parameters": format_count(size),
-        "measured depth": f"{known.optimal_depth}{interval(known, ' [', ']')}" if known else "",
+        "measured depth": depth,
         "verdict": known.verdict if known else "",
         **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
     }
@@ -120,10 +111,10 @@ def _budget(conclusion: Conclusion, optimum: Optimum, charts: Sequence[Chart]) -
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",
-        "answer": answer(optimum),
+        "answer": text.answer(optimum),
         "certainty": certainty(optimum),
         "charts": [chart for chart in charts if chart.budget == optimum.budget],
-        "sentences": [sentence(rung.sentence) for rung in rungs],
+        "sentences": [text.sentence(rung.sentence) for rung in rungs],
         "audit": [_audit_row(rung) for rung in rungs],
     }
 
@@ -133,12 +124,12 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
         "rung (tokens)": format_count(rung.rung),
         "finished": str(rung.finished),
         "pairs": str(rung.pairs),
-        "rank correlation": optional(rung.rank_correlation, ".2f"),
-        "depth bias": optional(rung.depth_bias, "+.2f"),
-        "place of the best": optional(rung.place_of_best, "d"),
+        "rank correlation": text.optional(rung.rank_correlation, ".2f"),
+        "depth bias": text.optional(rung.depth_bias, "+.2f"),
+        "place of the best": text.optional(rung.place_of_best, "d"),
         "stopped": str(rung.stopped),
         "audit trials": str(rung.audit_trials),
         "of these, the rule would prune": str(rung.audit_trials_pruned),
-        "regret (nats)": optional(rung.regret, ".4f"),
+        "regret (nats)": text.optional(rung.regret, ".4f"),
         "depths cut off": ", ".join(map(str, rung.cut_depths)) or "none",
     }

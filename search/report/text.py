@@ -20,7 +20,9 @@ SUMMARY = (
 
 def answer(optimum: Optimum) -> str:
     """Returns the answer of a budget in one line."""
-    return f"{question(optimum)}: {finding(optimum)}, {optimum.verdict}"
+    known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
+    depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
+    return f"{question(optimum)}: {depth}, {optimum.verdict}"
 
 
 def question(optimum: Optimum) -> str:
@@ -37,12 +39,6 @@ def question_across(optima: Sequence[Optimum]) -> str:
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
     return f"{optima[0].count.words} count, {', '.join(tokens)} tokens"
-
-
-def finding(optimum: Optimum) -> str:
-    """Returns the depth with its interval and plateau, as far as they are known."""
-    words = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}"
-    return f"{words}, plateau {plateau(optimum)}" if optimum.plateau else words
 
 
 def depth_text(optimum: Optimum) -> str:
