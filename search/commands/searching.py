@@ -52,8 +52,8 @@ def run(
         result = run_study(ready, console, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
-    from fathom.search.report.terminal.answer_tables import print_conclusion
     from fathom.search.report.data import report_json
+    from fathom.search.report.terminal.answer_tables import print_conclusion
     from fathom.search.scheduling.extend import warnings
 
     folder, conclusion = result.folder, result.conclusion
@@ -74,8 +74,8 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     from rich.console import Console
 
     from fathom.search.pipeline import report_study
-    from fathom.search.report.terminal.answer_tables import print_conclusion
     from fathom.search.report.data import report_json
+    from fathom.search.report.terminal.answer_tables import print_conclusion
 
     result = report_study(run_folder)
     if as_json:
