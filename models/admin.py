@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fathom.models.blocks import PostNormBlock
+from fathom.models.blocks import Block
 from fathom.models.transformer import Transformer
 
 
@@ -26,7 +26,7 @@ def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
     omegas = [1.0]
     hooks = []
     for block in model.blocks:
-        assert isinstance(block, PostNormBlock)
+        assert isinstance(block, Block)
         for branch, skip in (
             (block.attention, block.attention_skip),
             (block.feed_forward, block.feed_forward_skip),

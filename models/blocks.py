@@ -7,6 +7,8 @@ its epsilon. That saves a pass over activations for each branch. The other kinds
 Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, F d_ff.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -83,25 +85,51 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm block: attention, then feed-forward unless `d_ff` is 0; in residual-scale units."""
+    """Attention, then feed-forward unless `d_ff` is 0; each is joined by the shape's residual.
+
+    Pre-norm blocks keep the stream in residual-scale units. The weights of the skip connections of
+    post-norm blocks are one constant or trained vectors.
+    """
 
     def __init__(self, shape: Shape, scales: ForwardScales) -> None:
         super().__init__()
+        self.residual = shape.residual
         self.attention_norm = Norm(shape, scales.residual)
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
         self.feed_forward = FeedForward(shape) if shape.d_ff else None
         self.is_plain, self.parts = is_plain(shape), tuple(self.modules())[1:]
 
+        def skip() -> float | nn.Parameter:
+            return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
+
+        self.attention_skip = skip()
+        self.feed_forward_skip = skip() if shape.d_ff else 1.0
+
     def forward(
         self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
         if self._may_be_fused(x_ND):
             return self._fused(x_ND, T, turns_2T2HP2)
-        x_ND = x_ND.add(self.attention(self.attention_norm(x_ND), T, turns_2T2HP2, mask_B11T))
+        x_ND = self._joined(
+            *(x_ND, self.attention_norm, self.attention_skip, self.attention),
+            *(T, turns_2T2HP2, mask_B11T),
+        )
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x_ND
-        return x_ND.add(self.feed_forward(self.feed_forward_norm(x_ND)))
+        return self._joined(x_ND, self.feed_forward_norm, self.feed_forward_skip, self.feed_forward)
+
+    def _joined(
+        self, x_ND: Tensor, norm: Norm, skip: float | Tensor, branch: nn.Module, *others: Any
+    ) -> Tensor:
+        """The stream (N, D) after a branch, which gets `others` besides its input."""
+        if self.residual is Residual.PRE:
+            return x_ND.add(branch(norm(x_ND), *others))
+        if self.residual is Residual.NONE:
+            x_ND = branch(norm(x_ND), *others)
+        else:
+            x_ND = norm(x_ND * skip + branch(x_ND, *others))
+        return x_ND
 
     def _may_be_fused(self, x_ND: Tensor) -> bool:
         """True if the block trains on a CPU without autocast and no hook watches its parts."""
@@ -120,47 +148,3 @@ class Block(nn.Module):
             self.attention_norm.weight, one.into.weight, one.out.weight,
             self.feed_forward_norm.weight, other.into.weight, other.out.weight,
         )  # fmt: skip
-
-
-class PostNormBlock(Block):
-    """Post-norm block: each sum is normed; skip weights are one constant or a trained vector."""
-
-    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
-        super().__init__(shape, scales)
-
-        def skip() -> float | nn.Parameter:
-            return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
-
-        self.attention_skip = skip()
-        self.feed_forward_skip = skip() if shape.d_ff else 1.0
-
-    def forward(
-        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
-    ) -> Tensor:
-        branch_ND = self.attention(x_ND, T, turns_2T2HP2, mask_B11T)
-        x_ND = self.attention_norm(x_ND * self.attention_skip + branch_ND)
-        if self.feed_forward is None or self.feed_forward_norm is None:
-            return x_ND
-        branch_ND = self.feed_forward(x_ND)
-        normed_ND: Tensor = self.feed_forward_norm(x_ND * self.feed_forward_skip + branch_ND)
-        return normed_ND
-
-
-class BareBlock(Block):
-    """Block without skip connections: one branch after the other, each behind its norm."""
-
-    def forward(
-        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
-    ) -> Tensor:
-        x_ND = self.attention(self.attention_norm(x_ND), T, turns_2T2HP2, mask_B11T)
-        if self.feed_forward is None or self.feed_forward_norm is None:
-            return x_ND
-        branch_ND: Tensor = self.feed_forward(self.feed_forward_norm(x_ND))
-        return branch_ND
-
-
-def build_block(shape: Shape, scales: ForwardScales) -> Block:
-    """Builds the block that belongs to the shape's kind of residual."""
-    if shape.post_norm:
-        return PostNormBlock(shape, scales)
-    return (BareBlock if shape.residual is Residual.NONE else Block)(shape, scales)

@@ -7,7 +7,7 @@ with the size (Yang & Hu 2021; Dey et al. 2025). They are measured over steps of
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from statistics import fmean
+from statistics import fmean, linear_regression
 from typing import Self
 
 import torch
@@ -71,11 +71,7 @@ def coordinates(
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
     """Exponent of the power law through the points; 0 if the values do not depend on the size."""
-    x, y = ([math.log(number) for number in numbers] for numbers in (sizes, values))
-    middle = fmean(x)
-    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum(
-        (a - middle) ** 2 for a in x
-    )
+    return linear_regression([*map(math.log, sizes)], [*map(math.log, values)]).slope
 
 
 def _changes(

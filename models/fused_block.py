@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.models.attention import turn_in_place
-from fathom.models.shape import Normalization, Shape
+from fathom.models.shape import Normalization, Residual, Shape
 
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -31,9 +31,10 @@ GRADIENTS = (True, True, False)
 
 
 def is_plain(shape: Shape) -> bool:
-    """True if pre-norm blocks of the shape have no option that the fused block lacks."""
+    """True if blocks of the shape have no option that the fused block lacks."""
     options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
-    return shape.d_ff > 0 and shape.norm is Normalization.LAYER and not options
+    layer = shape.norm is Normalization.LAYER and shape.residual is Residual.PRE
+    return shape.d_ff > 0 and layer and not options
 
 
 def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:

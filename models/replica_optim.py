@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from fathom.models.replicas import Replicas, fill_replica, replica_of
+from fathom.models.replicas import Replicas
 from fathom.models.transformer import Transformer
 
 SETTINGS = ("lr_scale", "weight_decay", "eps")
@@ -89,7 +89,8 @@ class ReplicaAdamW:
 
     def step(self, *, grad_clip: float) -> None:
         """Clips each replica's gradient by its own norm, updates weights and frees gradients."""
-        gradients = _gradients(self._model)
+        every = {field: weight.grad for field, weight in self._model.stacked.items()}
+        gradients = {field: grad for field, grad in every.items() if grad is not None}
         norms = clip(list(gradients.values()), grad_clip)
         self._norms = dict(zip(gradients, norms, strict=True))
         for part in self._parts:
@@ -106,11 +107,11 @@ class ReplicaAdamW:
 
     def state_of(self, replica: int, *, step: int, share: float) -> dict[str, Any]:
         """The `state_dict` of a single model's optimizer after so many steps."""
-        rate, slots = self._rates[replica] * share, self._model.slots
+        rate = self._rates[replica] * share
         groups = [group | {"lr": rate * group["lr_scale"]} for group in self._pattern.groups]
         if not step:
             return {"state": {}, "param_groups": groups}
-        moments = {key: replica_of(slots, self._moments[key], replica) for key in MOMENTS}
+        moments = {key: self._model.state_of(replica, self._moments[key]) for key in MOMENTS}
         device = self._parts[0].weight.device
         state = {
             number: {"step": torch.tensor(float(step), device=device)}
@@ -127,7 +128,7 @@ class ReplicaAdamW:
             moments = {
                 name: state["state"][number][key] for number, name in enumerate(self._pattern.names)
             }
-            fill_replica(self._model.slots, self._moments[key], replica, moments)
+            self._model.load_state_of(replica, moments, self._moments[key])
 
 
 def clip(gradients: Sequence[Tensor], most: float) -> list[Tensor]:
@@ -150,11 +151,6 @@ def _norms(gradient: Tensor) -> Tensor:
     return norms_RX
 
 
-def _gradients(model: Replicas) -> dict[str, Tensor]:
-    gradients = {field: weight.grad for field, weight in model.stacked.items()}
-    return {field: gradient for field, gradient in gradients.items() if gradient is not None}
-
-
 def _fields_by_settings(pattern: Pattern, model: Replicas) -> dict[tuple[float, ...], list[str]]:
     fields: dict[tuple[float, ...], dict[str, None]] = {}
     for group in pattern.groups:
@@ -167,8 +163,6 @@ def _fields_by_settings(pattern: Pattern, model: Replicas) -> dict[tuple[float, 
 
 def _runs(rates: Sequence[float]) -> Iterator[slice]:
     """Slices of neighbouring replicas that share a rate, in order."""
-    first = 0
-    for _, run in itertools.groupby(rates):
-        end = first + len(list(run))
-        yield slice(first, end)
-        first = end
+    for _, run in itertools.groupby(range(len(rates)), key=rates.__getitem__):
+        first, *others = run
+        yield slice(first, first + 1 + len(others))

@@ -85,13 +85,30 @@ class Replicas(nn.Module):
         fields = dict.fromkeys(slot.field for slot in self.slots.values())
         return {field: self.get_parameter(_attribute(field)) for field in fields}
 
-    def state_of(self, replica: int) -> dict[str, Tensor]:
-        """The `state_dict` of one replica, as a single model's."""
-        return replica_of(self.slots, self.stacked, replica)
+    def state_of(
+        self, replica: int, stacked: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Copies of one replica's weights, or of its part of other tensors stacked like them, by
+        the names of a single model's `state_dict`."""
+        found = self.stacked if stacked is None else stacked
+        return {
+            name: slot.of_replica(found, replica)
+            .detach()
+            .clone(memory_format=torch.contiguous_format)
+            for name, slot in self.slots.items()
+        }
 
-    def load_state_of(self, replica: int, state: Mapping[str, Tensor]) -> None:
-        """Loads the weights of a single model into one replica."""
-        fill_replica(self.slots, self.stacked, replica, state)
+    @torch.no_grad()
+    def load_state_of(
+        self,
+        replica: int,
+        state: Mapping[str, Tensor],
+        stacked: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Loads a single model's tensors into one replica's weights, or its part of others."""
+        found = self.stacked if stacked is None else stacked
+        for name, slot in self.slots.items():
+            slot.of_replica(found, replica).copy_(state[name])
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         T = tokens_BT.shape[1]
@@ -150,30 +167,6 @@ class Replicas(nn.Module):
         gain_R1D = weights["final_norm.weight"][:, None] * self.scales.logits
         head_RVD = _working(weights[field] * gain_R1D)
         return head_RVD.mT
-
-
-def replica_of(
-    slots: Mapping[str, Slot], stacked: Mapping[str, Tensor], replica: int
-) -> dict[str, Tensor]:
-    """Copies of one replica's part of stacked tensors, by the names of a single model."""
-    return {
-        name: slot.of_replica(stacked, replica)
-        .detach()
-        .clone(memory_format=torch.contiguous_format)
-        for name, slot in slots.items()
-    }
-
-
-@torch.no_grad()
-def fill_replica(
-    slots: Mapping[str, Slot],
-    stacked: Mapping[str, Tensor],
-    replica: int,
-    state: Mapping[str, Tensor],
-) -> None:
-    """Copies a single model's tensors into one replica's part of stacked ones."""
-    for name, slot in slots.items():
-        slot.of_replica(stacked, replica).copy_(state[name])
 
 
 def _refuse_options(shape: Shape) -> None:

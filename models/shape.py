@@ -139,9 +139,10 @@ class Shape:
     """True if there is no causal mask; token 0 is then padding, which is not attended to."""
 
     def __post_init__(self) -> None:
-        for name in ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context"):
+        sizes = ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context")
+        for name in (*sizes, "embedding_rank"):
             value = getattr(self, name)
-            if value < 1:
+            if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         if self.d_ff < 0:
             raise ValueError(f"`d_ff` must be at least 0, got {self.d_ff}")
@@ -150,8 +151,6 @@ class Shape:
                 f"rotary positions turn pairs, so `head_dim` must be even, got {self.head_dim}; "
                 f"use {self.head_dim + 1} or `positions: learned`"
             )
-        if self.embedding_rank is not None and self.embedding_rank < 1:
-            raise ValueError(f"`embedding_rank` must be at least 1, got {self.embedding_rank}")
         check_loop(looped=self.looped, residual=self.residual)
 
     @property
@@ -251,11 +250,6 @@ class Shape:
         groups = self.parameter_groups
         return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
-    @property
-    def params_in_matrices(self) -> int:
-        """Weights of the matrix products of attention and feed-forward."""
-        return self.blocks * sum(self._matrices_of_a_block)
-
     def size(self, count: Count) -> int:
         """Size of the shape in the quantity that a budget fixes."""
         match count:
@@ -264,7 +258,7 @@ class Shape:
             case Count.NON_EMBEDDING:
                 return self.params_non_embedding
             case Count.MATRICES:
-                return self.params_in_matrices
+                return self.blocks * sum(self._matrices_of_a_block)
             case Count.FLOPS:
                 return round(self.forward_flops_per_token)
             case Count.HEADS:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fathom.models.attention import not_padding
-from fathom.models.blocks import Norm, build_block
+from fathom.models.blocks import Block, Norm
 from fathom.models.parametrization import (
     Parametrization,
     Role,
@@ -45,7 +45,7 @@ class Transformer(nn.Module):
         self.register_buffer("rotary", None, persistent=False)
         self.reset_tables()
         self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
-        self.blocks = nn.ModuleList(build_block(shape, scales) for _ in range(shape.blocks))
+        self.blocks = nn.ModuleList(Block(shape, scales) for _ in range(shape.blocks))
         self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
         self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:
@@ -125,38 +125,33 @@ def _projection(shape: Shape) -> nn.Parameter | None:
 
 
 ROLES = {
-    "embedding.weight": Role.EMBEDDING,
+    "embedding": Role.EMBEDDING,
     "embedding_projection": Role.PROJECTION,
     "positions": Role.POSITIONS,
-    "embedding_norm.weight": Role.OUTER_NORM,
-    "embedding_norm.bias": Role.OUTER_NORM,
-    "final_norm.weight": Role.OUTER_NORM,
-    "final_norm.bias": Role.OUTER_NORM,
-    "unembedding.weight": Role.UNEMBEDDING,
+    "embedding_norm": Role.OUTER_NORM,
+    "final_norm": Role.OUTER_NORM,
+    "unembedding": Role.UNEMBEDDING,
     "unembedding_projection": Role.PROJECTION,
-    "attention_norm.weight": Role.NORM,
-    "attention_norm.bias": Role.NORM,
+    "attention_norm": Role.NORM,
     "attention_skip": Role.SKIP,
-    "feed_forward_norm.weight": Role.NORM,
-    "feed_forward_norm.bias": Role.NORM,
+    "feed_forward_norm": Role.NORM,
     "feed_forward_skip": Role.SKIP,
-    "attention.into.bias": Role.BIAS,
-    "attention.out.bias": Role.BIAS,
     "attention.smear": Role.SMEAR,
-    "feed_forward.into.bias": Role.BIAS,
-    "feed_forward.out.bias": Role.BIAS,
-    "attention.into.weight": Role.ATTENTION_IN,
-    "attention.out.weight": Role.ATTENTION_OUT,
-    "feed_forward.into.weight": Role.FEED_FORWARD_IN,
-    "feed_forward.out.weight": Role.FEED_FORWARD_OUT,
+    "attention.into": Role.ATTENTION_IN,
+    "attention.out": Role.ATTENTION_OUT,
+    "feed_forward.into": Role.FEED_FORWARD_IN,
+    "feed_forward.out": Role.FEED_FORWARD_OUT,
 }
+"""Name of a weight without its block and `.weight` -> its role; norms' biases have it as well."""
 
 
 def role_of(name: str) -> Role:
     """The role of a parameter by its name in `named_parameters`."""
     if name.startswith("blocks."):
         name = name.split(".", 2)[2]
-    return ROLES[name]
+    if name.endswith((".into.bias", ".out.bias")):
+        return Role.BIAS
+    return ROLES[name.removesuffix(".weight").removesuffix(".bias")]
 
 
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
