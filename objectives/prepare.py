@@ -1,7 +1,6 @@
 """Preparing an objective: from its keys to an instance with its data."""
 
 import importlib
-from typing import Any
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.keys import ObjectiveConfig
@@ -18,11 +17,7 @@ def prepare(keys: ObjectiveConfig) -> Objective:
     if isinstance(keys, UserObjectiveConfig):
         objective: Objective = load_user_objective(keys)
     else:
-        objective = class_of(keys.name).prepare(keys)
+        module, _, name = OBJECTIVES[keys.name].place.partition(":")
+        found = getattr(importlib.import_module(f"fathom.objectives.{module}"), name)
+        objective = found.prepare(keys)
     return objective
-
-
-def class_of(name: str) -> Any:
-    """The class of a registered objective."""
-    module, _, found = OBJECTIVES[name].place.partition(":")
-    return getattr(importlib.import_module(f"fathom.objectives.{module}"), found)

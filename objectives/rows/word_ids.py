@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from fathom.objectives.token_ids import PAD
 
@@ -14,9 +14,19 @@ WORD = re.compile(r"\w+|[^\w\s]")
 """Pattern of a word or a sign in running text, which has no blanks before signs."""
 
 
-def word_ids(words: Iterable[str], first: int = WORDS_FROM) -> dict[str, int]:
+def numbered(words: Iterable[str], first: int = WORDS_FROM) -> dict[str, int]:
     """Word -> token id, from `first` in the order of the words."""
     return {word: at for at, word in enumerate(words, first)}
+
+
+def encoded(text: str, ids: Mapping[str, int]) -> list[int]:
+    """Token ids of the words between blanks; `UNKNOWN` for a word that has none."""
+    return [ids.get(word, UNKNOWN) for word in text.split()]
+
+
+def prompt(source: str, ids: Mapping[str, int]) -> list[int]:
+    """Token ids of `START`, a source and `SEPARATOR`."""
+    return [START, *encoded(source, ids), SEPARATOR]
 
 
 def words_in(text: str) -> Iterator[str]:

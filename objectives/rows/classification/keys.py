@@ -5,8 +5,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, Whole
-from fathom.objectives.rows.classification.labelled_texts import TextSplits
-from fathom.objectives.rows.classification.text_vocabulary import (
+from fathom.objectives.rows.classification.labelled_texts import (
+    TextSplits,
     TextVocabulary,
     read_with_vocabulary,
 )

@@ -1,31 +1,34 @@
-"""Texts with a label each, in splits: generated, published, from a TSV or from folders.
+"""Texts with a label each, in splits, and their vocabulary of words or bytes.
 
-Needs neither torch nor numpy. A TSV has a header that names the columns, or two columns without
-one. A folder has a folder of .txt or .txt.gz files for each class, or `train/` and, where there
-are any, `dev/` and `test/` of such (as the IMDb reviews).
+Texts are generated, published, from a TSV or from folders. A TSV has a header that names the
+columns, or two columns without one. A folder has a folder of .txt or .txt.gz files for each class,
+or `train/` and, where there are any, `dev/` and `test/` of such (as the IMDb reviews). Needs
+neither torch nor numpy.
+
+Token ids: padding, words that training never saw, the words or bytes, then the classes.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.rows import tsv
 from fathom.objectives.rows.classification import listops
 from fathom.objectives.rows.published import LISTOPS
-from fathom.objectives.rows.tsv import (
-    Place,
-    TsvLine,
-    check_names,
-    not_empty,
-    read_lines,
-    read_text,
-    with_dev,
-)
+from fathom.objectives.rows.word_ids import most_frequent, numbered
+from fathom.objectives.token_ids import PAD
 
 GENERATED = "listops"
+BYTES = "bytes"
+FLAT_LISTOPS = "listops"
+"""Name of the tokenizer of words without the parentheses of trees."""
+UNSEEN = PAD + 1
+TOKENS_FROM = PAD + 2
+BYTE_VALUES = 256
 LABEL_NAMES = frozenset({"label", "class", "target", "category", "sentiment"})
 TEXT_NAMES = frozenset({"text", "sentence", "source", "review", "input", "expression"})
 
@@ -55,12 +58,12 @@ def read_texts(
     Raises:
         ObjectiveError: when a file is missing or malformed or a label unknown.
     """
-    check_names(test, "train", "dev")
+    tsv.check_names(test, "train", "dev")
     found = _generate(rules, context) if data == GENERATED else _read_splits(data, label)
     found |= {name: _read(place, label) for name, place in test.items()}
     if dev is not None:
         found["dev"] = _read(dev, label)
-    splits = with_dev(found, attrgetter("text"), validation_fraction, data=data)
+    splits = tsv.with_dev(found, attrgetter("text"), validation_fraction, data=data)
     _check_labels(splits, data)
     return splits
 
@@ -106,7 +109,7 @@ def _read(place: str, label: str | None) -> list[Text]:
     if place in LISTOPS:
         return [
             Text(listops.without_parentheses(text.text), text.label, text.origin)
-            for text in not_empty(_rows(LISTOPS[place], "first"), LISTOPS[place])
+            for text in tsv.not_empty(_rows(LISTOPS[place], "first"), LISTOPS[place])
         ]
     path = Path(place).expanduser()
     if path.is_dir():
@@ -117,13 +120,13 @@ def _read(place: str, label: str | None) -> list[Text]:
             f"`data` must be one of {', '.join(known)}, or the path of a folder or TSV, got "
             f"{place!r}; {nearest(place, known)}"
         )
-    return not_empty(_rows(place, label), place)
+    return tsv.not_empty(_rows(place, label), place)
 
 
 def _read_folder(folder: Path) -> list[Text]:
     """Texts in the files of each class, sorted; skips hidden folders and other files."""
     texts = [
-        Text(read_text(str(file)), own.name, str(file))
+        Text(tsv.read_text(str(file)), own.name, str(file))
         for own in sorted(folder.iterdir())
         if own.is_dir() and not own.name.startswith(".")
         for file in sorted(own.iterdir())
@@ -137,9 +140,9 @@ def _read_folder(folder: Path) -> list[Text]:
     return texts
 
 
-def _rows(place: Place, label: str | None) -> Iterator[Text]:
+def _rows(place: tsv.Place, label: str | None) -> Iterator[Text]:
     columns: tuple[int, int, int] | None = None
-    for line in read_lines(place):
+    for line in tsv.read_lines(place):
         if columns is None:
             columns = _header(line)
             if columns is not None:
@@ -157,7 +160,7 @@ def _rows(place: Place, label: str | None) -> Iterator[Text]:
         yield Text(text, own, str(line))
 
 
-def _header(line: TsvLine) -> tuple[int, int, int] | None:
+def _header(line: tsv.TsvLine) -> tuple[int, int, int] | None:
     """The columns of label and text, and how many there are, where a header names them."""
     names = [cell.strip().lower() for cell in line.cells]
     labels = [at for at, name in enumerate(names) if name in LABEL_NAMES]
@@ -165,7 +168,7 @@ def _header(line: TsvLine) -> tuple[int, int, int] | None:
     return (labels[0], texts[0], len(names)) if labels and texts else None
 
 
-def _columns(line: TsvLine, label: str | None) -> tuple[int, int, int]:
+def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
     if label is None:
         raise ObjectiveError(
             f"{line} names no columns, so the study must say where the label is: "
@@ -188,3 +191,83 @@ def _check_labels(splits: TextSplits, data: str) -> None:
                 f"{text.origin} must have a label that the training texts have, got "
                 f"{text.label!r}; correct it, or add training texts of that class"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextVocabulary:
+    """Words and classes of the training texts, with their token ids."""
+
+    tokenizer: str
+    words: Mapping[str, int]
+    """Word -> token id; empty for bytes."""
+    classes: tuple[str, ...]
+
+    @property
+    def first_class(self) -> int:
+        """Id of the first class."""
+        return TOKENS_FROM + (BYTE_VALUES if self.tokenizer == BYTES else len(self.words))
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return self.first_class + len(self.classes)
+
+    def ids(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        if self.tokenizer == BYTES:
+            return [TOKENS_FROM + byte for byte in text.encode()]
+        return [self.words.get(word, UNSEEN) for word in _words(text, self.tokenizer)]
+
+    def length(self, text: str) -> int:
+        """Number of tokens of a text."""
+        return len(text.encode() if self.tokenizer == BYTES else _words(text, self.tokenizer))
+
+
+def read_with_vocabulary(
+    *, tokenizer: str, cut: bool, listops: Mapping[str, Any], context: int, **places: Any
+) -> tuple[TextSplits, TextVocabulary]:
+    """The texts of a study and their vocabulary; `places` go to `read_texts`.
+
+    Raises:
+        ValueError: when they can't be read, or one exceeds the context and is not to be cut.
+    """
+    splits = read_texts(rules=listops, context=context, **places)
+    vocabulary = _vocabulary(splits, tokenizer, generated=places["data"] == GENERATED)
+    _check_lengths(splits, vocabulary, context, cut=cut)
+    return splits, vocabulary
+
+
+def _vocabulary(splits: TextSplits, tokenizer: str, *, generated: bool) -> TextVocabulary:
+    kind, _, most = tokenizer.partition(":")
+    words: Iterable[str] = ()
+    if generated and kind != BYTES and not most:
+        words = listops.WORDS
+    elif kind != BYTES:
+        every = (word for text in splits["train"] for word in _words(text.text, kind))
+        words = most_frequent(every, int(most) if most else None)
+    ids = numbered(sorted(words), TOKENS_FROM)
+    return TextVocabulary(tokenizer=kind, words=ids, classes=classes_of(splits))
+
+
+def _words(text: str, tokenizer: str) -> list[str]:
+    return (listops.without_parentheses(text) if tokenizer == FLAT_LISTOPS else text).split()
+
+
+def _check_lengths(
+    splits: TextSplits, vocabulary: TextVocabulary, context: int, *, cut: bool
+) -> None:
+    """Refuses empty texts, and texts longer than the context unless they are to be cut."""
+    every = [text for own in splits.values() for text in own]
+    lengths = [vocabulary.length(text.text) for text in every]
+    at = max(range(len(every)), key=lengths.__getitem__)
+    if min(lengths) == 0:
+        empty: Text = every[lengths.index(0)]
+        raise ObjectiveError(f"{empty.origin} must have at least one token, got none; drop it")
+    if lengths[at] > context and not cut:
+        raise ObjectiveError(
+            f"`context` must hold every text, but {every[at].origin} has {lengths[at]} tokens, got "
+            f"context={context}; use {lengths[at]} or more, or `cut: true` to keep the beginnings"
+        )
+    longer = sum(length > context for length in lengths)
+    if longer:
+        logger.warning("cut %d of %d texts to %d tokens", longer, len(every), context)

@@ -22,10 +22,7 @@ from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, place
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.classification.labelled_texts import Text
-from fathom.objectives.rows.classification.text_vocabulary import (
-    TextVocabulary,
-)
+from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS

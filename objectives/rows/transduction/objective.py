@@ -16,30 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fathom.objectives.arrays import (
-    Rows,
-    Sequences,
-    batch_width,
-    chunks,
-    placed,
-    spread,
-    tokens_of,
-    windows,
-)
+from fathom.objectives import arrays
+from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair
-from fathom.objectives.rows.word_ids import (
-    END,
-    SEPARATOR,
-    START,
-    UNKNOWN,
-    WORDS_FROM,
-    word_ids,
-    words_in,
-)
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
@@ -56,8 +40,12 @@ class PairSplit:
     @classmethod
     def of(cls, pairs: list[Pair], ids: Mapping[str, int], vocab_size: int) -> Self:
         """The rows as ids; a word that training never saw is `UNKNOWN`."""
+        rows = (
+            [*word_ids.prompt(pair.source, ids), *word_ids.encoded(pair.target, ids), word_ids.END]
+            for pair in pairs
+        )
         return cls(
-            Sequences.of((_row(pair, ids) for pair in pairs), vocab_size),
+            Sequences.of(rows, vocab_size),
             np.array([len(pair.source.split()) + 2 for pair in pairs], np.int64),
             tuple(pair.category for pair in pairs),
         )
@@ -92,7 +80,9 @@ class Pretraining:
     def of(cls, text: str, ids: Mapping[str, int], keys: TransductionConfig) -> Self:
         """A text encoded; raises `ObjectiveError` if it has no window of `context` tokens."""
         kind = id_type(max(ids.values(), default=0) + 1)
-        found = np.fromiter((ids.get(word, UNKNOWN) for word in words_in(text)), kind)
+        found = np.fromiter(
+            (ids.get(word, word_ids.UNKNOWN) for word in word_ids.words_in(text)), kind
+        )
         if len(found) <= keys.context:
             raise ObjectiveError(
                 "the text of `pretraining` must have more words than `context`, got "
@@ -102,16 +92,16 @@ class Pretraining:
 
     def to(self, device: torch.device) -> Self:
         """The pre-training with its text on the device."""
-        return dataclasses.replace(self, text=placed(self.text, device))
+        return dataclasses.replace(self, text=arrays.placed(self.text, device))
 
     def batch(self, *, seed: int, step: int, batch_size: int, context: int) -> Batch | None:
         """Windows of the text, without loss on unknown words; None after the pre-training."""
         if step * batch_size * context >= self.tokens:
             return None
-        text = tokens_of(self.text)
+        text = arrays.tokens_of(self.text)
         starts = training_rows(len(text) - context, seed=seed, step=step, batch_size=batch_size)
-        inputs, targets = windows(text, torch.from_numpy(starts).to(text.device), context)
-        return Batch(inputs, targets.masked_fill(targets == UNKNOWN, IGNORED))
+        inputs, targets = arrays.windows(text, torch.from_numpy(starts).to(text.device), context)
+        return Batch(inputs, targets.masked_fill(targets == word_ids.UNKNOWN, IGNORED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,7 +123,7 @@ class Transduction:
         """The objective with its rows, and the text before them, read and encoded."""
         pairs, text = keys.read(), keys.pretraining_text()
         words = keys.words(pairs["train"], text)
-        ids, vocab_size = word_ids(words), WORDS_FROM + len(words)
+        ids, vocab_size = word_ids.numbered(words), word_ids.WORDS_FROM + len(words)
         splits = {name: PairSplit.of(own, ids, vocab_size) for name, own in pairs.items()}
         pretraining = Pretraining.of(text, ids, keys) if keys.pretraining else None
         return cls(
@@ -149,7 +139,7 @@ class Transduction:
     @property
     def vocab_size(self) -> int:
         """Number of token ids: special tokens and words."""
-        return WORDS_FROM + len(self.words)
+        return word_ids.WORDS_FROM + len(self.words)
 
     @property
     def chance_loss(self) -> float:
@@ -179,7 +169,7 @@ class Transduction:
                 return text
         rows = training_rows(len(self.train.rows), seed=seed, step=step, batch_size=batch_size)
         longest = int(self.train.rows.lengths[rows].max()) - 1
-        return self.train.batch(rows, batch_width(longest, self.context))
+        return self.train.batch(rows, arrays.batch_width(longest, self.context))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token of the targets, a scalar."""
@@ -187,13 +177,13 @@ class Transduction:
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Loss on `dev`, and exact match on each split, over the same few rows every time."""
-        rows = spread(len(self.dev.rows), self.eval_examples)
-        loss, exact = self._scores(model, self.dev, rows)
-        metrics = {"loss": loss, f"exact_match/dev/{ALL}": float(exact.mean())}
-        for name, split in self.further.items():
-            _, exact = self._scores(model, split, spread(len(split.rows), self.eval_examples))
-            metrics[f"exact_match/{name}/{ALL}"] = float(exact.mean())
-        return metrics
+        scores = {
+            name: self._scores(model, split, arrays.spread(len(split.rows), self.eval_examples))
+            for name, split in {"dev": self.dev, **self.further}.items()
+        }
+        return {"loss": scores["dev"][0]} | {
+            f"exact_match/{name}/{ALL}": float(exact.mean()) for name, (_, exact) in scores.items()
+        }
 
     def final_metrics(self, model: Model) -> dict[str, float]:
         """Exact match on the whole of every split, by category where its rows have any."""
@@ -209,10 +199,10 @@ class Transduction:
 
     def translate(self, model: Model, source: str, device: torch.device) -> str:
         """The target that a model writes for a source, by greedy decoding."""
-        ids = word_ids(self.words)
-        prompt = [START, *(ids.get(word, UNKNOWN) for word in source.split()), SEPARATOR]
-        written = greedy(model, prompt, end=END, context=self.context, device=device)
-        names = dict(enumerate(self.words, WORDS_FROM))
+        ids = word_ids.numbered(self.words)
+        prompt = word_ids.prompt(source, ids)
+        written = greedy(model, prompt, end=word_ids.END, context=self.context, device=device)
+        names = dict(enumerate(self.words, word_ids.WORDS_FROM))
         return " ".join(names.get(token, "?") for token in written)
 
     @torch.no_grad()
@@ -223,13 +213,13 @@ class Transduction:
         lengths = split.rows.lengths[rows]
         where = np.argsort(lengths, kind="stable")
         nats, asked, exact = [], [], []
-        for chunk in chunks(rows, lengths, EVAL_CHUNK_TOKENS):
+        for chunk in arrays.chunks(rows, lengths, EVAL_CHUNK_TOKENS):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()) - 1)
             losses_RT, asked_RT, right_RT = answers(model, batch)
             nats.append(losses_RT.sum(1, dtype=torch.float32))
             asked.append(asked_RT.sum(1))
             # `UNKNOWN` stands for many words, so it is never the right one.
-            right_R = (right_RT & (batch.targets != UNKNOWN)).sum(1)
+            right_R = (right_RT & (batch.targets != word_ids.UNKNOWN)).sum(1)
             exact.append(right_R == asked[-1])
         # The one synchronisation with the device; rows come back in their own order.
         sums_R3 = torch.stack([torch.cat(one).float() for one in (nats, asked, exact)], 1)
@@ -253,9 +243,3 @@ def greedy(
             break
         tokens.append(following)
     return tokens[len(prompt) :]
-
-
-def _row(pair: Pair, ids: Mapping[str, int]) -> list[int]:
-    source = [ids.get(word, UNKNOWN) for word in pair.source.split()]
-    target = [ids.get(word, UNKNOWN) for word in pair.target.split()]
-    return [START, *source, SEPARATOR, *target, END]

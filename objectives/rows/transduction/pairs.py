@@ -11,16 +11,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.rows import tsv
 from fathom.objectives.rows.published import TRANSDUCTION
-from fathom.objectives.rows.tsv import (
-    Place,
-    TsvLine,
-    check_names,
-    name_of,
-    not_empty,
-    read_lines,
-    with_dev,
-)
 
 ALL = "all"
 """Name for all categories of a split together; no category may have it."""
@@ -39,7 +31,7 @@ class Pair:
     source: str
     target: str
     category: str
-    line: TsvLine
+    line: tsv.TsvLine
 
     @property
     def context(self) -> int:
@@ -62,13 +54,13 @@ def read_splits(
             f"`data` must be one of {', '.join(TRANSDUCTION)}, or the path of a file, "
             f"got {data!r}; {nearest(data, TRANSDUCTION)}"
         )
-    check_names(generalisation, "train", "dev", "test")
+    tsv.check_names(generalisation, "train", "dev", "test")
     given = {"dev": dev, "test": test, **generalisation}
-    places: dict[str, Place] = {
+    places: dict[str, tsv.Place] = {
         **TRANSDUCTION.get(data, {"train": data}),
         **{name: place for name, place in given.items() if place},
     }
-    splits = with_dev(
+    splits = tsv.with_dev(
         {name: read_pairs(place) for name, place in places.items()},
         *(attrgetter("source"), validation_fraction),
         data=data,
@@ -83,21 +75,21 @@ def read_splits(
     return splits
 
 
-def read_pairs(place: Place) -> list[Pair]:
+def read_pairs(place: tsv.Place) -> list[Pair]:
     """Reads every row of a file; all rows must have as many columns as the first."""
-    pairs = not_empty(_pairs(place), place)
+    pairs = tsv.not_empty(_pairs(place), place)
     categories = len({pair.category for pair in pairs})
     if categories > MOST_CATEGORIES:
         raise ObjectiveError(
-            f"the third column of {name_of(place)} must be one of at most {MOST_CATEGORIES} "
+            f"the third column of {tsv.name_of(place)} must be one of at most {MOST_CATEGORIES} "
             f"categories, got {categories}; drop the column, or make them fewer"
         )
     return pairs
 
 
-def _pairs(place: Place) -> Iterator[Pair]:
+def _pairs(place: tsv.Place) -> Iterator[Pair]:
     columns = 0
-    for line in read_lines(place):
+    for line in tsv.read_lines(place):
         wanted = f"{columns} columns like its first row" if columns else "2 or 3 columns"
         columns = columns or len(line.cells)
         if columns not in (2, 3) or len(line.cells) != columns:
@@ -111,7 +103,7 @@ def _pairs(place: Place) -> Iterator[Pair]:
         yield Pair(source, target, _category(line, rest), line)
 
 
-def _category(line: TsvLine, rest: list[str]) -> str:
+def _category(line: tsv.TsvLine, rest: list[str]) -> str:
     if not rest:
         return ""
     category = NOT_IN_A_METRIC.sub("_", rest[0].strip()) or "none"

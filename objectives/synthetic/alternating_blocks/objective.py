@@ -19,14 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.objectives.contract import IGNORED, Batch, Model
-from fathom.objectives.synthetic.alternating_blocks.keys import (
-    INSIDE,
-    OUTSIDE,
-    START,
-    A,
-    B,
-    BlocksConfig,
-)
+from fathom.objectives.synthetic.alternating_blocks import keys as ids
+from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
 from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_ids import PAD
 
@@ -61,10 +55,10 @@ class Blocks(SyntheticObjective):
         lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws, device=device)
         numbers_BN = block_numbers(lengths_B1, high, self.keys.blocks, draws)
         inside_BN = torch.arange(high, device=device) < lengths_B1
-        letters_BN = torch.where(numbers_BN % 2 == 0, A, B).where(inside_BN, PAD)
-        answers_BN = torch.where(numbers_BN == self.keys.blocks - 1, INSIDE, OUTSIDE)
+        letters_BN = torch.where(numbers_BN % 2 == 0, ids.A, ids.B).where(inside_BN, PAD)
+        answers_BN = torch.where(numbers_BN == self.keys.blocks - 1, ids.INSIDE, ids.OUTSIDE)
         targets_BT = F.pad(answers_BN.where(inside_BN, IGNORED), (1, 0), value=IGNORED)
-        batch = Batch(inputs=F.pad(letters_BN, (1, 0), value=START), targets=targets_BT)
+        batch = Batch(inputs=F.pad(letters_BN, (1, 0), value=ids.START), targets=targets_BT)
         return batch, targets_BT != IGNORED
 
 

@@ -28,13 +28,8 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
-from fathom.objectives.synthetic.connectivity.keys import (
-    FIRST_VERTEX,
-    NO,
-    QUESTION,
-    YES,
-    ConnectivityConfig,
-)
+from fathom.objectives.synthetic.connectivity import keys as ids
+from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_ids import PAD
 
@@ -85,14 +80,14 @@ class Connectivity(SyntheticObjective):
         at_B1 = 2 * self.keys.edge_tokens * edges_B[:, None]
         if self.keys.edge_tokens == 2:
             inputs_BT[:, : ends_BE2[0].numel()] = ends_BE2.flatten(1)
-            first_B2 = torch.stack((torch.full_like(edges_B, QUESTION), names_BV[:, 0]), 1)
+            first_B2 = torch.stack((torch.full_like(edges_B, ids.QUESTION), names_BV[:, 0]), 1)
             inputs_BT.scatter_(1, at_B1 + torch.arange(2, device=self.device), first_B2)
         else:
             inputs_BT[:, : ends_BE2.shape[1]] = self._pairs(ends_BE2)
         asked_at_B1 = at_B1 + self.keys.question_tokens
         places_BQ = asked_at_B1 + torch.arange(asked_BQ.shape[1], device=self.device)
         inputs_BT.scatter_(1, places_BQ, asked_BQ)
-        answers_BQ = torch.where(joined_BQ, YES, NO).where(away_BQ > 0, IGNORED)
+        answers_BQ = torch.where(joined_BQ, ids.YES, ids.NO).where(away_BQ > 0, IGNORED)
         targets_BT = torch.full_like(inputs_BT, IGNORED).scatter(1, places_BQ, answers_BQ)
         away_BT = torch.zeros_like(inputs_BT).scatter(1, places_BQ, away_BQ)
         return Batch(inputs_BT, targets_BT), away_BT
@@ -104,12 +99,12 @@ class Connectivity(SyntheticObjective):
         keys_BV = torch.rand(rows, vertices, generator=draws, device=self.device)
         if self.keys.edge_tokens == 1:
             keys_BV[:, 0] = -1.0
-        return keys_BV.argsort(1) + FIRST_VERTEX
+        return keys_BV.argsort(1) + ids.FIRST_VERTEX
 
     def _pairs(self, ends_BE2: Tensor) -> Tensor:
         """Token id of each edge in either direction, (B, E), counted as 01, 02, 12, 03, ..."""
-        low_BE, high_BE = (ends_BE2 - FIRST_VERTEX).aminmax(dim=2)
-        first_pair = FIRST_VERTEX + self.keys.vertices
+        low_BE, high_BE = (ends_BE2 - ids.FIRST_VERTEX).aminmax(dim=2)
+        first_pair = ids.FIRST_VERTEX + self.keys.vertices
         pairs_BE = first_pair + high_BE * (high_BE - 1) // 2 + low_BE
         return pairs_BE.masked_fill(ends_BE2[:, :, 0] == PAD, PAD)
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from fathom.objectives.arrays import placed, tokens_of, windows
+from fathom.objectives.arrays import placed, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_draws
@@ -93,11 +92,13 @@ class Language:
     def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
         """Metrics of `evaluate` for each replica; all of them read a window at once."""
         tokens = tokens_of(self.validation)
-        starts = torch.from_numpy(self._eval_starts()).to(tokens.device)
+        # From the first place to the last; none overlap.
+        starts = spread(len(tokens) - self.context, self.eval_windows)
+        starts_W = torch.from_numpy(starts).to(tokens.device)
         chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
         sums_R = []
         for at in range(0, self.eval_windows, chunk):
-            batch = windows(tokens, starts[at : at + chunk].repeat(replicas), self.context)
+            batch = windows(tokens, starts_W[at : at + chunk].repeat(replicas), self.context)
             sums_R.append(token_losses(model, batch).view(replicas, -1).sum(1))
         # The one synchronisation with the device; summed in double precision.
         return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
@@ -120,11 +121,6 @@ class Language:
             generator=generator,
             device=tokens.device,
         )
-
-    def _eval_starts(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """First tokens of the windows: from the first to the last place, none overlapping."""
-        last = len(self.validation) - self.context - 1
-        return np.arange(self.eval_windows) * last // max(1, self.eval_windows - 1)
 
 
 def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:

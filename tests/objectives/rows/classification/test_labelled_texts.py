@@ -9,8 +9,7 @@ import pytest
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.classification.labelled_texts import Text
-from fathom.objectives.rows.classification.text_vocabulary import TextVocabulary
+from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary
 from tests.support.objectives import keys_of
 
 

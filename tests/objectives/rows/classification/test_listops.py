@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.classification.labelled_texts import Text
+from fathom.objectives.rows.classification.labelled_texts import Text, read_with_vocabulary
 from fathom.objectives.rows.classification.listops import END, OPERATORS, WORDS, expressions
-from fathom.objectives.rows.classification.text_vocabulary import read_with_vocabulary
 
 PUBLISHED: dict[str, Callable[[list[int]], int]] = {
     **OPERATORS,

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fathom.objectives.arrays import spread
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.language.objective import Language
 from tests.support.objectives import CPU, prepared
@@ -113,7 +114,7 @@ def test_an_evaluation_uses_windows_spread_evenly_without_overlap(
     file = tmp_path / "text.txt"
     file.write_bytes(b"abcdefg\n" * 1590)  # A tenth: 1272 bytes, 158 windows and 8 bytes.
     task = language(corpus=str(file), context=CONTEXT, eval_tokens=eval_tokens)
-    starts = task._eval_starts()
+    starts = spread(len(task.validation) - CONTEXT, task.eval_windows)
     assert len(task.validation) == 1272
     assert len(starts) == task.eval_windows == windows
     assert starts[0] == 0
