@@ -93,7 +93,7 @@ class Block(nn.Module):
 
     def __init__(self, shape: Shape, scales: ForwardScales) -> None:
         super().__init__()
-        self.residual = shape.residual
+        self.post_norm, self.has_skips = shape.post_norm, shape.residual is not Residual.NONE
         self.attention_norm = Norm(shape, scales.residual)
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
@@ -123,13 +123,13 @@ class Block(nn.Module):
         self, x_ND: Tensor, norm: Norm, skip: float | Tensor, branch: nn.Module, *others: Any
     ) -> Tensor:
         """The stream (N, D) after a branch, which gets `others` besides its input."""
-        if self.residual is Residual.PRE:
-            return x_ND.add(branch(norm(x_ND), *others))
-        if self.residual is Residual.NONE:
-            x_ND = branch(norm(x_ND), *others)
-        else:
-            x_ND = norm(x_ND * skip + branch(x_ND, *others))
-        return x_ND
+        if not self.post_norm:
+            branch_ND: Tensor = branch(norm(x_ND), *others)
+            return x_ND.add(branch_ND) if self.has_skips else branch_ND
+        # The branch comes first: Admin's profile sets the weight of the skip once it has seen it.
+        branch_ND = branch(x_ND, *others)
+        normed_ND: Tensor = norm(x_ND * skip + branch_ND)
+        return normed_ND
 
     def _may_be_fused(self, x_ND: Tensor) -> bool:
         """True if the block trains on a CPU without autocast and no hook watches its parts."""

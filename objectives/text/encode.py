@@ -15,14 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import Corpus, read_corpus
-from fathom.objectives.text.tokenizer import (
-    BPE,
-    BYTE_IDS,
-    BYTES,
-    CHARS,
-    bpe_ids,
-    characters,
-)
+from fathom.objectives.text.tokenizer import BPE, BYTE_IDS, BYTES, CHARS, bpe_ids, characters
 
 Ids = NDArray[Any]
 """Token ids in the smallest type that torch can index everywhere: uint8, int16 or int32."""
