@@ -89,10 +89,10 @@ class Count(StrEnum):
         """Unit of a budget with the rule by which parameters are counted."""
         if self is Count.MATRICES:
             return "parameters in matrices"
-        return f"{self.words} parameters" if self.of_parameters else self.unit
+        return f"{self.label} parameters" if self.of_parameters else self.unit
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Name of the rule in text, such as `non-embedding`."""
         return self.value.replace("_", "-")
 

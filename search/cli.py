@@ -36,7 +36,7 @@ def main() -> None:
         if type(error).__module__.split(".")[0] != "fathom":
             raise
         for problem in error.args:  # of a study file, each mistake
-            _complain(str(problem))
+            _print_error(str(problem))
         sys.exit(2)
     except OSError as error:
         if error.errno is None:
@@ -44,14 +44,14 @@ def main() -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "; free some, then the same command goes on where this one stopped" if full else ""
         where = f": {error.filename}" if error.filename else ""
-        _complain(f"{error.strerror}{where}{remedy}")
+        _print_error(f"{error.strerror}{where}{remedy}")
         sys.exit(1)
     except KeyboardInterrupt:
         print("fathom: interrupted", file=sys.stderr)
         sys.exit(130)
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     """Prints one line without passwords and control characters."""
     from fathom.search.study.store_uri import without_credentials
 

@@ -16,8 +16,8 @@ def command_again() -> str:
     """The command that resumes this run, without passwords."""
     from fathom.search.study.store_uri import without_credentials
 
-    words = [argument for argument in sys.argv[1:] if argument != "--extend"]  # it is noted down
-    return without_credentials(shlex.join(["fathom", *words]))
+    arguments = [argument for argument in sys.argv[1:] if argument != "--extend"]
+    return without_credentials(shlex.join(["fathom", *arguments]))
 
 
 def exit_interrupted(interrupt: KeyboardInterrupt) -> NoReturn:

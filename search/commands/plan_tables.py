@@ -67,7 +67,7 @@ def print_plan(
             )
             console.print(f"{plan.budget.label}: expected {', '.join(steps)}", highlight=False)
     total = format_seconds(3600 * sum(plan.hours for plan in plans))
-    console.print(f"about {total} in all, on {machine.words}", highlight=False)
+    console.print(f"about {total} in all, on {machine.description}", highlight=False)
     hours = machine.device_hours(plans)
     cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)

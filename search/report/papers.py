@@ -70,11 +70,11 @@ def crossing_law_text(law: CrossingLaw) -> str:
 def needs_text(own: RequiredDepth) -> str:
     """Returns the limit of the metric and the difficulty gained by one more layer."""
     limit = f"at {'most' if own.rule.at_most else 'least'} {own.rule.limit:g}"
-    said = f"{own.metric} {limit} in the mean of {counted(own.trials, 'trial')} or more of a depth"
+    text = f"{own.metric} {limit} in the mean of {counted(own.trials, 'trial')} or more of a depth"
     if own.gained is None or own.gained_interval is None:
-        return f"{said}; no slope, as too few difficulties ask for depths of their own"
+        return f"{text}; no slope, as too few difficulties ask for depths of their own"
     unit = "doublings of the difficulty" if own.rule.doubling else "steps of difficulty"
-    return f"{said}; a layer more gains {span(own.gained, own.gained_interval, '{:.2f}')} {unit}"
+    return f"{text}; a layer more gains {span(own.gained, own.gained_interval, '{:.2f}')} {unit}"
 
 
 def need_text(need: DifficultyDepth) -> str:
@@ -141,10 +141,10 @@ def _crossings(found: Crossings) -> dict[str, Any]:
 def _pair_row(pair: Crossing) -> dict[str, str]:
     low, high = pair.interval or (None, None)
     curve = "a line" if len(pair.budgets) == 2 else "a parabola"
-    words = crossing_text(pair)
+    text = crossing_text(pair)
     return {
         "depths": f"{pair.shallow}, {pair.deep}",
-        "finding": words.partition(" at ")[0] if pair.params else words,
+        "finding": text.partition(" at ")[0] if pair.params else text,
         "parameters": rounded_count(pair.params) if pair.params else "",
         "95 % interval": f"{rounded_count(low)} to {rounded_count(high)}" if low and high else "",
         "d_model": optional(pair.d_model, ".0f"),

@@ -39,7 +39,7 @@ def settings_of(config: StudyConfig) -> str:
 def provenance(conclusion: Conclusion) -> dict[str, str]:
     """Returns heading -> fact; a fact is empty where nothing is known."""
     records, optima = conclusion.records, conclusion.optima
-    rules = dict.fromkeys(optimum.count.words for optimum in optima)
+    rules = dict.fromkeys(optimum.count.label for optimum in optima)
     return {
         "Source": f"records.jsonl, {counted(len(records), 'trial')}",
         "Horizon": "; ".join(

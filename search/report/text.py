@@ -29,7 +29,7 @@ def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
     return (
         f"{format_count(optimum.budget)} {optimum.count.unit},"
-        f" {format_count(optimum.tokens)} tokens, {optimum.count.words} count"
+        f" {format_count(optimum.tokens)} tokens, {optimum.count.label} count"
     )
 
 
@@ -38,7 +38,7 @@ def question_across(optima: Sequence[Optimum]) -> str:
     tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in optima))
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
-    return f"{optima[0].count.words} count, {', '.join(tokens)} tokens"
+    return f"{optima[0].count.label} count, {', '.join(tokens)} tokens"
 
 
 def depth_text(optimum: Optimum) -> str:
@@ -51,12 +51,12 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     if optimum.interval is None:
         return ""
     low, high = optimum.interval
-    words = f"{low}-{high}"
+    text = f"{low}-{high}"
     if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
-        words = f"{low} or deeper"
+        text = f"{low} or deeper"
     elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > 1:
-        words = f"{high} or shallower"
-    return f"{before}{words}{after}"
+        text = f"{high} or shallower"
+    return f"{before}{text}{after}"
 
 
 def plateau(optimum: Optimum) -> str:
@@ -94,7 +94,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
     return {
         "budget": format_count(optimum.budget),
         "tokens": format_count(optimum.tokens),
-        "count": optimum.count.words,
+        "count": optimum.count.label,
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
         "plateau": plateau(optimum),

@@ -73,9 +73,9 @@ def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits
 def warnings(audits: Audits, command: str) -> tuple[str, ...]:
     """Returns a line for each budget whose audit failed, and one with the remedy."""
     failed = {params: [rung for rung in rungs if rung.failed] for params, rungs in audits.items()}
-    told = [f"{format_count(params)}: {_doubt(rungs)}" for params, rungs in failed.items() if rungs]
+    doubts = [f"{format_count(size)}: {_doubt(rungs)}" for size, rungs in failed.items() if rungs]
     remedy = f"`{command} --extend` moves the first rung later and loses nothing that was trained"
-    return (*told, remedy) if told else ()
+    return (*doubts, remedy) if doubts else ()
 
 
 def _doubt(failed: Sequence[RungAudit]) -> str:

@@ -1,4 +1,4 @@
-"""The sampler of one budget: Optuna draws its shapes, and is told how every trial ended.
+"""The sampler of one budget: Optuna draws its shapes, and gets the result of every trial.
 
 Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn point is snapped to a
 feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
@@ -58,12 +58,12 @@ class ShapeSampler:
         }
         self._name, self._studies = name, studies
         self._numbers: dict[str, int] = {}
-        self._told = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
-        self._studies.update(name, self._told)
+        self._results = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
+        self._studies.update(name, self._results)
         self._live = optuna.create_study(
             sampler=_build_sampler(config.sampler, self._startup, seed)
         )
-        self._live.add_trials(self._told)
+        self._live.add_trials(self._results)
 
     def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
         """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
@@ -91,11 +91,11 @@ class ShapeSampler:
         number = self._numbers.pop(record.spec.trial, None)
         if number is None:
             return
-        told = self._frozen(record)
-        self._told.append(told)
-        self._studies.update(self._name, self._told)
+        trial = self._frozen(record)
+        self._results.append(trial)
+        self._studies.update(self._name, self._results)
         self._live.tell(number, state=TrialState.FAIL)
-        self._live.add_trial(told)
+        self._live.add_trial(trial)
 
     def _frozen(self, record: TrialRecord) -> FrozenTrial:
         state, values = TrialState.FAIL, {}
@@ -105,7 +105,7 @@ class ShapeSampler:
             state = TrialState.PRUNED
         if record.outcome is Outcome.STOPPED:
             values = record.rungs
-        told = create_trial(
+        trial = create_trial(
             state=state,
             value=record.loss,
             params=self._coordinates(record.spec.shape),
@@ -113,9 +113,9 @@ class ShapeSampler:
             intermediate_values=values,
             user_attrs={NAME: record.spec.trial, "outcome": record.outcome},
         )
-        told.datetime_start = datetime.fromtimestamp(record.started)
-        told.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
-        return told
+        trial.datetime_start = datetime.fromtimestamp(record.started)
+        trial.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
+        return trial
 
     def _holds(self, shape: Shape) -> bool:
         """True if a shape lies in Optuna's rectangle; that of a damaged record may not."""
@@ -166,7 +166,7 @@ class ShapeSampler:
         return tuple(shape for shape in self._shapes if shape not in tried) or self._shapes
 
     def _suggest(self) -> dict[str, float]:
-        """A point from the sampler; the shape nearest to it is then told to `begin`."""
+        """A point from the sampler; `begin` is then called with the shape nearest to it."""
         probe = self._live.ask(self._distributions())
         self._live.tell(probe, state=TrialState.FAIL)
         return probe.params

@@ -171,7 +171,7 @@ def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]
         yield
     except PlanError as error:
         problem = Problem(tuple(error.key.split(".")), str(error))
-        raise ConfigError(*read_source(path, overrides or ()).told([problem])) from error
+        raise ConfigError(*read_source(path, overrides or ()).messages([problem])) from error
 
 
 def parse(text: str) -> StudyConfig:
@@ -197,7 +197,7 @@ def _study_of(source: Source) -> StudyConfig:
     try:
         return StudyConfig.model_validate(source.values)
     except ValidationError as error:
-        raise ConfigError(*source.told(explain(error, StudyConfig))) from error
+        raise ConfigError(*source.messages(explain(error, StudyConfig))) from error
 
 
 def dump(config: StudyConfig) -> str:

@@ -244,7 +244,7 @@ def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_paramete
     return Draft(
         config=config,
         tokens_per_parameter=tokens_per_parameter,
-        machine=machine.words,
+        machine=machine.description,
         hours=sum(plan.hours for plan in plans),
         epochs=plans[-1].budget.tokens / seen.train_tokens,
     )

@@ -1,6 +1,6 @@
 """Errors of a study file: a line for each mistake, with key, rule and value.
 
-Pydantic knows which rule broke; its words are for programmers. The words here follow the types.
+Pydantic knows which rule broke; its messages are for programmers. Those here follow the types.
 """
 
 import difflib
@@ -82,7 +82,7 @@ def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
         message = error["msg"].removeprefix("Value error, ")
         if named := FIRST_KEY.match(message):
             place = tuple(named[1].split("."))
-        sentence = _own_words(where, message)
+        sentence = _validator_message(where, message)
     else:
         assert field is not None, error
         if kind in UNDECIDED:
@@ -98,7 +98,7 @@ def _last_key(error: ErrorDetails) -> str:
     return str(next(part for part in reversed(error["loc"]) if part != "[key]"))
 
 
-def _own_words(where: str, message: str) -> str:
+def _validator_message(where: str, message: str) -> str:
     """The message of one of Fathom's validators, with the full name of its key."""
     if not where:
         return message
@@ -142,7 +142,7 @@ def _plain(annotation: Any) -> Any:
     return get_origin(plain) or plain
 
 
-def _example(field: FieldInfo, words: str) -> str:
+def _example(field: FieldInfo, phrase: str) -> str:
     """The field's example or default as YAML, after a phrase; empty for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
@@ -150,7 +150,7 @@ def _example(field: FieldInfo, words: str) -> str:
     if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)
-    return "" if already_said else f"{words}{value}".replace("'", "")
+    return "" if already_said else f"{phrase}{value}".replace("'", "")
 
 
 def _undecided(where: str, value: object, field: FieldInfo) -> str:

@@ -74,7 +74,7 @@ class Machine:
     """Number of trials that run at the same time."""
     flops_per_second: float
     """Training throughput of one trial, in FLOPs per second."""
-    words: str
+    description: str
     device: str = "core"
     """Kind of device that is paid for: `core` or `GPU`."""
     devices: float = 1.0
@@ -149,17 +149,17 @@ def this_machine(config: StudyConfig) -> Machine:
     share = resources.gpus_of_trial(gpus)
     if gpus and share:
         device, devices, slots = "GPU", share, int(gpus / share)
-        speed, words = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
+        speed, description = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
     else:
         cores = os.cpu_count() or 1
         device, devices = "core", resources.cpus_per_trial
         slots, speed = int(cores / devices), CPU_FLOPS_PER_SECOND * devices
-        words = f"{cores} CPU cores"
+        description = f"{cores} CPU cores"
     if resources.max_concurrent_trials != "auto":
         slots = min(slots, resources.max_concurrent_trials)
     slots = max(1, slots)
-    words = f"{words}, {slots} trials at a time, {speed:.2g} FLOP/s each"
-    return Machine(slots, speed, words, device, devices)
+    description = f"{description}, {slots} trials at a time, {speed:.2g} FLOP/s each"
+    return Machine(slots, speed, description, device, devices)
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

@@ -17,9 +17,9 @@ LARGEST_BYTES = 100_000
 class YamlError(ValueError):
     """A file that is not plain YAML; the message follows the file's name."""
 
-    def __init__(self, words: str, line: int | None = None) -> None:
-        super().__init__(words if line is None else f"{words} (line {line})")
-        self.words = words
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message if line is None else f"{message} (line {line})")
+        self.message = message
         self.line = line
 
 

@@ -41,7 +41,7 @@ class Source:
         """Start of a message about the whole file."""
         return f"{self.file}: " if self.file else ""
 
-    def told(self, problems: Sequence[Problem]) -> Iterator[str]:
+    def messages(self, problems: Sequence[Problem]) -> Iterator[str]:
         """A line for each mistake with its place, in the order of the file."""
         placed = [(*self._place(problem.path), problem.sentence) for problem in problems]
         placed.sort(key=lambda one: one[0])
@@ -73,7 +73,7 @@ def read_source(path: Path, overrides: Sequence[str]) -> Source:
         document = parse_document(text)
     except YamlError as error:
         line = f":{error.line}" if error.line else ""
-        raise ConfigError(f"{path}{line}: {error.words}") from error
+        raise ConfigError(f"{path}{line}: {error.message}") from error
     values, given = document.value, tuple(map(_override, overrides))
     if isinstance(values, Mapping):
         for override in given:
@@ -90,7 +90,7 @@ def _override(text: str) -> Override:
     try:
         return Override(text, tuple(keys.split(".")), parse_yaml(value))
     except YamlError as error:
-        raise ConfigError(f"--set {text}: {error.words}") from error
+        raise ConfigError(f"--set {text}: {error.message}") from error
 
 
 def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any, Any]:

@@ -10,9 +10,11 @@ from optuna.trial import FrozenTrial
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
 from fathom.search.records import TrialSpec
-from fathom.search.scheduling.optuna_studies import Studies, open_file
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, open_file
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import Machine
 
 STUDY = """
@@ -27,7 +29,7 @@ confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
 train: {batch_size: 8, evaluations: 4}
 """
 
-MACHINE = Machine(slots=2, flops_per_second=1e10, words="two slots")
+MACHINE = Machine(slots=2, flops_per_second=1e10, description="two slots")
 
 
 def best_at_four(spec: TrialSpec, share: float) -> float:
@@ -55,7 +57,17 @@ def scheduler(config: StudyConfig, path: Path, studies: Studies | None = None) -
     return new_scheduler(config, path, studies=studies)
 
 
-def told(search: Scheduler, params: int) -> list[FrozenTrial]:
+TPE_STUDY = study(sampler=Sampler.TPE)
+"""The study with Optuna's own sampler."""
+
+
+def search_into(address: str, path: Path) -> tuple[Scheduler, DatabaseStudies]:
+    """A search of `TPE_STUDY` whose Optuna studies are in a database."""
+    studies = DatabaseStudies(address, RunFolder(path))
+    return scheduler(TPE_STUDY, path, studies), studies
+
+
+def optuna_trials(search: Scheduler, params: int) -> list[FrozenTrial]:
     """The trials of a budget in Optuna's file."""
     name = f"{search.config.study}/{search.budgets[params].budget.label}"
     store = open_file(search.folder.optuna)

@@ -151,8 +151,8 @@ def _torch_gpus() -> tuple[int | None, str]:
 
     Asks in a separate process, which a CUDA that can't start may kill.
     """
-    said, trouble = _output([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
-    return (None, f"PyTorch: {trouble}") if trouble else (json.loads(said.splitlines()[-1]), "")
+    output, trouble = _output([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
+    return (None, f"PyTorch: {trouble}") if trouble else (json.loads(output.splitlines()[-1]), "")
 
 
 def _output(command: list[str], seconds: float) -> tuple[str, str]:

@@ -32,11 +32,11 @@ class Question:
     @property
     def command(self) -> str:
         """The command line that asks this question."""
-        words = ["fathom", "ask", "--params", exact_count(self.params)]
-        words += ["--tokens", exact_count(self.tokens), "--data", self.data]
-        words += ["--tokenizer", self.tokenizer, "--hours", f"{self.hours:g}"]
-        words += ["--gpus", str(self.gpus)] if self.gpus else []
-        return shlex.join([*words, "--count", self.count])
+        command = ["fathom", "ask", "--params", exact_count(self.params)]
+        command += ["--tokens", exact_count(self.tokens), "--data", self.data]
+        command += ["--tokenizer", self.tokenizer, "--hours", f"{self.hours:g}"]
+        command += ["--gpus", str(self.gpus)] if self.gpus else []
+        return shlex.join([*command, "--count", self.count])
 
     @property
     def name(self) -> str:

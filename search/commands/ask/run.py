@@ -127,8 +127,9 @@ def _text(
         f"# {question.command}\n"
         f"# Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: the "
         f"depth at {format_count(question.params)} is read from their law.\n"
-        f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on {machine.words}"
-        f" (measured at {format_count(budgets[-1])}); at most {epochs:.1f} epochs of the text.\n"
+        f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on "
+        f"{machine.description} (measured at {format_count(budgets[-1])}); "
+        f"at most {epochs:.1f} epochs of the text.\n"
         "# Edit it as you like: `fathom ask` and `fathom run` read it again.\n"
     )
     return head + yaml.safe_dump(question.keys(budgets), sort_keys=False, default_flow_style=None)

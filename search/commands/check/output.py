@@ -56,7 +56,7 @@ def print_check(result: CheckResult, console: Console) -> None:
     console.print(table)
     for axis in result.axes:
         console.print(f"{axis.axis.value}: {reason(axis, result.scheme)}")
-    console.print(f"rate: {rate_words(result)}")
+    console.print(f"rate: {rate_text(result)}")
     console.print(scope(result), style="dim")
 
 
@@ -84,7 +84,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
     return f"{', and '.join(faults)}; {_remedy(scheme)}"
 
 
-def rate_words(result: CheckResult) -> str:
+def rate_text(result: CheckResult) -> str:
     """One sentence that says if the study's rate suits the base shape, and what to set if not."""
     own, best = _rate(result.config.train.learning_rate), _rate(result.best_rate)
     base, name = result.base, _name(result.base.shape)
@@ -117,11 +117,11 @@ def scope(result: CheckResult) -> str:
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
     """One clause that says how far the study's sizes go beyond those that were checked."""
     (least, most), trained, checked = own, axis.sizes[1], axis.coordinates.sizes[-1]
-    words = f"the study's {axis.axis.value} goes from {least} to {most}"
+    text = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
-        return words
+        return text
     seen = "" if most <= checked else f", and beyond {checked} on nothing"
-    return f"{words}, which beyond {trained} rests on the coordinate check alone{seen}"
+    return f"{text}, which beyond {trained} rests on the coordinate check alone{seen}"
 
 
 def check_json(result: CheckResult) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def check_json(result: CheckResult) -> dict[str, Any]:
         "learning_rate": result.config.train.learning_rate,
         "best_learning_rate": result.best_rate,
         "rate_fits": result.rate_fits,
-        "rate_reason": rate_words(result),
+        "rate_reason": rate_text(result),
         "axes": [_axis_entry(axis, result) for axis in result.axes],
         "sweeps": [_sweep_entry(sweep) for sweep in result.sweeps],
     }

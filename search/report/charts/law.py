@@ -39,7 +39,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
         title="Best depth against budget",
         question=question_across(known),
         caption=_caption(known, laws),
-        x=chart.params_axis(known[0].count.words, *ends),
+        x=chart.params_axis(known[0].count.label, *ends),
         y=_depth_scale(marks),
         marks=marks,
         wide=True,
@@ -47,25 +47,25 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
 
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
-    words = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
+    sentences = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
     if any(optimum.verdict in NOT_FOR_THE_LAW for optimum in known):
-        words.append("Hollow ones are at the edge or short of data.")
+        sentences.append("Hollow ones are at the edge or short of data.")
     if laws:
-        words.append(
+        sentences.append(
             "The band holds the best depth of a new budget, as far as the law holds; a law is"
             " dashed where it leaves the budgets it was fitted to."
         )
     narrow, wide = COMPLETEP_WIDTHS
-    words.append(
+    sentences.append(
         "Levine et al. 2020 (dashed outside the sizes they fitted), nanochat's constant width of"
         f" {ASPECT_RATIO} per layer, and the {narrow} to {wide} per layer that CompleteP's authors"
         " report within 1 % of the best count parameters without embeddings, as 12 depth d_model²;"
     )
     if known[0].count is Count.TOTAL:
-        words.append("they are drawn at the total that the study's best shapes have.")
+        sentences.append("they are drawn at the total that the study's best shapes have.")
     else:
-        words.append("they are other models on other data, for comparison.")
-    return " ".join(words)
+        sentences.append("they are other models on other data, for comparison.")
+    return " ".join(sentences)
 
 
 def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:

@@ -38,7 +38,7 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " crossing that the data support. Depths of one budget alone, and what lies above the"
             " scale, are not drawn."
         ),
-        x=chart.params_axis(known[0].count.words, *ends),
+        x=chart.params_axis(known[0].count.label, *ends),
         y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
         marks=chart.visible(*_depths(courses), _crossings(crossings, courses)),
         legend_title="depth",

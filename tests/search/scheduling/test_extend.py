@@ -18,7 +18,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import StoppingConfig
-from tests.support.dry_run import Simulation, scheduler, slow_deep, study, told
+from tests.support.dry_run import Simulation, optuna_trials, scheduler, slow_deep, study
 
 PARAMS = 20_000
 CONFIG: StudyConfig = study(
@@ -195,7 +195,7 @@ def test_optuna_has_both_ends_of_a_resumed_trial(again: Scheduler) -> None:
     search = scheduler(CONFIG, again.folder.path)
     Simulation(search, slow_deep).run()
     ends: dict[str, list[str]] = {}
-    for trial in told(search, PARAMS):
+    for trial in optuna_trials(search, PARAMS):
         ends.setdefault(trial.user_attrs["trial"], []).append(trial.state.name)
     for name, states in ends.items():
         assert states[-1] == "COMPLETE"
@@ -222,9 +222,9 @@ def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
 
 def test_the_message_names_budget_rung_setting_and_command(first: Scheduler) -> None:
     audits = audit_budgets(first.records, CONFIG)
-    *told, remedy = warnings(audits, "fathom run studies/x.yaml")
+    *optuna_trials, remedy = warnings(audits, "fathom run studies/x.yaml")
     failed = [audit for audit in audits[PARAMS] if audit.failed]
-    (line,) = told
+    (line,) = optuna_trials
     assert line.startswith("20k: stopping at ")
     assert all(f"{audit.rung:,}" in line for audit in failed)
     assert failed[0].why in line

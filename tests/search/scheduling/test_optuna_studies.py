@@ -11,7 +11,7 @@ from fathom.search.records import Outcome
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import Sampler
-from tests.support.dry_run import Simulation, scheduler, study, told
+from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
 CONFIG = study(sampler=Sampler.TPE, trials=14)
 
@@ -24,7 +24,7 @@ def essence(search: Scheduler) -> list[list[object]]:
         kept = {name: getattr(trial, name) for name in sorted(attributes)}
         return kept | {"intermediate": trial.intermediate_values, "end": trial.datetime_complete}
 
-    return [[of(trial) for trial in told(search, params)] for params in search.budgets]
+    return [[of(trial) for trial in optuna_trials(search, params)] for params in search.budgets]
 
 
 def emptied(path: Path) -> None:
@@ -87,5 +87,5 @@ def test_a_resumed_search_adds_nothing_to_a_complete_file(tmp_path: Path) -> Non
     before = essence(search)
     Simulation(scheduler(CONFIG, tmp_path)).run()
     assert essence(search) == before
-    names = [trial.user_attrs["trial"] for trial in told(search, 20_000)]
+    names = [trial.user_attrs["trial"] for trial in optuna_trials(search, 20_000)]
     assert len(names) > len(set(names)), "one that paused and went on has two ends"

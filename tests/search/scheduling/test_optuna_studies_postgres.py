@@ -22,15 +22,14 @@ from fathom.search.run_folder import RunFolder, read_lines
 from fathom.search.scheduling import optuna_studies
 from fathom.search.scheduling.optuna_studies import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.groups import Sampler, TrackingConfig
+from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
-from tests.support.dry_run import STUDY, Simulation, scheduler, study
+from tests.support.dry_run import STUDY, TPE_STUDY, Simulation, scheduler, search_into, study
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
 driver()
 
-CONFIG = study(sampler=Sampler.TPE)
 LONGEST_SECONDS = 60.0
 
 
@@ -47,11 +46,6 @@ def address(shared: Server, request: pytest.FixtureRequest, monkeypatch: pytest.
     name = f"t{abs(hash(request.node.name))}"
     shared.create_database(name)
     return shared.address(name)
-
-
-def search_into(address: str, path: Path) -> tuple[Scheduler, DatabaseStudies]:
-    studies = DatabaseStudies(address, RunFolder(path))
-    return scheduler(CONFIG, path, studies), studies
 
 
 def stored(address: str) -> RDBStorage:
@@ -135,9 +129,8 @@ def test_a_killed_run_finds_its_own_studies_again(address: str, tmp_path: Path) 
     program = f"""if True:
         import os, signal
         from pathlib import Path
-        from tests.support.dry_run import Simulation
-        from tests.search.scheduling.test_optuna_studies_postgres import search_into
-        search, _ = search_into({address!r}, Path({str(tmp_path)!r}))
+        from tests.support.dry_run import Simulation, search_into
+                search, _ = search_into({address!r}, Path({str(tmp_path)!r}))
         Simulation(search).run(events=60)
         os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -151,7 +144,7 @@ def test_a_killed_run_finds_its_own_studies_again(address: str, tmp_path: Path) 
 
 
 def test_trials_of_a_run_without_the_database_are_added_to_it(address: str, tmp_path: Path) -> None:
-    Simulation(scheduler(CONFIG, tmp_path)).run(events=60)
+    Simulation(scheduler(TPE_STUDY, tmp_path)).run(events=60)
     search, studies = search_into(address, tmp_path)
     studies.close()
     assert_whole(address, search)

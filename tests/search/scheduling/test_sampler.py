@@ -11,7 +11,7 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
 from fathom.search.study.groups import Sampler
-from tests.support.dry_run import Simulation, scheduler, study, told
+from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
 
 def sampler(path: Path, kind: Sampler, trials: int = 12) -> ShapeSampler:
@@ -56,7 +56,7 @@ def test_the_recorded_shape_is_the_built_one(tmp_path: Path) -> None:
             for r in budget.ended
             if r.spec.stage == "explore"
         }
-        for trial in told(search, params):
+        for trial in optuna_trials(search, params):
             depth, ratio = built[trial.user_attrs["trial"]]
             assert math.exp(trial.params["ln_depth"]) == pytest.approx(depth)
             assert math.exp(trial.params["ln_ff_ratio"]) == pytest.approx(ratio)
@@ -70,7 +70,7 @@ def test_a_diverged_trial_has_no_value_in_optuna_which_ranks_it_last(tmp_path: P
 
     Simulation(search, explodes).run(events=40)
     for params in search.budgets:
-        trials = told(search, params)
+        trials = optuna_trials(search, params)
         diverged = [t for t in trials if t.user_attrs["outcome"] == Outcome.DIVERGED]
         assert all(t.state is optuna.trial.TrialState.PRUNED for t in diverged)
         assert all(not t.intermediate_values for t in diverged)
@@ -83,7 +83,7 @@ def test_a_failed_trial_teaches_nothing_and_is_not_left_running(tmp_path: Path) 
     spec = search.next_trial()
     assert spec is not None
     search.end(spec.trial, Outcome.OUT_OF_MEMORY, "too large")
-    (trial,) = told(search, spec.budget)
+    (trial,) = optuna_trials(search, spec.budget)
     assert trial.state is optuna.trial.TrialState.FAIL
     record: TrialRecord = search.records[0]
     assert record.outcome is Outcome.OUT_OF_MEMORY
@@ -95,7 +95,7 @@ def test_two_budgets_never_share_a_study(tmp_path: Path) -> None:
     storage = open_file(search.folder.optuna)
     assert set(optuna.get_all_study_names(storage)) == {"simulated/20k", "simulated/40k"}
     for params, budget in search.budgets.items():
-        names = {t.user_attrs["trial"] for t in told(search, params)}
+        names = {t.user_attrs["trial"] for t in optuna_trials(search, params)}
         assert all(name.startswith(budget.budget.label) for name in names)
 
 

@@ -16,7 +16,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import rung_steps
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
-from tests.support.dry_run import STUDY, Simulation, best_at_four, scheduler, study, told
+from tests.support.dry_run import STUDY, Simulation, best_at_four, optuna_trials, scheduler, study
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
@@ -141,11 +141,14 @@ def test_optuna_has_all_results_after_a_restart(tmp_path: Path) -> None:
     search = scheduler(config, tmp_path)
     Simulation(search).run()
     for params, budget in search.budgets.items():
-        trials = told(search, params)
+        trials = optuna_trials(search, params)
         explored = {r.spec.trial: r for r in budget.ended if r.spec.stage is Stage.EXPLORE}
         assert {t.user_attrs["trial"] for t in trials} == set(explored)
         last = {trial.user_attrs["trial"]: trial for trial in trials}
-        for name, trial in last.items():  # one that paused and went on was told at either end
+        for (
+            name,
+            trial,
+        ) in last.items():  # a resumed trial is there twice
             record = explored[name]
             state = {Outcome.FINISHED: "COMPLETE", Outcome.STOPPED: "PRUNED"}[
                 Outcome(trial.user_attrs["outcome"])

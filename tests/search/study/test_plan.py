@@ -67,7 +67,7 @@ def test_the_hours_of_devices_are_those_of_every_trial_at_a_time() -> None:
     planned = plans(study())
     hours = sum(plan.hours for plan in planned)
     assert MACHINE.device_hours(planned) == pytest.approx(2 * hours)
-    halves = Machine(slots=4, flops_per_second=1e14, words="", device="GPU", devices=0.5)
+    halves = Machine(slots=4, flops_per_second=1e14, description="", device="GPU", devices=0.5)
     assert halves.device_hours(planned) == pytest.approx(2 * hours)
 
 

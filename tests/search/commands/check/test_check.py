@@ -24,7 +24,7 @@ from fathom.search.commands.check.check import (
     check_study,
     coordinate_check,
 )
-from fathom.search.commands.check.output import check_json, rate_words, reason, scope
+from fathom.search.commands.check.output import check_json, rate_text, reason, scope
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.config import StudyConfig, parse
@@ -300,7 +300,7 @@ def test_a_best_rate_that_was_not_enclosed_does_not_carry_over() -> None:
     one = axis_check(far=9)
     assert not one.carries_over
     assert "above x16" in reason(one, Scheme.STANDARD)
-    assert "above x16" in rate_words(result_of(axis_check(base=9)))
+    assert "above x16" in rate_text(result_of(axis_check(base=9)))
 
 
 def test_the_remedy_for_completep_is_not_completep() -> None:
@@ -312,11 +312,11 @@ def test_the_studys_rate_is_judged_on_the_base_shape(base: float, fits: bool) ->
     result = result_of(axis_check(base=base, far=base))
     assert result.rate_fits is fits
     assert result.best_rate == pytest.approx(4e-3 * 2**base)
-    assert (f"learning_rate: {4e-3 * 2**base:.2g}" in rate_words(result)) is not fits
+    assert (f"learning_rate: {4e-3 * 2**base:.2g}" in rate_text(result)) is not fits
 
 
 def test_no_rate_is_advised_where_none_suits_every_shape() -> None:
-    words = rate_words(result_of(axis_check(base=2.0, far=-2.0)))
+    words = rate_text(result_of(axis_check(base=2.0, far=-2.0)))
     assert "no one rate suits every shape" in words
     assert "learning_rate" not in words
 
