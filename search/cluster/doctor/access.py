@@ -92,10 +92,8 @@ def judge_ports(cluster: ClusterFacts) -> tuple[Finding, ...]:
     if hidden:
         text = f"not shown to this user on {names(hidden)}"
         findings.append(warning("ports", text, "look with `sudo lsof -iTCP`"))
-    if findings:
-        return tuple(findings)
     answer = f"{_services(rays)} answer to the token alone" if rays else "none beyond loopback"
-    return (ok("ports", answer),)
+    return tuple(findings) or (ok("ports", answer),)
 
 
 def _shared(probe: ClusterProbe, cluster: ClusterFacts) -> tuple[Finding, ...]:

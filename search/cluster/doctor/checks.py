@@ -119,10 +119,8 @@ def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
         else:
             remedy = "set `resources.gpus_per_trial: 0`, or add a GPU node"
             findings.append(failure("GPUs", text, remedy))
-    if findings:
-        return tuple(findings)
     seen = "; ".join(f"{node.name}: {_gpu_text(node)}" for node in cluster.nodes if node.gpus)
-    return (ok("GPUs", seen or "none; trials train on CPUs"),)
+    return tuple(findings) or (ok("GPUs", seen or "none; trials train on CPUs"),)
 
 
 def judge_cpus(cluster: ClusterFacts, needs: Needs) -> Finding:

@@ -11,7 +11,6 @@ from fathom.search.cluster.doctor.access import judge_storage, judge_tracking
 from fathom.search.cluster.doctor.checks import judge_cluster, judge_members
 from fathom.search.cluster.doctor.facts import (
     ClusterFacts,
-    ClusterProbe,
     Finding,
     Needs,
     NodeQuestion,
@@ -60,7 +59,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
     with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
         tracking = aside.submit(ask_tracking, uri)
-        cluster, members = _ask(probe, needs)
+        asks_torch = needs.gpus_per_trial not in (0, "auto")
+        cluster, members = _ask(NodeQuestion(probe, secrets.token_hex(16), asks_torch))
         return (
             *members,
             *judge_cluster(cluster, needs),
@@ -129,12 +129,7 @@ def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:
     return (ok("optuna", without_credentials(uri)),)
 
 
-def _ask(probe: ClusterProbe, needs: Needs) -> tuple[ClusterFacts, tuple[Finding, ...]]:
-    question = NodeQuestion(
-        probe=probe,
-        salt=secrets.token_hex(16),
-        asks_torch=needs.gpus_per_trial not in (0, "auto"),
-    )
+def _ask(question: NodeQuestion) -> tuple[ClusterFacts, tuple[Finding, ...]]:
     try:
         cluster = ask_nodes(question)
     except NotJoinedError as error:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Literal
 
 
@@ -26,19 +27,12 @@ class Finding:
     """Advice to the user; empty if nothing is wrong."""
 
 
-def ok(subject: str, message: str) -> Finding:
-    """Creates a finding that reports no problem."""
-    return Finding(Severity.OK, subject, message)
-
-
-def warning(subject: str, message: str, remedy: str) -> Finding:
-    """Creates a finding about a problem with which a search still works."""
-    return Finding(Severity.WARNING, subject, message, remedy)
-
-
-def failure(subject: str, message: str, remedy: str = "") -> Finding:
-    """Creates a finding about a problem with which a search fails."""
-    return Finding(Severity.FAILURE, subject, message, remedy)
+ok = partial(Finding, Severity.OK)
+"""A finding of nothing wrong."""
+warning = partial(Finding, Severity.WARNING)
+"""A finding with which a search still works."""
+failure = partial(Finding, Severity.FAILURE)
+"""A finding with which a search fails."""
 
 
 def warning_if(condition: bool, subject: str, message: str, remedy: str) -> Finding:
