@@ -37,7 +37,7 @@ class Progress:
     def __init__(
         self, scheduler: Scheduler, plans: tuple[BudgetPlan, ...], console: Console
     ) -> None:
-        """Begin to follow; the pace of this run leaves out the trials of earlier runs."""
+        """Subscribes to the scheduler; trials of earlier runs do not count for the pace."""
         self._screen = screen_for(console)
         self._scheduler, self._console = scheduler, console
         self._plans = {plan.budget.params: plan for plan in plans}

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,3 +176,10 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
         ]
     assert found["law"]["name"] in ("logarithmic", "power")
     assert report_json(replace(report, optima=report.optima[:1]))["law"] is None
+
+
+def test_the_data_of_a_report_need_no_chart_library() -> None:
+    libraries = "{'jinja2', 'matplotlib', 'plotly'}"
+    code = f"import sys, fathom.search.report.data; print(*{libraries} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (loaded.returncode, loaded.stdout.strip()) == (0, ""), loaded.stderr
