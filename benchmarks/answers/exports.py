@@ -80,7 +80,7 @@ def best_of(options: dict[str, Any], scheme: Scheme) -> BestShape:
 
 
 def trained(best: BestShape, folder: Path) -> Transformer:
-    """Writes the folder that `fathom train` leaves; returns its model, no vector of it constant."""
+    """Writes a folder like that of `fathom train`; returns its model, with random vectors."""
     model = Transformer(best.shape, best.config.model.parametrization.build())
     generator = torch.Generator().manual_seed(0)
     model.initialise(generator)

@@ -67,7 +67,7 @@ class Claim:
     highest: float = 1.0
     """Largest value that the measure can have."""
     difficulty: int | None = None
-    """Difficulty of the measured task, where the required depth is expected to depend on it."""
+    """Difficulty of the measured task, if the required depth is expected to depend on it."""
 
     def reached(self, value: float) -> bool:
         """True if the value reaches the mark; NaN, as after a divergence, never does."""

@@ -41,7 +41,7 @@ def shapes_of(config: StudyConfig, budget: Budget, vocab_size: int) -> Iterator[
 def both_ways(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Language, *, trials: int
 ) -> tuple[float, float, float]:
-    """Seconds one by one, seconds as one model, and how far final losses differ at most, nats."""
+    """CPU seconds one by one and as one model, and the largest difference of final losses, nats."""
     device = objective_device()
     clock = perf_counter if device.type == "cuda" else process_time
     with tempfile.TemporaryDirectory() as folder:

@@ -79,7 +79,7 @@ class Known:
 
     @property
     def seeds(self) -> int:
-        """Fewest seeds of any shape."""
+        """Number of seeds that every shape has: the minimum over shapes."""
         return min(len(own) for own in self.curves.values())
 
     @property

@@ -78,7 +78,7 @@ class Draws:
 
 
 def points_of(estimates: DepthEstimates) -> DepthPoints:
-    """The points of the depths' estimated losses."""
+    """Depth estimates as points (depth, loss, covariance) to fit curves to."""
     return DepthPoints(
         depths=np.array([own.depth for own in estimates.depths], dtype=np.int64),
         losses=np.array([own.loss for own in estimates.depths], dtype=np.float64),

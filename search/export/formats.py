@@ -21,7 +21,7 @@ from fathom.search.training.weights_folder import read_note
 
 
 class Format(Protocol):
-    """The interface of a framework's module."""
+    """Interface of the modules that write a folder for one framework, such as `litgpt.py`."""
 
     @property
     def ARCHITECTURES(self) -> Sequence[Architecture]:

@@ -127,7 +127,7 @@ def _steps(middle: Shape, shapes: tuple[Shape, ...]) -> list[Shape]:
 
 
 def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
-    """The mean distance, in ln, of the ratios a step and more away from that of `middle`."""
+    """Mean |ln ratio| distance from `middle` of the shapes one or more depth steps away."""
     others = _steps(middle, shapes) or [middle]
     return statistics.fmean(_off(other, other.depth, middle.ff_ratio) for other in others)
 

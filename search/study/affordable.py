@@ -19,7 +19,7 @@ TOKENS = int(DEFAULT_TOKENS_PER_PARAMETER)
 """Training tokens per parameter: of the largest budget of `init`, of the asked size in `ask`."""
 FEWER_TOKENS = (5, 10)
 """Training tokens per parameter if budgets named by the user would take too long with `TOKENS`;
-with fewer, a model has hardly begun to learn."""
+with fewer, a model hardly learns."""
 POWERS = range(4, 12)
 """Powers of ten of the smallest budget of `init`; below 10k a budget has hardly more than three
 depths."""

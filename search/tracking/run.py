@@ -28,7 +28,7 @@ class TrackedPoint:
 
 
 class TrackedRun:
-    """A run on the server; any method may raise what MLflow raises."""
+    """One MLflow run on its server; every method may raise MLflow's exceptions."""
 
     def __init__(self, client: MlflowClient, run: MlflowRun) -> None:
         self._client = client

@@ -83,7 +83,7 @@ class BatchedTrials:
             self._logs[replica].save(self._training.state_dict(replica))
 
     def _reports(self, measured: Mapping[Replica, Measurement]) -> Reports:
-        """Reports of all trials that have trained up to here."""
+        """Reports of all running trials, each with its new evaluation if there is one."""
         return tuple(
             (self._names[replica], self._report(replica, measured.get(replica)))
             for replica in self._training.replicas

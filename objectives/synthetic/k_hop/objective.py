@@ -58,7 +58,7 @@ class Hop(SyntheticObjective):
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator
     ) -> tuple[Batch, Tensor]:
-        """Sequences of one k, or of uniform ones; errors count where the answer is a symbol."""
+        """Sequences of one k, or of random k, and the mask of answers that are symbols."""
         keys = self.keys
         if difficulty is None:
             hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws, device=self.device)

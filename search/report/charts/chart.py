@@ -79,7 +79,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Separate points."""
+    """A mark of a chart: separate points, perhaps with error bars."""
 
     name: str
     x: tuple[float, ...]
