@@ -237,12 +237,7 @@ def test_a_trial_whose_damaged_line_was_deleted_is_run_again(
     gone, *rest = folder.records.read_bytes().splitlines(keepends=True)
     folder.records.write_bytes(b"".join(rest))
     past = read_past(folder)
-    (again,) = (
-        record.spec.trial
-        for records in past.under_way.values()
-        for record in records
-        if record.spec.trial.encode() in gone
-    )
+    (again,) = (trial for trial in past.running.records if trial.encode() in gone)
     assert again.encode() in gone
 
 

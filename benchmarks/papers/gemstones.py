@@ -50,7 +50,7 @@ def row(runs: list[Run], count: str, size: float, tokens: float) -> str:
     )
     curves = fit(points_of(evidence))
     drawn = draw(curves, np.random.default_rng(0), draws=4000, degrees_of_freedom=KNOWN_NOISE)
-    low, high = np.quantile(drawn.optima, [0.025, 0.975])
+    low, high = drawn.interval
     depths = ", ".join(str(own.depth) for own in evidence.depths)
     return (
         f"| {format_count(size)} | {count.replace('_', '-')} | {depths} | {format_count(tokens)} | "

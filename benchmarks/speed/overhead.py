@@ -24,6 +24,7 @@ import torch
 from ray import tune
 from torch import Tensor
 
+from benchmarks.simulate.driver import new_scheduler
 from benchmarks.worlds.planted import World, flat
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.objectives.prepare import prepare
@@ -31,10 +32,7 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line
-from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import dump, parse
-from fathom.search.study.shapes import feasible_shapes
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 
@@ -150,10 +148,7 @@ def fathom_seconds(trials: int) -> float:
     """Wall time of a whole Fathom search with that many exploring trials a budget."""
     config = parse(STUDY.format(trials=trials))
     with tempfile.TemporaryDirectory() as path:
-        folder = RunFolder(Path(path))
-        folder.create()
-        spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-        scheduler = Scheduler(config, spaces, folder)
+        scheduler = new_scheduler(config, Path(path))
         began = time.perf_counter()
         run_trials(scheduler, Nothing())
         return time.perf_counter() - began
@@ -167,10 +162,7 @@ def training_share(tokens: str) -> str:
     config = parse(SHORT.format(tokens=tokens))
     objective = Timed(prepare(config.objective))
     with tempfile.TemporaryDirectory() as path:
-        folder = RunFolder(Path(path))
-        folder.create()
-        spaces = {b: feasible_shapes(config, b, 256) for b in expand_budgets(config)}
-        scheduler = Scheduler(config, spaces, folder)
+        scheduler = new_scheduler(config, Path(path))
         run_trials(scheduler, objective)
         records = scheduler.records
     slots = int(min(2, ray.cluster_resources()["CPU"]))

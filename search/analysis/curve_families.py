@@ -1,7 +1,7 @@
 """The two families of curves of loss against depth, and the points that they are fitted to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
 
@@ -65,6 +65,13 @@ class DepthPoints:
     def best(self) -> int:
         """Index of the lowest loss."""
         return int(self.losses.argmin())
+
+    def at(self, places: NDArray[np.intp]) -> "DepthPoints":
+        """The points at these places, in this order."""
+        covariance = self.covariance[np.ix_(places, places)]
+        return replace(
+            self, depths=self.depths[places], losses=self.losses[places], covariance=covariance
+        )
 
     def height(self, errors: float) -> Array:
         """Height of each loss above the lowest one beyond `errors` standard errors of the

@@ -76,6 +76,12 @@ class Draws:
     share_without_minimum: float
     """Share of the draws whose curve has no lowest point inside; they count for the lower end."""
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the best depth, before rounding."""
+        low, high = np.quantile(self.optima, [0.025, 0.975]).tolist()
+        return low, high
+
 
 def points_of(estimates: DepthEstimates) -> DepthPoints:
     """Depth estimates as points (depth, loss, covariance) to fit curves to."""

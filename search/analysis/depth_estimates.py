@@ -6,15 +6,15 @@ feed-forward ratio. Every estimate is a weighted sum of losses: its error follow
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Shape
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Stage, TrialRecord
 
 Array = NDArray[np.float64]
 
@@ -36,6 +36,8 @@ NOISE_FLOOR = 0.01
 """Smallest noise between seeds, nats, while fewer than `KNOWN_NOISE` degrees of freedom measure it.
 Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
 KNOWN_NOISE = 3
+CLOSE = 1e-6
+"""Excess of a sum of squared residuals below which a variance has converged."""
 SMALLEST_NOISE = 1e-6
 """Smallest noise, nats: it keeps weights finite when replicates agree to the last bit."""
 
@@ -58,16 +60,16 @@ class DepthEstimate:
 class DepthEstimates:
     """Estimates of all depths with a finished trial, ascending, and the noise between seeds."""
 
-    depths: tuple[DepthEstimate, ...]
-    covariance: Array
-    """Covariance of the errors of the losses; (depths, depths), squared nats."""
     noise: float
     """Standard deviation between seeds, nats."""
     degrees_of_freedom: int
     """Degrees of freedom of the noise; 0 when no trial was repeated."""
-    params_slope: float
+    depths: tuple[DepthEstimate, ...] = ()
+    covariance: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """Covariance of the errors of the losses; (depths, depths), squared nats."""
+    params_slope: float = PARAMS_SLOPE[0]
     """Slope by which the losses were corrected for size, nats for each unit of ln(parameters)."""
-    best_ratio: float
+    best_ratio: float = 1.0
     """Feed-forward ratio with the lowest upper bound of loss among the finished trials; the typical
     one where none is better by two standard errors."""
 
@@ -92,45 +94,37 @@ def estimate_depths(records: Sequence[TrialRecord]) -> DepthEstimates:
     A depth with confirmation trials is estimated from those alone: its exploration trials were
     selected for having come out low. They still help to estimate the effects of ratio and size.
     """
-    finished = [record for record in records if record.outcome is Outcome.FINISHED]
-    noise, degrees_of_freedom = seed_noise(finished)
-    shapes = list(_shape_losses(finished, noise))
+    noise, degrees_of_freedom = seed_noise(records)
+    shapes = list(_shape_losses(records, noise))
     return combine_shapes(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
 
 
 def combine_shapes(
-    shapes: Sequence[ShapeLoss], *, noise: float, degrees_of_freedom: int
+    shapes: Sequence[ShapeLoss], *, noise: float = 0.0, degrees_of_freedom: int = 0
 ) -> DepthEstimates:
     """The depth estimates of shapes whose losses are known."""
     if not shapes:
-        return DepthEstimates(
-            depths=(),
-            covariance=np.zeros((0, 0)),
-            noise=noise,
-            degrees_of_freedom=0,
-            params_slope=PARAMS_SLOPE[0],
-            best_ratio=1.0,
-        )
+        return DepthEstimates(noise=noise, degrees_of_freedom=0)
     model = _Regression(shapes)
     kept = [index for index, group in enumerate(model.groups) if group[1] is model.stage[group[0]]]
     return DepthEstimates(
-        depths=tuple(model.depth(index) for index in kept),
-        covariance=model.covariance[np.ix_(kept, kept)],
         noise=noise,
         degrees_of_freedom=degrees_of_freedom,
+        depths=tuple(model.depth(index) for index in kept),
+        covariance=model.covariance[np.ix_(kept, kept)],
         params_slope=float(model.slopes[0]),
         best_ratio=model.best_ratio(),
     )
 
 
-def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
+def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
     """Returns the pooled standard deviation between seeds of a shape at a rate, in nats, and its
-    degrees of freedom."""
+    degrees of freedom, from the finished trials."""
     repeats: dict[tuple[Stage, Shape, float], list[float]] = defaultdict(list)
-    for record in finished:
-        assert record.loss is not None, "only finished trials have a loss at the horizon"
-        spec = record.spec
-        repeats[spec.stage, spec.shape, spec.rate_scale].append(record.loss)
+    for record in records:
+        if record.loss is not None:
+            spec = record.spec
+            repeats[spec.stage, spec.shape, spec.rate_scale].append(record.loss)
     degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
     squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
     measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
@@ -138,43 +132,52 @@ def seed_noise(finished: Sequence[TrialRecord]) -> tuple[float, int]:
     return max(measured, floor), degrees_of_freedom
 
 
-def _shape_losses(finished: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
-    """Yields the mean loss of each shape and stage, by depth."""
+def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
+    """Yields the mean loss of each shape and stage with a finished trial, by depth."""
+    finished = [record for record in records if record.loss is not None]
     trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
     for record in sorted(finished, key=lambda record: record.spec.shape.depth):
         trials[record.spec.stage, record.spec.shape].append(record)
     for (stage, shape), own in trials.items():
         spec = own[0].spec
-        loss, weight = _mean_at_best_rate(own)
+        loss, weight = _mean_at_best_rate(list(_losses_by_seed(own).values()))
         yield ShapeLoss(
             stage, shape, log(shape.size(spec.count) / spec.budget), loss, noise**2 * weight,
             len(own),
         )  # fmt: skip
 
 
-def _mean_at_best_rate(trials: Sequence[TrialRecord]) -> tuple[float, float]:
+def _losses_by_seed(
+    records: Sequence[TrialRecord],
+) -> dict[tuple[Stage, Shape, int], dict[float, float]]:
+    """Returns stage, shape and seed -> rate -> loss of the finished trial."""
+    found: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
+    for record in records:
+        if record.loss is not None:
+            spec = record.spec
+            found[spec.stage, spec.shape, spec.seed][spec.rate_scale] = record.loss
+    return found
+
+
+def _mean_at_best_rate(seeds: Sequence[Mapping[float, float]]) -> tuple[float, float]:
     """Returns the mean over seeds, each at the best rate of the shape, and the sum of the squared
-    weights.
+    weights; `seeds` has rate -> loss for each of them.
 
     A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
     that ran at rate 1 only are granted the same gain.
     """
-    by_seed: dict[int, dict[float, float]] = defaultdict(dict)
-    for trial in trials:
-        assert trial.loss is not None, "only finished trials have a loss at the horizon"
-        by_seed[trial.spec.seed][trial.spec.rate_scale] = trial.loss
-    brackets = {seed: best_rate_weights(losses) for seed, losses in by_seed.items()}
-    measured = [seed for seed, losses in by_seed.items() if len(losses) > 1 and 1.0 in losses]
-    granted = [seed for seed, losses in by_seed.items() if set(losses) == {1.0}]
+    brackets = [best_rate_weights(losses) for losses in seeds]
+    measured = [index for index, losses in enumerate(seeds) if len(losses) > 1 and 1.0 in losses]
+    granted = sum(set(losses) == {1.0} for losses in seeds)
     weights: dict[tuple[int, float], float] = defaultdict(float)
-    for seed, bracket in brackets.items():
+    for seed, bracket in enumerate(brackets):
         for rate, weight in bracket.items():
-            weights[seed, rate] += weight / len(by_seed)
+            weights[seed, rate] += weight / len(seeds)
     for seed in measured:
-        share = len(granted) / len(measured) / len(by_seed)
+        share = granted / len(measured) / len(seeds)
         for rate, weight in brackets[seed].items():
             weights[seed, rate] += share * (weight - (rate == 1.0))
-    loss = sum(weight * by_seed[seed][rate] for (seed, rate), weight in weights.items())
+    loss = sum(weight * seeds[seed][rate] for (seed, rate), weight in weights.items())
     return loss, sum(weight**2 for weight in weights.values())
 
 
@@ -198,16 +201,11 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
     return dict(zip(rates, row.tolist(), strict=True))
 
 
-def rate_gains(finished: Sequence[TrialRecord]) -> list[float]:
-    """Gain of the best rate over the study's own, nats, for each seed that ran at several."""
-    by_seed: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
-    for trial in finished:
-        assert trial.loss is not None, "only finished trials have a loss at the horizon"
-        spec = trial.spec
-        by_seed[spec.stage, spec.shape, spec.seed][spec.rate_scale] = trial.loss
+def rate_gains(records: Sequence[TrialRecord]) -> list[float]:
+    """Gain of the best rate over the study's own, nats, for each seed that finished at several."""
     return [
         losses[1.0] - sum(weight * losses[r] for r, weight in best_rate_weights(losses).items())
-        for losses in by_seed.values()
+        for losses in _losses_by_seed(records).values()
         if len(losses) > 1 and 1.0 in losses
     ]
 
@@ -295,20 +293,31 @@ class _Regression:
 
         It is fitted without the priors: their pull would pass for a difference between shapes.
         """
+
+        def misses(between: float) -> tuple[Array, Array]:
+            errors = np.sqrt(noise + between)
+            rows, values = self._design / errors[:, None], self._losses / errors
+            return values - rows @ np.linalg.lstsq(rows, values, rcond=None)[0], errors
+
         spare = len(self.shapes) - int(np.linalg.matrix_rank(self._design))
-        if not spare:
-            return 0.0
+        return excess_variance(misses, spare)
 
-        def excess(between: float) -> float:
-            root = np.sqrt(noise + between)
-            rows, values = self._design / root[:, None], self._losses / root
-            residuals = values - rows @ np.linalg.lstsq(rows, values, rcond=None)[0]
-            return float(residuals @ residuals) - spare
 
-        low, high = 0.0, float(np.ptp(self._losses)) ** 2
-        if excess(low) <= 0:
-            return 0.0
-        for _ in range(30):
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-        return high
+def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare: int) -> float:
+    """The variance, at least 0, that explains by how much residuals from a fit exceed their errors
+    (Paule & Mandel).
+
+    `misses` fits with so much variance added to the squared errors, and returns the residuals in
+    standard errors and these errors, or None where no fit is found. At the result the sum of the
+    squared residuals is `spare`, the degrees of freedom left. Newton's method: the sum falls, ever
+    more slowly, as the variance grows, so that no step from 0 goes too far; and at a least-squares
+    fit it does not change with the fit.
+    """
+    variance = 0.0
+    while spare > 0 and (found := misses(variance)):
+        residuals, errors = found
+        excess = float(residuals @ residuals) - spare
+        if excess <= CLOSE:
+            break
+        variance += excess / float(np.sum((residuals / errors) ** 2))
+    return variance

@@ -47,7 +47,7 @@ def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 def fit_forecasts(shapes: Sequence[ShapeLoss]) -> Fit | None:
     """The curves fitted to the forecasts over depth; None with fewer than three depths."""
-    points = points_of(combine_shapes(shapes, noise=0.0, degrees_of_freedom=0))
+    points = points_of(combine_shapes(shapes))
     return fit(points) if len(points.depths) >= 3 else None
 
 
@@ -59,19 +59,16 @@ def forecasts(
     Trials that trained furthest are forecast first, as their forecasts inform those of the others.
     So do `others`, finished trials that are not part of the result.
     """
-    noise, _ = seed_noise([record for record in records if record.outcome is Outcome.FINISHED])
-    trials = [_Trial(record) for record in records if _tells(record)]
+    noise, _ = seed_noise(records)
+    trials = [_Trial(r) for r in records if r.curve and r.outcome not in ENDED_BADLY]
     ends = [(_Trial(other), other.loss) for other in others if other.loss is not None]
     found = []
     for tokens in sorted({trial.tokens for trial in trials}, reverse=True):
         line = _Line(tokens, trials, ends)
-        here = [trial for trial in trials if trial.tokens == tokens]
-        expected = [trial.end(line) for trial in here]
-        ends += [(trial, loss) for trial, (loss, _) in zip(here, expected, strict=True)]
-        found += [
-            trial.shape_loss(loss, sqrt(noise**2 + error**2))
-            for trial, (loss, error) in zip(here, expected, strict=True)
-        ]
+        for trial in (own for own in trials if own.tokens == tokens):
+            loss, error = trial.end(line)
+            ends.append((trial, loss))
+            found.append(trial.shape_loss(loss, sqrt(noise**2 + error**2)))
     return sorted(found, key=lambda own: own.shape.depth)
 
 
@@ -205,10 +202,6 @@ def _scatter(points: Sequence[tuple[float, float]]) -> float:
         design = np.stack([np.ones_like(x), x], axis=1)
         squares += float(((y - design @ (np.linalg.pinv(design) @ y)) ** 2).sum())
     return sqrt(squares / spare)
-
-
-def _tells(record: TrialRecord) -> bool:
-    return bool(record.curve) and record.outcome not in ENDED_BADLY
 
 
 def _level(

@@ -49,7 +49,6 @@ def interim_answer(records: Sequence[TrialRecord], *, seed: int) -> InterimAnswe
     depth = incumbent_depth(records)
     if depth is None:
         return None
-    interval: tuple[int, int] | None
     if len(confirmed_depths(records)) >= ENOUGH_DEPTHS:
         optimum = find_optimum(records, seed=seed, draws=DRAWS)
         depth, interval = optimum.optimal_depth or depth, optimum.interval
@@ -75,5 +74,5 @@ def _interval(records: Sequence[TrialRecord], depth: int, seed: int) -> tuple[in
         return None
     generator = np.random.default_rng([seed, records[0].spec.budget])
     drawn = draw(curves, generator, draws=DRAWS, degrees_of_freedom=KNOWN_NOISE)
-    low, high = map(whole_depth, np.quantile(drawn.optima, [0.025, 0.975]).tolist())
+    low, high = map(whole_depth, drawn.interval)
     return min(low, depth), max(high, depth)

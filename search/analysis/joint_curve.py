@@ -8,7 +8,6 @@ but faintly in them. The explored ones lie between: they bend the curve, and cos
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from fathom.search.analysis.curve_families import DepthPoints
@@ -20,7 +19,7 @@ from fathom.search.analysis.depth_estimates import (
     rate_gains,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Stage, TrialRecord
 
 LEVEL = 0.02
 """Standard deviation, nats, of a common offset of the explored depths beside the confirmed ones:
@@ -44,14 +43,13 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
 
     None with fewer than three depths. The forecasts use the confirmation trials as well.
     """
-    confirmed = confirmed_depths(records)
+    measured = points_of(estimates)
+    confirmed = np.isin(measured.depths, list(confirmed_depths(records)))
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
-    forecast_points = points_of(
-        combine_shapes(forecasts(exploring, others), noise=0.0, degrees_of_freedom=0)
-    )
+    forecast_points = points_of(combine_shapes(forecasts(exploring, others)))
     points, certain = _join(
-        _only(points_of(estimates), confirmed), forecast_points, _rate_variance(records)
+        measured.at(np.flatnonzero(confirmed)), forecast_points, _rate_variance(records)
     )
     return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
 
@@ -68,15 +66,10 @@ def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:
     return {record.spec.shape.depth for record in done}
 
 
-def _only(points: DepthPoints, depths: set[int]) -> DepthPoints:
-    kept = np.flatnonzero([depth in depths for depth in points.depths.tolist()])
-    return _at(points, kept)
-
-
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
     """Variance of the loss of an explored depth, squared nats, as a single rate was tried for it:
     from the gains of other rates where they were tried."""
-    gains = rate_gains([record for record in records if record.outcome is Outcome.FINISHED])
+    gains = rate_gains(records)
     return float(np.mean(np.square(gains))) if gains else 0.0
 
 
@@ -94,12 +87,4 @@ def _join(
     )
     count = len(confirmed.depths) or len(both.depths)
     order = np.argsort(both.depths, kind="stable")
-    return _at(both, order), order < count
-
-
-def _at(points: DepthPoints, order: NDArray[np.intp]) -> DepthPoints:
-    return DepthPoints(
-        depths=points.depths[order],
-        losses=points.losses[order],
-        covariance=points.covariance[np.ix_(order, order)],
-    )
+    return both.at(order), order < count

@@ -11,7 +11,7 @@ the errors (Paule & Mandel), nothing when they show no more. Optima are weighted
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, isfinite, log, sqrt
+from math import exp, inf, isfinite, log, sqrt
 
 import numpy as np
 
@@ -120,32 +120,26 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
     Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
     The logarithmic law is left out where depth does not grow, or grows like size.
     """
-    points = _points([own for own in usable(optima) if own.count.of_parameters])
-    if len(points.params) < FEWEST_BUDGETS:
+    fitted = [own for own in usable(optima) if own.count.of_parameters]
+    if len(fitted) < FEWEST_BUDGETS:
         return ()
+    points = _points(fitted)
     laws = [law for name in (LOGARITHMIC, POWER) if (law := _fit(name, points))]
     tested = [replace(law, leave_one_out_error=_leave_one_out(law.name, points)) for law in laws]
-    return tuple(sorted(tested, key=_sort_key))
+    tested.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
+    return tuple(tested)
 
 
 def _points(optima: Sequence[Optimum]) -> SizedDepths:
-    return SizedDepths(
-        np.array([own.budget for own in optima], dtype=np.float64),
-        np.array([_log_depth(own) for own in optima], dtype=np.float64),
-        np.array([_error(own) for own in optima], dtype=np.float64),
-    )
-
-
-def _log_depth(optimum: Optimum) -> float:
-    assert optimum.curve_minimum is not None, "a usable optimum has a lowest point"
-    return log(optimum.curve_minimum)
-
-
-def _error(optimum: Optimum) -> float:
-    """Standard error of ln depth: a 95 % interval is 3.92 of them wide."""
-    assert optimum.curve_minimum_interval is not None, "a usable optimum has an interval"
-    low, high = optimum.curve_minimum_interval
-    return max(SMALLEST_ERROR, log(high / low) / (2 * NORMAL_95))
+    """Sizes and ln depths of usable optima; a 95 % interval is 3.92 standard errors wide."""
+    rows = []
+    for own in optima:
+        assert own.curve_minimum, "a usable optimum has a lowest point"
+        assert own.curve_minimum_interval, "a usable optimum has an interval"
+        low, high = own.curve_minimum_interval
+        error = max(SMALLEST_ERROR, log(high / low) / (2 * NORMAL_95))
+        rows.append((float(own.budget), log(own.curve_minimum), error))
+    return SizedDepths(*np.array(rows).T.copy())
 
 
 def _fit(name: str, points: SizedDepths) -> Law | None:
@@ -180,11 +174,6 @@ def _leave_one_out(name: str, points: SizedDepths) -> float | None:
         depth, _ = depth_and_slopes(name, line, points.params[[index]])
         errors.append(abs(log(float(depth[0])) - float(points.log_depth[index])))
     return float(np.mean(errors))
-
-
-def _sort_key(law: Law) -> tuple[bool, float]:
-    """Sort key of laws: those with a leave-one-out error first, the smallest error first."""
-    return law.leave_one_out_error is None, law.leave_one_out_error or 0.0
 
 
 def check_params(params: float) -> None:

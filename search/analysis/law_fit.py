@@ -7,18 +7,15 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import wrightomega
 
-Array = NDArray[np.float64]
+from fathom.search.analysis.depth_estimates import Array, excess_variance
 
 LOGARITHMIC = "logarithmic"
 POWER = "power"
 
 SETTLED = 1e-9
 """Change of ln depth below which a fit has converged."""
-CLOSE = 1e-6
-"""Excess of the sum of squared residuals below which the scatter has converged."""
 SMALLEST_GROWTH = 1e-3
 """Smallest growth of ln depth over the sizes: below it a logarithmic law would need an endless `b`.
 """
@@ -99,22 +96,11 @@ def _solve(design: Array, values: Array) -> Array:
 
 
 def scatter_variance(name: str, points: SizedDepths) -> float:
-    """Variance between sizes at which the sum of squared residuals is as expected; at least 0
-    (Paule & Mandel).
+    """Variance between sizes beyond the errors of their depths; 0 where these explain all."""
 
-    Newton's method: squared residuals fall, ever more slowly, as the variance grows, so that no
-    step from 0 goes too far; and at a least-squares line they do not change with the line.
-    """
-    spare = len(points.params) - 2
-    variance = 0.0
-    while spare > 0:
+    def misses(variance: float) -> tuple[Array, Array] | None:
         weighed = points.scattered(variance)
         line = least_squares(name, weighed)
-        if line is None:
-            break
-        misses = weighed.misses(name, line)
-        excess = float(misses @ misses) - spare
-        if excess <= CLOSE:
-            break
-        variance += excess / float(np.sum((misses / weighed.error) ** 2))
-    return variance
+        return None if line is None else (weighed.misses(name, line), weighed.error)
+
+    return excess_variance(misses, len(points.params) - 2)

@@ -5,7 +5,7 @@ curves over depth, `verdict.py` turns the result into a verdict.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -102,7 +102,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
     joined = fit_joint_curve(records, estimates)
-    minimum = _within(drawn, joined.optimum) if joined and drawn else None
+    # The confirmed depths have the last word: the curve's lowest point is kept in their interval.
+    minimum = float(np.clip(joined.optimum, *drawn.interval)) if joined and drawn else None
     depth = decide(points, minimum, certain)
     decided = minimum is not None and whole_depth(minimum) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()
@@ -111,6 +112,7 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         location = _locate(points, minimum, depth, drawn, plateau, certain)
     best = _tested(estimates, depth, joined if decided else None, location) if depth else None
     verdict, reason = judge(records, estimates, location, plateau)
+    branches = any(own.shape.d_ff for own in estimates.depths)
     return Optimum(
         budget=spec.budget,
         count=spec.count,
@@ -131,13 +133,9 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
         depths=estimates.depths,
         noise=estimates.noise,
         params_slope=estimates.params_slope,
-        best_ff_ratio=estimates.best_ratio if _has_feed_forward(estimates) else None,
+        best_ff_ratio=estimates.best_ratio if branches else None,
         trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
     )
-
-
-def _has_feed_forward(estimates: DepthEstimates) -> bool:
-    return any(own.shape.d_ff for own in estimates.depths)
 
 
 def decide(points: DepthPoints, minimum: float | None, certain: float) -> int | None:
@@ -154,18 +152,6 @@ def decide(points: DepthPoints, minimum: float | None, certain: float) -> int | 
     turn = whole_depth(minimum)
     shallowest, deepest = _possible(points, certain)
     return turn if shallowest <= turn <= deepest else best
-
-
-def _within(drawn: Draws, minimum: float) -> float:
-    """The lowest point of the curve, clipped to the interval of the confirmed depths, which have
-    the last word."""
-    low, high = _quantiles(drawn)
-    return min(max(minimum, low), high)
-
-
-def _quantiles(drawn: Draws) -> tuple[float, float]:
-    low, high = np.quantile(drawn.optima, [0.025, 0.975]).tolist()
-    return low, high
 
 
 def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
@@ -191,14 +177,12 @@ def _locate(
 ) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
     shallowest, deepest = _possible(points, certain)
+    ends = points.depths[[0, -1]]
     # A depth that is out is out with all that rounds to it.
-    inner = (
-        max(shallowest - 0.5, float(points.depths[0])),
-        min(deepest + 0.5, float(points.depths[-1])),
-    )
-    low, high = (min(max(quantile, inner[0]), inner[1]) for quantile in _quantiles(drawn))
-    within = np.array(plateau) - points.depths[0]
-    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
+    inner = np.clip(drawn.interval, shallowest - 0.5, deepest + 0.5)
+    low, high = np.clip(inner, *ends).tolist()
+    within = np.array(plateau) - ends[0]
+    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in ends)
     return Location(
         depth=depth,
         interval=(min(whole_depth(low), depth), max(whole_depth(high), depth)),
@@ -220,21 +204,15 @@ def _plateau(points: DepthPoints, drawn: Draws | None, depth: int) -> tuple[int,
     if drawn is None:
         return (depth,)
     close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
-    whole = range(int(points.depths[0]), int(points.depths[-1]) + 1)
-    shallowest, deepest = _possible(_lowered(points), CLEAR)
-    first = last = depth
-    while first - 1 in whole and close[first - 1 - whole[0]] and first - 1 >= shallowest:
+    lowered = points.losses - PLATEAU_WIDTH
+    lowered[points.best] += PLATEAU_WIDTH
+    shallowest, deepest = _possible(replace(points, losses=lowered), CLEAR)
+    first, last, start = depth, depth, int(points.depths[0])
+    while first > shallowest and close[first - 1 - start]:
         first -= 1
-    while last + 1 in whole and close[last + 1 - whole[0]] and last + 1 <= deepest:
+    while last < deepest and close[last + 1 - start]:
         last += 1
     return tuple(range(first, last + 1))
-
-
-def _lowered(points: DepthPoints) -> DepthPoints:
-    """The points with every depth but the best lowered by the width of a plateau."""
-    near = points.losses - PLATEAU_WIDTH
-    near[points.best] += PLATEAU_WIDTH
-    return DepthPoints(depths=points.depths, losses=near, covariance=points.covariance)
 
 
 def _factor(one: float, other: float) -> float:

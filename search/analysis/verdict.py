@@ -78,9 +78,9 @@ def judge(
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         return _flat_or_noisy(estimates, location, plateau)
     if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
-        return Verdict.EDGE, _go_shallower(records, tested[0])
+        return Verdict.EDGE, _go_beyond(records, tested[0], deeper=False)
     if location.depth == tested[-1] or location.deep_share >= EDGE_SHARE:
-        return Verdict.EDGE, _go_deeper(records, tested[-1])
+        return Verdict.EDGE, _go_beyond(records, tested[-1], deeper=True)
     if location.interval == (tested[0], tested[-1]):
         return Verdict.INSUFFICIENT, _more_seeds(estimates)
     low, high = location.interval
@@ -158,21 +158,16 @@ def _too_few(tested: Sequence[int]) -> str:
     )
 
 
-def _go_shallower(records: Sequence[TrialRecord], end: int) -> str:
-    if end == 1:
+def _go_beyond(records: Sequence[TrialRecord], end: int, *, deeper: bool) -> str:
+    """Reason for an edge at the shallowest or deepest tested depth, with the range to try next."""
+    if end == 1 and not deeper:
         return "depth 1 is best and no shallower model exists; raise `budgets` or `tokens`"
-    beyond = [record for record in records if record.spec.shape.depth < end]
+    depths = [(record, record.spec.shape.depth) for record in records]
+    beyond = [record for record, depth in depths if (depth > end if deeper else depth < end)]
+    place = "above the deepest" if deeper else "below the shallowest"
+    low, high = (end // 2, 4 * end) if deeper else (end // 4, 2 * end)
     return _unfinished(beyond, end) or (
-        f"the best depth may lie below the shallowest tested, {end}; "
-        f"set `space.depth: [{max(1, end // 4)}, {2 * end}]`"
-    )
-
-
-def _go_deeper(records: Sequence[TrialRecord], end: int) -> str:
-    beyond = [record for record in records if record.spec.shape.depth > end]
-    return _unfinished(beyond, end) or (
-        f"the best depth may lie above the deepest tested, {end}; "
-        f"set `space.depth: [{max(1, end // 2)}, {4 * end}]`"
+        f"the best depth may lie {place} tested, {end}; set `space.depth: [{max(1, low)}, {high}]`"
     )
 
 

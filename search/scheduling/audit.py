@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fathom.search.analysis.depth_estimates import seed_noise
+from fathom.search.analysis.depth_estimates import Array, seed_noise
 from fathom.search.analysis.verdict import PLATEAU_WIDTH
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
@@ -25,8 +24,6 @@ WEAK_CORRELATION = 0.4
 """Rank correlation below which at least 3 pairs in 10 are in the wrong order at the rung."""
 CHANCE = 1.96
 """Standard errors up to which a depth bias, or a regret, is attributed to chance."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +147,19 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
-    noise = seed_noise([r for r in records if r.outcome is Outcome.FINISHED])[0]
+    noise = seed_noise(records)[0]
     tau, pairs = _kendall_tau(here, end, apart=_chance_difference(noise))
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     never_paused = [record for record in explored if not record.spec.prunable]
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
     promoted = rule.promoted(exploring, rung, complete=True)
     pruned = [record for record in never_paused if record.spec.trial not in promoted]
-    stopped = [record.spec.shape.depth for record in records if _stopped_at(rung, record)]
+    stopped = [
+        record.spec.shape.depth
+        for record in records
+        if record.outcome is Outcome.STOPPED and max(record.rungs, default=0) == rung
+    ]
+    beyond = {record.spec.shape.depth for record in records if record.tokens > rung}
     return RungAudit(
         rung=rung,
         horizon=records[0].spec.horizon_tokens,
@@ -172,7 +174,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         noise=noise,
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
-        cut_depths=_cut_depths(rung, records),
+        cut_depths=tuple(sorted(set(stopped) - beyond)),
     )
 
 
@@ -210,17 +212,6 @@ def _chance_difference(noise: float) -> float:
 def _regret(pruned: Sequence[TrialRecord], kept: Sequence[TrialRecord]) -> float | None:
     ends, kept_ends = ([r.loss for r in group if r.loss is not None] for group in (pruned, kept))
     return max(0.0, min(kept_ends) - min(ends)) if ends and kept_ends else None
-
-
-def _stopped_at(rung: int, record: TrialRecord) -> bool:
-    return record.outcome is Outcome.STOPPED and max(record.rungs, default=0) == rung
-
-
-def _cut_depths(rung: int, records: Sequence[TrialRecord]) -> tuple[int, ...]:
-    """The depths of which trials stopped at the rung and none trained beyond it."""
-    stopped = {record.spec.shape.depth for record in records if _stopped_at(rung, record)}
-    beyond = {record.spec.shape.depth for record in records if record.tokens > rung}
-    return tuple(sorted(stopped - beyond))
 
 
 def _ranking_text(audit: RungAudit) -> str:

@@ -33,12 +33,10 @@ class BudgetState:
     set's order would change from run to run."""
     started: Counter[Shape] = field(default_factory=Counter)
     """Number of trials started of each shape."""
-    explored: int = 0
-    """Number of exploring trials started."""
+    started_in: Counter[Stage] = field(default_factory=Counter)
+    """Number of trials started in each stage."""
     confirmations: deque[Choice] = field(default_factory=deque)
     """Confirming trials of the present batch that have not started."""
-    confirmed: int = 0
-    """Number of confirming trials started."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
     rung_reached: bool = True
@@ -52,7 +50,7 @@ class BudgetState:
     @property
     def share_started(self) -> float:
         """Trials started, as a share of those planned."""
-        return (self.explored + self.confirmed) / sum(self.planned)
+        return self.started_in.total() / sum(self.planned)
 
     def share_worker(self, trials: Iterable[str]) -> None:
         """Record that these trials train in one worker."""
@@ -79,8 +77,7 @@ class BudgetState:
     def recount(self, planned: tuple[Choice, ...] | None) -> None:
         """Count the trials that an earlier run began, and queue the rest of its planned batch."""
         started = [record.spec for record in self.ended] + list(self.waiting)
-        self.explored = sum(spec.stage is Stage.EXPLORE for spec in started)
-        self.confirmed = len(started) - self.explored
+        self.started_in = Counter(spec.stage for spec in started)
         self.started = Counter(spec.shape for spec in started)
         taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in started}
         self.confirmations = deque(choice for choice in planned or () if choice not in taken)

@@ -64,7 +64,8 @@ def next_confirmations(
     if not tried:
         first = leading_shapes(min(FIRST_DEPTHS, config.depths), shapes, records)
         return _choices(first, range(min(FIRST_SEEDS, config.seeds)))
-    finished = {r.spec.shape for r in confirming if r.outcome is Outcome.FINISHED}
+    done = {r.spec.shape for r in confirming if r.outcome is Outcome.FINISHED}
+    finished = [shape for shape in tried if shape in done]
     optimum = find_optimum(records, seed=0)
     seeds = 1 + max(r.spec.seed for r in confirming) - FRESH_SEEDS_FROM
     beyond = _beyond(optimum, shapes, tried, finished) if len(tried) < config.depths else None
@@ -74,9 +75,9 @@ def next_confirmations(
     bracket = _bracket(config, contenders, tried, confirming)
     if bracket:
         return bracket
-    known = seed_noise([r for r in confirming if r.outcome is Outcome.FINISHED])[1] >= KNOWN_NOISE
+    known = seed_noise(confirming)[1] >= KNOWN_NOISE
     if not known and seeds < config.seeds:
-        return _choices(sorted(finished, key=lambda shape: shape.depth), [seeds])
+        return _choices(finished, [seeds])
     if len(contenders) < 2 or _settled(optimum) or seeds >= enough_seeds(optimum.noise, config):
         return ()
     return _choices(contenders, [seeds])
@@ -108,8 +109,9 @@ def leading_shapes(
     centre = incumbent_depth(records)
     if centre is None:
         return ()
-    ratio = combine_shapes(forecasts(records), noise=0.0, degrees_of_freedom=0).best_ratio
-    around = [shape for shape in shapes if not _apart(shape.depth, _nearest(shapes, centre))]
+    ratio = combine_shapes(forecasts(records)).best_ratio
+    nearest = min((shape.depth for shape in shapes), key=lambda d: abs(math.log(d / centre)))
+    around = [shape for shape in shapes if not _apart(shape.depth, nearest)]
     middle = min(around, key=lambda shape: _off(shape, centre, ratio) + _alone(shape, shapes))
     chosen = [middle]
     for shape in _steps(middle, shapes):
@@ -141,16 +143,7 @@ def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
 
 
 def _off(shape: Shape, depth: float, ratio: float) -> float:
-    off = abs(math.log(shape.depth / depth)), shape.off_ratio(ratio)
-    return DEPTH_COUNTS * off[0] + off[1]
-
-
-def _nearest(shapes: tuple[Shape, ...], depth: float) -> int:
-    return min((shape.depth for shape in shapes), key=lambda other: abs(math.log(other / depth)))
-
-
-def _typical_ratio(shapes: Sequence[Shape]) -> float:
-    return math.exp(statistics.fmean(shape.ln_ff_ratio for shape in shapes))
+    return DEPTH_COUNTS * abs(math.log(shape.depth / depth)) + shape.off_ratio(ratio)
 
 
 def _choices(shapes: Sequence[Shape], seeds: Iterable[int]) -> tuple[Choice, ...]:
@@ -181,7 +174,7 @@ def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> Iterator[Cho
 
 
 def _beyond(
-    optimum: Optimum, shapes: tuple[Shape, ...], tried: Sequence[Shape], finished: set[Shape]
+    optimum: Optimum, shapes: tuple[Shape, ...], tried: Sequence[Shape], finished: Sequence[Shape]
 ) -> Shape | None:
     """A shape without which the confirmed ones do not enclose the optimum; None when they do.
 
@@ -192,10 +185,12 @@ def _beyond(
     losses = {own.depth: own.loss for own in optimum.depths}
     possible = _possible(optimum.depths)
     worse = set(losses) - possible
-    for end in sorted({tried[0], tried[-1]} & finished, key=lambda shape: losses[shape.depth]):
+    ratio = math.exp(statistics.fmean(shape.ln_ff_ratio for shape in tried))
+    ends = {tried[0], tried[-1]}.intersection(finished)
+    for end in sorted(ends, key=lambda shape: losses[shape.depth]):
         shallow = end == tried[0]
         low, high = sorted((end.depth, end.depth / STEP if shallow else end.depth * STEP))
-        beyond = _comparable(shapes, low if shallow else high, _typical_ratio(tried))
+        beyond = _comparable(shapes, low if shallow else high, ratio)
         outside = beyond.depth < end.depth if shallow else beyond.depth > end.depth
         enclosed = end.depth not in possible or any(low <= depth <= high for depth in worse)
         if not enclosed and outside and _apart(beyond.depth, end.depth):
@@ -203,12 +198,11 @@ def _beyond(
     return None
 
 
-def _contenders(optimum: Optimum, finished: set[Shape]) -> list[Shape]:
+def _contenders(optimum: Optimum, finished: Sequence[Shape]) -> list[Shape]:
     """The confirmed shapes whose depth may still be the best, by depth."""
     confirmed = {shape.depth for shape in finished}
     possible = _possible([own for own in optimum.depths if own.depth in confirmed])
-    own = [shape for shape in finished if shape.depth in possible]
-    return sorted(own, key=lambda shape: shape.depth)
+    return [shape for shape in finished if shape.depth in possible]
 
 
 def _possible(depths: Sequence[DepthEstimate]) -> set[int]:

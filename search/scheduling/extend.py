@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, truncate_torn_line
+from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
-from fathom.search.scheduling.journal import read_first_rungs
+from fathom.search.scheduling.journal import read_past
 from fathom.search.study.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
@@ -50,8 +50,7 @@ def extend(
     budgets: Sequence[Budget],
 ) -> tuple[Extension, ...]:
     """Move the first rung of each budget whose audit failed, and return these extensions."""
-    truncate_torn_line(folder.journal)
-    present = read_first_rungs(folder)
+    present = read_past(folder).first_rungs
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))

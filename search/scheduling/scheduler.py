@@ -18,6 +18,7 @@ from fathom.search.records import (
     Stage,
     TrialRecord,
     TrialSpec,
+    by_budget,
     derive_seed,
     with_report,
     without_known_points,
@@ -144,7 +145,7 @@ class Scheduler:
     def _open(
         self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
     ) -> BudgetState:
-        attempts = past.attempts[budget.params]
+        attempts = by_budget(past.attempts).get(budget.params, [])
         return BudgetState(
             budget=budget,
             shapes=shapes,
@@ -164,30 +165,27 @@ class Scheduler:
     def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
         if search.waiting or self._resume(search):
             return (search.waiting.popleft(),)
-        if search.explored < search.planned[0]:
+        if search.started_in[Stage.EXPLORE] < search.planned[0]:
             return (self._explore(search),)
         if not (search.confirmations or search.running or search.settled):
             if self._resume(search, complete=True):
                 return (search.waiting.popleft(),)
             self._plan_confirmations(search)
-        return tuple(self._confirm(search, choice) for choice in search.next_batch(most))
+        batch = search.next_batch(most)
+        return tuple(self._spec(search, Stage.CONFIRM, choice) for choice in batch)
 
     def _explore(self, search: BudgetState) -> TrialSpec:
-        shape = search.sampler.draw(search.explored, self._exploring(search))
+        shape = search.sampler.draw(search.started_in[Stage.EXPLORE], self._exploring(search))
         choice = Choice(shape, seed=search.started[shape], rate_scale=1.0)
-        spec = self._spec(search, Stage.EXPLORE, search.explored, choice)
-        search.explored += 1
+        spec = self._spec(search, Stage.EXPLORE, choice)
         search.sampler.begin(spec.trial, shape)
         return spec
 
-    def _confirm(self, search: BudgetState, choice: Choice) -> TrialSpec:
-        spec = self._spec(search, Stage.CONFIRM, search.confirmed, choice)
-        search.confirmed += 1
-        return spec
-
-    def _spec(self, search: BudgetState, stage: Stage, index: int, choice: Choice) -> TrialSpec:
+    def _spec(self, search: BudgetState, stage: Stage, choice: Choice) -> TrialSpec:
+        """The next trial of a stage, which counts as started from here on."""
         config = self.config
-        name = f"{search.budget.label}-{stage}-{index:03d}"
+        name = f"{search.budget.label}-{stage}-{search.started_in[stage]:03d}"
+        search.started_in[stage] += 1
         luck = derive_seed(config.seed, "always_finish", name) / 2**31
         return TrialSpec(
             trial=name,
@@ -209,7 +207,8 @@ class Scheduler:
         if self.config.sampler is not Sampler.LADDER:
             planned = next_confirmations(config, search.shapes, search.ended)
         else:
-            planned = () if search.confirmed else ladder_confirmations(config, search.ended)
+            again = search.started_in[Stage.CONFIRM]
+            planned = () if again else ladder_confirmations(config, search.ended)
         search.confirmations, search.settled = deque(planned), not planned
         append_line(
             self.folder.journal,
@@ -238,7 +237,6 @@ class Scheduler:
             peak_memory_bytes=None,
         )
         self._journal("started", self.live[spec.trial])
-        self._notify(self.live[spec.trial])
 
     def _exploring(self, search: BudgetState) -> list[TrialRecord]:
         """The exploring trials of a budget that have started."""
@@ -253,15 +251,11 @@ class Scheduler:
         names = search.rule.resumed(self._exploring(search), complete=complete)
         paused = {record.spec.trial: record for record in search.ended}
         for name in names:
-            self._resume_trial(search, paused[name])
+            search.ended.remove(paused[name])
+            record = replace(paused[name], outcome=None, reason="", ended=None)
+            self._requeue(search, record)
+            self._journal("resumed", record)
         return bool(names)
-
-    def _resume_trial(self, search: BudgetState, record: TrialRecord) -> None:
-        search.ended.remove(record)
-        record = replace(record, outcome=None, reason="", ended=None)
-        self._requeue(search, record)
-        self._journal("resumed", record)
-        self._notify(record)
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self.listeners:
@@ -269,15 +263,17 @@ class Scheduler:
 
     def _journal(self, event: str, record: TrialRecord) -> None:
         append_line(self.folder.journal, {"event": event, **to_json(record)})
+        self._notify(record)
 
     def _recover(self, past: Past) -> None:
         """Continue from the state that an earlier run left in the folder."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended
+        ended, under_way = by_budget(past.ended), by_budget(past.running.records.values())
         for params, search in self.budgets.items():
-            search.ended = past.ended[params]
-            for record in past.under_way[params]:
+            search.ended = ended.get(params, [])
+            for record in under_way.get(params, ()):
                 self._requeue(search, record)
             search.recount(past.confirmations.get(params))
 

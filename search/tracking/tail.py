@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fathom.search.analysis.interim import InterimAnswer
-from fathom.search.record_json import DAMAGE, from_json, from_values, report_from_json
-from fathom.search.records import TrialRecord, with_report
+from fathom.search.record_json import DAMAGE, from_json, from_values
+from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.journal import RunningTrials
 
 
 class RunTail:
@@ -23,8 +24,7 @@ class RunTail:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._read: Counter[Path] = Counter()  # bytes of each file
-        self._attempts: Counter[str] = Counter()  # of each trial: starts minus ends
-        self._running: dict[str, TrialRecord] = {}
+        self._running = RunningTrials()
         self._series: dict[int, AnswerSeries] = {}
         self._changed: dict[str, TrialRecord | AnswerSeries] = {}
 
@@ -54,23 +54,14 @@ class RunTail:
                 self._read[path] += len(line)
 
     def _take_end(self, line: dict[str, Any]) -> None:
-        trial = line["trial"]
-        self._attempts[trial] -= 1
-        if self._attempts[trial] <= 0:
-            self._running.pop(trial, None)
-            self._changed[trial] = from_json(line)
+        if self._running.end(line["trial"]):
+            self._changed[line["trial"]] = from_json(line)
 
     def _take_event(self, line: dict[str, Any]) -> None:
-        match line["event"]:
-            case "started" | "resumed":
-                self._attempts[line["trial"]] += 1
-                if self._attempts[line["trial"]] > 0:
-                    self._change(from_json(line))
-            case "report" if line["trial"] in self._running:
-                self._change(with_report(self._running[line["trial"]], report_from_json(line)))
-
-    def _change(self, record: TrialRecord) -> None:
-        self._running[record.spec.trial] = self._changed[record.spec.trial] = record
+        if line["event"] in ("started", "resumed", "report"):
+            record = self._running.take(line)
+            if record:
+                self._changed[line["trial"]] = record
 
     def _take_answer(self, line: dict[str, Any]) -> None:
         answer = from_values(InterimAnswer, line)

@@ -1,10 +1,10 @@
 """Chooses the trials whose metrics represent a depth in the paper analyses."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import groupby
 
 from fathom.models.shape import Shape
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.records import Stage, TrialRecord
 
 
 def metric_trials(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]]:
@@ -14,28 +14,13 @@ def metric_trials(records: Sequence[TrialRecord]) -> dict[int, list[TrialRecord]
     Only confirmation trials count where there are any, as in `depth_estimates.py`: exploration
     trials were selected for having come out low.
     """
-    finished = [record for record in records if record.outcome is Outcome.FINISHED]
-    ordered = sorted(finished, key=_depth)
-    return {depth: _best_rates(_fresh(list(own))) for depth, own in groupby(ordered, key=_depth)}
-
-
-def _depth(record: TrialRecord) -> int:
-    return record.spec.shape.depth
-
-
-def _fresh(records: list[TrialRecord]) -> list[TrialRecord]:
-    confirming = [record for record in records if record.spec.stage is Stage.CONFIRM]
-    return confirming or records
-
-
-def _best_rates(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-    best: dict[tuple[Shape, int], TrialRecord] = {}
-    for record in records:
-        key = record.spec.shape, record.spec.seed
-        best[key] = min((best.get(key, record), record), key=_loss)
-    return list(best.values())
-
-
-def _loss(record: TrialRecord) -> float:
-    assert record.loss is not None, "only finished trials have a loss at the horizon"
-    return record.loss
+    finished = [record for record in records if record.loss is not None]
+    confirmed = {r.spec.shape.depth for r in finished if r.spec.stage is Stage.CONFIRM}
+    best: dict[int, dict[tuple[Shape, int], TrialRecord]] = defaultdict(dict)
+    for record in sorted(finished, key=lambda record: record.spec.shape.depth):
+        spec = record.spec
+        if spec.stage is Stage.CONFIRM or spec.shape.depth not in confirmed:
+            known = best[spec.shape.depth].setdefault((spec.shape, spec.seed), record)
+            if record.curve[-1].loss < known.curve[-1].loss:
+                best[spec.shape.depth][spec.shape, spec.seed] = record
+    return {depth: list(trials.values()) for depth, trials in best.items()}

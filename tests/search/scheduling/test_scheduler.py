@@ -249,8 +249,10 @@ def confirming(config: StudyConfig, path: Path) -> Scheduler:
     search = scheduler(config.model_copy(update={"budgets": (20_000,)}), path)
     (budget,) = search.budgets.values()
     simulation = Simulation(search)
-    while budget.explored < budget.planned[0] or simulation.running:
-        while budget.explored < budget.planned[0] and (spec := search.next_trial()):
+    while budget.started_in[Stage.EXPLORE] < budget.planned[0] or simulation.running:
+        while budget.started_in[Stage.EXPLORE] < budget.planned[0] and (
+            spec := search.next_trial()
+        ):
             simulation.running.add(spec.trial)
         simulation.report(min(simulation.running))
     return search
