@@ -125,16 +125,9 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
 
 def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: int) -> Draws:
     """Draws from a nested parametric bootstrap: each draw has its own noise, losses, shapes and
-    exponents.
-
-    Resampling two or three seeds would understate their spread. The noise is itself an estimate
-    from few degrees of freedom, hence the chi square (the t distribution, by draws). `misfit` is
-    what other shapes of a depth would change.
-    """
+    exponents. `misfit` is what other shapes of a depth would change."""
     points = found.points
-    root = np.linalg.cholesky(points.covariance)
-    known = np.sqrt(generator.chisquare(degrees_of_freedom, draws) / degrees_of_freedom)
-    noise = root @ generator.standard_normal((len(points.depths), draws)) / known
+    noise = draw_noise(points, generator, draws=draws, degrees_of_freedom=degrees_of_freedom)
     shapes = found.misfit[:, None] * generator.standard_normal(noise.shape)
     losses = points.losses[:, None] + noise + shapes
     white = _whitening(points.covariance, found.misfit)
@@ -149,6 +142,21 @@ def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: in
         optima[mine], heights[mine] = lowest[0], own.heights(whole, lowest)[0]
         dropped += int((~inside).sum())
     return Draws(np.exp(optima), heights, dropped / draws)
+
+
+def draw_noise(
+    points: DepthPoints, generator: Generator, *, draws: int, degrees_of_freedom: int
+) -> Array:
+    """Noise of other seeds in the losses of the points; (depths, draws), nats.
+
+    It is drawn parametrically, since resampling two or three seeds would understate their spread.
+    The noise is itself an estimate from few degrees of freedom, hence the chi square (the t
+    distribution, by draws).
+    """
+    root = np.linalg.cholesky(points.covariance)
+    known = np.sqrt(generator.chisquare(degrees_of_freedom, draws) / degrees_of_freedom)
+    noise: Array = root @ generator.standard_normal((len(points.depths), draws)) / known
+    return noise
 
 
 def whole_depth(depth: float) -> int:

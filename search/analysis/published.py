@@ -5,8 +5,13 @@ from math import exp
 
 import numpy as np
 
-from fathom.search.analysis.law import Prediction, check_params, checked_depth
-from fathom.search.analysis.law_fit import LOGARITHMIC, depth_and_slopes
+from fathom.search.analysis.law import (
+    LOGARITHMIC,
+    Prediction,
+    check_params,
+    checked_depth,
+    depth_and_slopes,
+)
 
 LEVINE = "levine2020"
 LEVINE_A, LEVINE_B = 5.039, 0.0555

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from math import exp
 
-from fathom.search.analysis.law import Law
-from fathom.search.analysis.law_fit import LOGARITHMIC
+from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count, ranges

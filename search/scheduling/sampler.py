@@ -29,6 +29,12 @@ from fathom.search.study.shapes import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
+STATES: dict[Outcome | None, TrialState] = {
+    Outcome.FINISHED: TrialState.COMPLETE,
+    Outcome.STOPPED: TrialState.PRUNED,
+    Outcome.DIVERGED: TrialState.PRUNED,
+}
+"""Optuna's state of an ended trial; of any other outcome it is FAIL."""
 CURVE_STARTUP = 5
 """Depths, evenly spread, through which the first curve is drawn."""
 
@@ -52,9 +58,12 @@ class ShapeSampler:
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
         depths = [shape.depth for shape in shapes]
         ratios = [shape.ln_ff_ratio for shape in shapes]
-        self._space = {
-            "ln_depth": FloatDistribution(math.log(min(depths)), math.log(max(depths))),
-            "ln_ff_ratio": FloatDistribution(min(ratios), max(ratios)),
+        self._ends = {
+            "ln_depth": (math.log(min(depths)), math.log(max(depths))),
+            "ln_ff_ratio": (min(ratios), max(ratios)),
+        }
+        self._space: dict[str, BaseDistribution] = {
+            name: FloatDistribution(*ends) for name, ends in self._ends.items()
         }
         self._name, self._studies = name, studies
         self._numbers: dict[str, int] = {}
@@ -84,7 +93,7 @@ class ShapeSampler:
     def begin(self, trial: str, shape: Shape) -> None:
         """Tells Optuna that a trial tries a shape."""
         self._live.enqueue_trial(self._coordinates(shape))
-        self._numbers[trial] = self._live.ask(self._distributions()).number
+        self._numbers[trial] = self._live.ask(self._space).number
 
     def tell(self, record: TrialRecord) -> None:
         """Tells Optuna the result of a started trial; other trials are ignored."""
@@ -98,19 +107,12 @@ class ShapeSampler:
         self._live.add_trial(trial)
 
     def _frozen(self, record: TrialRecord) -> FrozenTrial:
-        state, values = TrialState.FAIL, {}
-        if record.outcome is Outcome.FINISHED:
-            state = TrialState.COMPLETE
-        elif record.outcome in (Outcome.STOPPED, Outcome.DIVERGED):
-            state = TrialState.PRUNED
-        if record.outcome is Outcome.STOPPED:
-            values = record.rungs
         trial = create_trial(
-            state=state,
+            state=STATES.get(record.outcome, TrialState.FAIL),
             value=record.loss,
             params=self._coordinates(record.spec.shape),
-            distributions=self._distributions(),
-            intermediate_values=values,
+            distributions=self._space,
+            intermediate_values=record.rungs if record.outcome is Outcome.STOPPED else {},
             user_attrs={NAME: record.spec.trial, "outcome": record.outcome},
         )
         trial.datetime_start = datetime.fromtimestamp(record.started)
@@ -120,7 +122,7 @@ class ShapeSampler:
     def _holds(self, shape: Shape) -> bool:
         """True if a shape lies in Optuna's rectangle; that of a damaged record may not."""
         point = self._coordinates(shape)
-        return all(side.low <= point[name] <= side.high for name, side in self._space.items())
+        return all(low <= point[name] <= high for name, (low, high) in self._ends.items())
 
     def _coordinates(self, shape: Shape) -> dict[str, float]:
         return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}
@@ -131,32 +133,32 @@ class ShapeSampler:
         Strata are visited in golden order, so that the first few trials already span the range.
         """
         order = sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
-        shares = {
-            "ln_depth": (order[index] + 0.5) / self._startup,
-            "ln_ff_ratio": 0.5
-            if self._sampler is Sampler.CURVE
-            else (self._offset + 0.5 + index * GOLDEN) % 1,
-        }
+        spread = (self._offset + 0.5 + index * GOLDEN) % 1
+        ratio = 0.5 if self._sampler is Sampler.CURVE else spread
         return {
-            name: side.low + shares[name] * (side.high - side.low)
-            for name, side in self._space.items()
+            "ln_depth": self._at("ln_depth", (order[index] + 0.5) / self._startup),
+            "ln_ff_ratio": self._at("ln_ff_ratio", ratio),
         }
+
+    def _at(self, name: str, share: float) -> float:
+        """The value at a share of one side of Optuna's rectangle."""
+        low, high = self._ends[name]
+        return low + share * (high - low)
 
     def _by_curve(self, index: int, records: Sequence[TrialRecord]) -> dict[str, float]:
         """The lowest point of one draw of the curve over depth so far (Thompson sampling, 1933).
 
         Depths are tried as often as they are likely to be the best, and ratios evenly.
         """
-        ratio, depth = self._space["ln_ff_ratio"], self._space["ln_depth"]
-        share = (self._offset + index * GOLDEN) % 1
+        ratio = self._at("ln_ff_ratio", (self._offset + index * GOLDEN) % 1)
         curves = fit_forecasts(forecasts(records))
         generator = np.random.default_rng([self._seed, index])
         if curves is None:
-            lowest = generator.uniform(depth.low, depth.high)
+            lowest = generator.uniform(*self._ends["ln_depth"])
         else:
             drawn = draw(curves, generator, draws=1, degrees_of_freedom=KNOWN_NOISE)
             lowest = math.log(float(drawn.optima[0]))
-        return {"ln_depth": lowest, "ln_ff_ratio": ratio.low + share * (ratio.high - ratio.low)}
+        return {"ln_depth": lowest, "ln_ff_ratio": ratio}
 
     def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
         """Shapes to choose from; a second seed of one tells the curve less than another shape."""
@@ -167,12 +169,9 @@ class ShapeSampler:
 
     def _suggest(self) -> dict[str, float]:
         """A point from the sampler; `begin` is then called with the shape nearest to it."""
-        probe = self._live.ask(self._distributions())
+        probe = self._live.ask(self._space)
         self._live.tell(probe, state=TrialState.FAIL)
         return probe.params
-
-    def _distributions(self) -> dict[str, BaseDistribution]:
-        return dict(self._space)
 
 
 def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:

@@ -11,8 +11,7 @@ from mlflow.entities import Run
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.interim import InterimAnswer
-from fathom.search.analysis.law import Law
-from fathom.search.analysis.law_fit import POWER
+from fathom.search.analysis.law import POWER, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion

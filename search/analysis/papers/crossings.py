@@ -15,6 +15,8 @@ from math import exp, log, sqrt
 import numpy as np
 from numpy.random import Generator
 
+from fathom.search.analysis.curve_families import DepthPoints
+from fathom.search.analysis.curve_fit import draw_noise, points_of
 from fathom.search.analysis.depth_estimates import (
     KNOWN_NOISE,
     Array,
@@ -88,12 +90,9 @@ class _Sized:
     budget: int
     row: dict[int, int]
     """Depth -> its index in the arrays."""
-    losses: Array
-    """Losses (depths,), nats."""
+    points: DepthPoints
     drawn: Array
     """Losses drawn from their errors, (depths, draws), nats."""
-    covariance: Array
-    """Covariance of the errors of the losses, (depths, depths), squared nats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +133,12 @@ def find_crossings(
     if not found:
         return None
     of_law = [(pair, drawn) for pair, drawn in found if pair.neighbours and pair.params]
-    return Crossings(pairs=tuple(pair for pair, _ in found), law=_law(of_law))
-
-
-def _law(crossed: Sequence[tuple[Crossing, Array]]) -> CrossingLaw:
-    return fit_crossing_law(
-        np.array([pair.depth for pair, _ in crossed]),
-        np.array([log(pair.params or 0.0) for pair, _ in crossed]),
-        np.array([drawn for _, drawn in crossed]),
+    law = fit_crossing_law(
+        np.array([pair.depth for pair, _ in of_law]),
+        np.array([log(pair.params or 0.0) for pair, _ in of_law]),
+        np.array([drawn for _, drawn in of_law]),
     )
+    return Crossings(pairs=tuple(pair for pair, _ in found), law=law)
 
 
 def _repeated(sized: Sequence[_Sized]) -> list[int]:
@@ -152,15 +148,10 @@ def _repeated(sized: Sequence[_Sized]) -> list[int]:
 
 
 def _sized(estimates: DepthEstimates, budget: int, generator: Generator, draws: int) -> _Sized:
-    """Draws losses parametrically, as `curve_fit.draw` does: resampling two or three seeds would
-    understate the spread."""
-    losses = np.array([own.loss for own in estimates.depths], dtype=np.float64)
-    freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
-    known = np.sqrt(generator.chisquare(freedom, draws) / freedom)
-    root = np.linalg.cholesky(estimates.covariance)
-    noise = root @ generator.standard_normal((len(losses), draws)) / known
+    points, freedom = points_of(estimates), max(estimates.degrees_of_freedom, KNOWN_NOISE)
+    noise = draw_noise(points, generator, draws=draws, degrees_of_freedom=freedom)
     row = {own.depth: place for place, own in enumerate(estimates.depths)}
-    return _Sized(budget, row, losses, losses[:, None] + noise, estimates.covariance)
+    return _Sized(budget, row, points, points.losses[:, None] + noise)
 
 
 def _cross(
@@ -192,19 +183,15 @@ def _cross(
 
 
 def _gap(shared: Sequence[_Sized], shallow: int, deep: int) -> _Gap:
-    places: list[tuple[_Sized, int, int]] = [
-        (own, own.row[shallow], own.row[deep]) for own in shared
-    ]
-    variance = [
-        own.covariance[i, i] + own.covariance[j, j] - 2 * own.covariance[i, j]
-        for own, i, j in places
-    ]
-    return _Gap(
-        np.log([own.budget for own in shared]),
-        np.array([own.losses[j] - own.losses[i] for own, i, j in places]),
-        np.array([own.drawn[j] - own.drawn[i] for own, i, j in places]),
-        np.sqrt(variance),
-    )
+    measured, drawn, variance = [], [], []
+    for own in shared:
+        i, j = own.row[shallow], own.row[deep]
+        losses, error = own.points.losses, own.points.covariance
+        measured.append(losses[j] - losses[i])
+        drawn.append(own.drawn[j] - own.drawn[i])
+        variance.append(error[i, i] + error[j, j] - 2 * error[i, j])
+    log_params = np.log([own.budget for own in shared])
+    return _Gap(log_params, np.array(measured), np.array(drawn), np.sqrt(variance))
 
 
 def _hat(gap: _Gap, at: Array) -> Array:

@@ -17,7 +17,7 @@ from scipy.special import stdtrit
 
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.papers.metric_trials import metric_trials
-from fathom.search.records import CurvePoint, TrialRecord, by_budget
+from fathom.search.records import TrialRecord, by_budget
 
 LOSS = "loss"
 """Yardstick that every trial has."""
@@ -100,7 +100,9 @@ def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
     """Yields (metric, yardstick) pairs that all trials measured at two evaluations or more."""
     if not trials:
         return
-    measured = set.intersection(*(_repeated(record) for record in trials))
+    # The second to last evaluation and the last show what every evaluation measures.
+    ends = [point.metrics.keys() for record in trials for point in record.curve[-2:]]
+    measured = set(ends[0]).intersection(*ends)
     names = sorted(name for name in measured if GENERALISING.fullmatch(name))
     of_training = [name for name in names if _is_of_training(name)]
     for metric in names:
@@ -108,12 +110,6 @@ def _questions(trials: Sequence[TrialRecord]) -> Iterator[tuple[str, str]]:
             continue
         yield metric, LOSS
         yield from ((metric, own) for own in of_training if _kind(own) == _kind(metric))
-
-
-def _repeated(record: TrialRecord) -> set[str]:
-    """The metrics of the second to last evaluation and the last: those that every evaluation
-    measures."""
-    return set(record.curve[-2:][0].metrics) & set(record.curve[-1].metrics)
 
 
 def _kind(metric: str) -> str:
@@ -126,14 +122,10 @@ def _is_of_training(metric: str) -> bool:
 
 def _path(record: TrialRecord, metric: str, yardstick: str) -> _Path:
     points = [point for point in record.curve if metric in point.metrics]
-    far = np.array([_far(point, yardstick) for point in points])
+    # The larger the further: a loss counts with a minus.
+    far = np.array([-p.loss if yardstick == LOSS else p.metrics[yardstick] for p in points])
     first = np.r_[True, far[1:] > np.maximum.accumulate(far)[:-1]]
     return _Path(far[first], np.array([point.metrics[metric] for point in points])[first])
-
-
-def _far(point: CurvePoint, yardstick: str) -> float:
-    """Progress of the yardstick, the larger the further: a loss counts with a minus."""
-    return -point.loss if yardstick == LOSS else point.metrics[yardstick]
 
 
 def _levels(
