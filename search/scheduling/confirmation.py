@@ -7,7 +7,7 @@ the optimum with as many seeds as the noise asks for, or when more could not cha
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fathom.models.shape import Shape
@@ -90,7 +90,7 @@ def ladder_confirmations(
     ranked = sorted(forecasts(records), key=lambda own: own.loss)
     best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)
-    return _choices(best, range(config.seeds)) + tuple(_other_rates(config, best))
+    return _choices(best, range(config.seeds)) + _other_rates(config, best)
 
 
 def enough_seeds(noise: float, config: ConfirmConfig) -> int:
@@ -101,10 +101,11 @@ def enough_seeds(noise: float, config: ConfirmConfig) -> int:
 def leading_shapes(
     depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Shape, ...]:
-    """The best depth so far and depths a step away, as shapes of one ratio, by depth.
+    """The shapes of the incumbent depth and of depths a step away, by depth; empty when no trial
+    gave a loss.
 
-    Empty when no trial was good for anything. One ratio for all, since a depth that is compared at
-    a poor ratio looks poor itself: the best that the trials vouch for.
+    All have one feed-forward ratio, the best that the trials support: a depth would seem poor at a
+    poor ratio.
     """
     centre = incumbent_depth(records)
     if centre is None:
@@ -135,10 +136,8 @@ def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
 
 
 def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
-    """A shape of about this depth whose ratio is near: how deep exactly matters less.
-
-    The effect of the ratio is known too little to compare depths across ratios.
-    """
+    """The shape nearest to a depth and a ratio; the ratio weighs more than its share of the loss,
+    since its effect is known too little to compare depths across ratios."""
     return min(shapes, key=lambda shape: _off(shape, depth, ratio))
 
 
@@ -167,10 +166,9 @@ def _bracket(
     return tuple(choice for choice in others if (choice.shape, choice.rate_scale) not in started)
 
 
-def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> Iterator[Choice]:
-    for rate in config.rates:
-        if rate != 1.0:
-            yield from (Choice(shape, FRESH_SEEDS_FROM, rate) for shape in shapes)
+def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> tuple[Choice, ...]:
+    rates = [rate for rate in config.rates if rate != 1.0]
+    return tuple(Choice(shape, FRESH_SEEDS_FROM, rate) for rate in rates for shape in shapes)
 
 
 def _beyond(
@@ -178,9 +176,9 @@ def _beyond(
 ) -> Shape | None:
     """A shape without which the confirmed ones do not enclose the optimum; None when they do.
 
-    An end of theirs encloses it when it is certainly worse, or a depth not far beyond it is that
-    was trained as well, or when it is the end of all shapes. Nor is anything beyond an end at which
-    no trial finished: deeper than what diverges, all diverges.
+    An end of the confirmed depths encloses it if that depth is certainly worse than the best, if a
+    trained depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
+    finished counts as enclosing: what is deeper than a diverging model diverges too.
     """
     losses = {own.depth: own.loss for own in optimum.depths}
     possible = _possible(optimum.depths)

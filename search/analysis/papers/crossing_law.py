@@ -58,11 +58,11 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
     error_factor = sqrt(max(1.0, squares / (count - 2)))
     lines = line[:, None] + error_factor * (solve @ (drawn_widths - widths[:, None]))
     (a_low, b_low), (a_high, b_high) = np.quantile(lines, [0.025, 0.975], axis=1).tolist()
-    reason, supported = _judge(b_low, b_high, chance=float(chdtrc(count - 2, squares)))
+    chance = float(chdtrc(count - 2, squares))
     return CrossingLaw(
         crossings=count,
-        supported=supported,
-        reason=reason,
+        supported=chance >= DOUBT and b_low > 0,
+        reason=_judgement(b_low, b_high, chance),
         a=float(line[0]),
         b=float(line[1]),
         a_interval=(a_low, a_high),
@@ -70,15 +70,12 @@ def fit_crossing_law(depths: Array, log_params: Array, drawn: Array) -> Crossing
     )
 
 
-def _judge(b_low: float, b_high: float, *, chance: float) -> tuple[str, bool]:
-    """Returns the judgement on a fitted law and True if the data support it."""
+def _judgement(b_low: float, b_high: float, chance: float) -> str:
+    """The judgement on a fitted law in one sentence."""
     if chance < DOUBT:
-        return (
-            "no line goes through the crossings: they miss it by far more than they err",
-            False,
-        )
+        return "no line goes through the crossings: they miss it by far more than they err"
     if b_low <= 0 <= b_high:
-        return "the width at the crossing may as well not grow with depth: b may be 0", False
+        return "the width at the crossing may as well not grow with depth: b may be 0"
     if b_high < 0:
-        return "the width at the crossing falls with depth, against the law", False
-    return "the crossings miss the line by no more than their errors allow", True
+        return "the width at the crossing falls with depth, against the law"
+    return "the crossings miss the line by no more than their errors allow"

@@ -98,11 +98,10 @@ def find_required_depths(records: Sequence[TrialRecord], *, seed: int) -> tuple[
     for budget, own in by_budget(records).items():
         trials = metric_trials(own)
         for metric, measured in _by_metric(trials).items():
-            rule = RULES[metric.split("/")[0]]
             if len(measured) > 1 and len(trials) > 1:
-                found.append(
-                    fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
-                )
+                rule = RULES[metric.split("/")[0]]
+                need = fit_required_depth(measured, rule, metric=metric, budget=budget, seed=seed)
+                found.append(need)
     return tuple(found)
 
 
