@@ -289,7 +289,7 @@ class _Regression:
         return weights.T @ (self._losses - covariates @ self.slopes), covariance
 
     def _between(self, noise: Array) -> float:
-        """Variance between shapes of a depth beyond noise and covariates (Paule & Mandel).
+        """Variance between shapes of a depth beyond noise and covariates.
 
         It is fitted without the priors: their pull would pass for a difference between shapes.
         """
@@ -304,20 +304,18 @@ class _Regression:
 
 
 def excess_variance(misses: Callable[[float], tuple[Array, Array] | None], spare: int) -> float:
-    """The variance, at least 0, that explains by how much residuals from a fit exceed their errors
-    (Paule & Mandel).
+    """The variance, at least 0, by which residuals from a fit exceed their errors (Paule & Mandel):
+    with it added to the squared errors, the sum of squared residuals is `spare`.
 
-    `misses` fits with so much variance added to the squared errors, and returns the residuals in
-    standard errors and these errors, or None where no fit is found. At the result the sum of the
-    squared residuals is `spare`, the degrees of freedom left. Newton's method: the sum falls, ever
-    more slowly, as the variance grows, so that no step from 0 goes too far; and at a least-squares
-    fit it does not change with the fit.
+    `misses` fits with a variance added and returns the residuals in standard errors, and these
+    errors; None where no fit is found. By Newton's method: the sum falls ever more slowly as the
+    variance grows, so no step from 0 goes too far, and at a least-squares fit it is level.
     """
     variance = 0.0
     while spare > 0 and (found := misses(variance)):
         residuals, errors = found
         excess = float(residuals @ residuals) - spare
-        if excess <= CLOSE:
+        if not excess > CLOSE:  # NaN ends it too
             break
         variance += excess / float(np.sum((residuals / errors) ** 2))
     return variance

@@ -176,9 +176,8 @@ class ShapeSampler:
 
 def ladder_shapes(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     """One shape for every depth: the one nearest to the middle of all ratios, in log."""
-    lowest = min(shape.ff_ratio for shape in shapes)
-    highest = max(shape.ff_ratio for shape in shapes)
-    middle = math.sqrt(lowest * highest)
+    ratios = [shape.ff_ratio for shape in shapes]
+    middle = math.sqrt(min(ratios) * max(ratios))
     depths = sorted({shape.depth for shape in shapes})
     return tuple(nearest_shape(shapes, depth=depth, ff_ratio=middle) for depth in depths)
 
