@@ -43,10 +43,13 @@ class Adapter:
     """
 
     def __init__(
-        self, scheduler: Scheduler, failures: WorkerFailures, interrupt: Interrupt
-    ) -> None:
+        self, scheduler: Scheduler, failures: WorkerFailures, interrupt: Interrupt,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """`tick` is called at every turn of Tune's loop."""
         super().__init__()
         self._scheduler, self._failures, self._interrupt = scheduler, failures, interrupt
+        self._tick = tick
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -101,16 +104,6 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     knows, MLflow among them, which takes two seconds before the first trial.
     """
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        failures: WorkerFailures,
-        interrupt: Interrupt,
-        tick: Callable[[], None],
-    ) -> None:
-        super().__init__(scheduler, failures, interrupt)
-        self._tick = tick
-
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Ray's decision to continue or stop a trial, after the reports of its worker."""
         self._failures.restricted.difference_update(name for name, _ in result["reports"])
@@ -151,8 +144,9 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             # Tune keeps idle workers for trials that may run anywhere, and with them the resources
             # for which a trial waits that may not.
             tune_controller._cleanup_cached_actors(force_all=True)
-        interrupt = self._interrupt
-        if interrupt.overdue or (interrupt.requested and not _any_runs(tune_controller)):
+        interrupt, live = self._interrupt, tune_controller.get_live_trials()
+        running = any(trial.status == Trial.RUNNING for trial in live)
+        if interrupt.overdue or (interrupt.requested and not running):
             tune_controller.request_stop_experiment()  # also of trials that wait for resources
         self._tick()
 
@@ -207,10 +201,6 @@ def run_trials(
             tuner.fit()
     except TuneError as error:
         raise _origin(error) from None
-
-
-def _any_runs(tune_controller: Any) -> bool:
-    return any(trial.status == Trial.RUNNING for trial in tune_controller.get_live_trials())
 
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:

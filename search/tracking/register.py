@@ -17,7 +17,6 @@ from mlflow.types import Schema, TensorSpec
 from fathom import models
 from fathom.models.transformer import Transformer
 from fathom.search.export.best import BestShape
-from fathom.search.study.config import StudyConfig
 from fathom.search.tracking import store
 from fathom.search.tracking.metrics import LONGEST_PARAM
 
@@ -70,8 +69,7 @@ def _code_of_the_model() -> Iterator[Path]:
 
 
 def _model(chosen: BestShape, weights: Path) -> Transformer:
-    config: StudyConfig = chosen.config
-    model = Transformer(chosen.shape, config.model.parametrization.build())
+    model = Transformer(chosen.shape, chosen.config.model.parametrization.build())
     model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     return model.eval()
 

@@ -6,20 +6,18 @@ leaves what writing it once does.
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from getpass import getuser
 from pathlib import Path
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 
-from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.run_folder import RunFolder, write_atomically
-from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking import metrics, pages, store, views
 from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.messages import TrackedStudy
@@ -54,7 +52,7 @@ class StudyRuns:
         """The study's run, open."""
         run = self._known.get(STUDY_NODE)
         if run is None:
-            run = self._create(STUDY_NODE, self._study.study, {pages.NOTE: pages.UNDER_WAY})
+            run = self._create(STUDY_NODE, self._study.study)
         run.reopen()
         return run
 
@@ -82,7 +80,7 @@ class StudyRuns:
         parent.reopen()
         parent.write(params=metrics.budget_params(spec))
         if run is None:
-            run = self._create(node, pages.trial_name(spec), {}, parent, record.started)
+            run = self._create(node, pages.trial_name(spec), parent, record.started)
         if record.outcome is None:
             run.reopen()
         run.write(
@@ -105,7 +103,10 @@ class StudyRuns:
     def write_conclusion(self, conclusion: Conclusion) -> None:
         """Write the answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
-            self._write_optimum(optimum, conclusion.audits_of(optimum.budget))
+            run, audits = self._budget_run(optimum.budget), conclusion.audits_of(optimum.budget)
+            numbers = metrics.budget_metrics(optimum) | metrics.audit_metrics(audits)
+            run.write(metrics=numbers, tags=pages.budget_tags(optimum, audits))
+            run.rename(pages.budget_name(optimum))
         self.write_summary(conclusion)
 
     def write_summary(self, conclusion: Conclusion) -> None:
@@ -138,30 +139,21 @@ class StudyRuns:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             run.end("FINISHED" if concluded and not is_trial else "KILLED")
 
-    def _write_optimum(self, optimum: Optimum, audits: Sequence[RungAudit]) -> None:
-        run = self._budget_run(optimum.budget)
-        run.write(
-            metrics=metrics.budget_metrics(optimum) | metrics.audit_metrics(audits),
-            tags=pages.budget_tags(optimum, audits),
-        )
-        run.rename(pages.budget_name(optimum))
-
     def _budget_run(self, budget: int, started: float | None = None) -> TrackedRun:
         node = f"budget/{budget}"
         return self._known.get(node) or self._create(
-            node, format_count(budget), {}, self.study_run, started
+            node, format_count(budget), self.study_run, started
         )
 
     def _create(
         self,
         node: str,
         name: str,
-        tags: dict[str, str],
         parent: TrackedRun | None = None,
         started: float | None = None,
     ) -> TrackedRun:
-        tags |= {"mlflow.parentRunId": parent.id} if parent else {}
-        tags |= {
+        own = {"mlflow.parentRunId": parent.id} if parent else {pages.NOTE: pages.UNDER_WAY}
+        tags = own | {
             STUDY_TAG: self._key,
             NODE_TAG: node,
             "mlflow.user": getuser(),

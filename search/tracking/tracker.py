@@ -151,10 +151,7 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
     with link:
         return subprocess.Popen(
             # Without -P a file `random.py` in the working folder would be run by it.
-            [
-                *(sys.executable, "-P", "-m", "fathom.search.tracking.follower"),
-                str(link.fileno()),
-            ],
+            [sys.executable, "-P", "-m", "fathom.search.tracking.follower", str(link.fileno())],
             pass_fds=(link.fileno(),),
             env=environment,
             stdin=subprocess.DEVNULL,

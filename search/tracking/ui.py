@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from typing import IO
 
@@ -46,16 +46,13 @@ def open_ui(
     store.check(uri)
     if uri.startswith(("http:", "https:")):
         base = without_credentials(uri).rstrip("/")
-    else:
-        base = f"http://{host}:{port}"
-        path = sqlite_path(uri)
-        if path is not None and not path.exists():
-            raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
-        _check_port(host, port)
-    addresses = [f"{name}: {base}/{page}" for name, page in _study_pages(uri)]
-    if uri.startswith(("http:", "https:")):
-        say("\n".join([f"MLflow's own page is at {base}", *addresses]))
+        say("\n".join([f"MLflow's own page is at {base}", *_study_pages(uri, base)]))
         return
+    path, base = sqlite_path(uri), f"http://{host}:{port}"
+    if path is not None and not path.exists():
+        raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
+    _check_port(host, port)
+    opening = [f"MLflow is at {base}/#/{MODE} (Ctrl-C ends it)", *_study_pages(uri, base)]
     with (
         terminated_as_interrupted(),
         tempfile.TemporaryFile() as output,
@@ -63,7 +60,7 @@ def open_ui(
     ):
         try:
             _wait_until_ready(server, host, port, output)
-            say("\n".join([f"MLflow is at {base}/#/{MODE} (Ctrl-C ends it)", *addresses]))
+            say("\n".join(opening))
             server.wait()
         except KeyboardInterrupt:
             say("Stopped.")
@@ -81,8 +78,8 @@ def terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _study_pages(uri: str) -> list[tuple[str, str]]:
-    """Returns name and address of every study, the latest first."""
+def _study_pages(uri: str, base: str) -> list[str]:
+    """Returns a line with name and address of every study, the latest first."""
     try:
         found = store.connect(uri).search_experiments(order_by=["last_update_time DESC"])
     except MlflowException as error:
@@ -91,7 +88,7 @@ def _study_pages(uri: str) -> list[tuple[str, str]]:
             f"({first_line(error)}); start it or change `tracking.uri`"
         ) from None
     return [
-        (experiment.name, f"#/experiments/{experiment.experiment_id}/runs{MODE}")
+        f"{experiment.name}: {base}/#/experiments/{experiment.experiment_id}/runs{MODE}"
         for experiment in found
         if STUDY_TAG in experiment.tags
     ]
@@ -115,15 +112,11 @@ def _wait_until_ready(
 ) -> None:
     while server.poll() is None:
         connection = HTTPConnection(host, port, timeout=5)
-        try:
+        with closing(connection), suppress(OSError, HTTPException):
             connection.request("GET", "/health")
             connection.getresponse()
-        except (OSError, HTTPException):
-            time.sleep(0.2)
-        else:
             return
-        finally:
-            connection.close()
+        time.sleep(0.2)
     output.seek(0)
     last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
     raise ValueError(f"MLflow's server ended by itself: {without_credentials(last)}")

@@ -20,10 +20,10 @@ ALL_TRIALS = "fathom-trials"
 def views(optima: Sequence[Optimum]) -> dict[str, str]:
     """Returns views as JSON by name: one of all finished trials, and one for each budget."""
     finished = "metrics.final_loss > 0"
-    own = {view_name(o.budget): f"{finished} and params.budget = '{o.budget}'" for o in optima}
-    return {
-        name: json.dumps(_view(which)) for name, which in ({ALL_TRIALS: finished} | own).items()
+    searches = {ALL_TRIALS: finished} | {
+        view_name(o.budget): f"{finished} and params.budget = '{o.budget}'" for o in optima
     }
+    return {name: json.dumps(_view(search)) for name, search in searches.items()}
 
 
 def view_name(budget: int) -> str:
@@ -37,9 +37,9 @@ def view_address(experiment: str, name: str) -> str:
     return f"#/experiments/{experiment}/runs?{shown}&viewStateShareKey={name}"
 
 
-def _view(which: str) -> dict[str, Any]:
+def _view(search: str) -> dict[str, Any]:
     return {
-        "searchFilter": which,
+        "searchFilter": search,
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
         "startTime": "ALL",
@@ -54,10 +54,7 @@ def _view(which: str) -> dict[str, Any]:
             "groupByKeys": [{"mode": "param", "groupByData": "budget"}],
         },
         "useGroupedValuesInCharts": False,
-        "compareRunCharts": [
-            _scatter("depth"),
-            _scatter("params_non_embedding"),
-        ],
+        "compareRunCharts": [_scatter("depth"), _scatter("params_non_embedding")],
         "compareRunSections": [
             {
                 "uuid": SECTION,
@@ -75,12 +72,11 @@ def _view(which: str) -> dict[str, Any]:
 def _scatter(param: str) -> dict[str, Any]:
     return {
         "type": "SCATTER",
-        **_chart(param),
+        "uuid": param,
+        "metricSectionId": SECTION,
+        "deleted": False,
+        "isGenerated": False,
         "xaxis": {"key": param, "type": "PARAM"},
         "yaxis": {"key": "final_loss", "type": "METRIC"},
         "runsCountToCompare": 1000,
     }
-
-
-def _chart(name: str) -> dict[str, Any]:
-    return {"uuid": name, "metricSectionId": SECTION, "deleted": False, "isGenerated": False}

@@ -37,7 +37,7 @@ class BatchedTrials:
         first = assignments[0]
         self._objective, self._schedule = objective, ReportSchedule(first)
         plan = train_plan(first.config, first.budget, first.spec, device.type)
-        self._plan = replace(plan, compiled=False)
+        plan = replace(plan, compiled=False)
         # Neighbours of one rate are updated at once.
         ordered = sorted(assignments, key=lambda one: one.spec.learning_rate)
         own = {Replica(seed=one.seed, learning_rate=one.spec.learning_rate): one for one in ordered}
@@ -45,7 +45,7 @@ class BatchedTrials:
         self._logs = {replica: TrialLog(one, device) for replica, one in own.items()}
         parametrization = first.config.model.parametrization.build()
         self._training = ReplicaTraining(
-            first.spec.shape, parametrization, self._plan, list(own), device=device
+            first.spec.shape, parametrization, plan, list(own), device=device
         )
         for log in self._logs.values():
             log.setup_seconds = (time.perf_counter() - began) / len(own)
@@ -75,7 +75,7 @@ class BatchedTrials:
 
     @property
     def _at_end(self) -> bool:
-        return self._training.step == self._plan.steps
+        return self._training.step == self._training.plan.steps
 
     def _save(self) -> None:
         """Saves the current state of each trial in its own checkpoint file."""

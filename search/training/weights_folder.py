@@ -32,8 +32,15 @@ def claim(out: Path, note: Note) -> None:
     Raises:
         ConfigError: when the folder holds another training.
     """
-    ours = _text(note)
-    path = out / NOTE
+    path, content = (
+        out / NOTE,
+        {
+            "budget": note.budget,
+            "shape": to_values(note.shape),
+            "study": note.config.model_dump(mode="json", exclude={"tracking"}),
+        },
+    )
+    ours = yaml.safe_dump(content, sort_keys=False)
     if path.exists() and path.read_text(encoding="utf-8") != ours:
         raise ConfigError(f"{out} holds another training; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
@@ -59,12 +66,3 @@ def read_note(source: Path) -> Note:
             f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
             f"{problem_of(error)}"
         ) from error
-
-
-def _text(note: Note) -> str:
-    content = {
-        "budget": note.budget,
-        "shape": to_values(note.shape),
-        "study": note.config.model_dump(mode="json", exclude={"tracking"}),
-    }
-    return yaml.safe_dump(content, sort_keys=False)
