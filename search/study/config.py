@@ -26,7 +26,7 @@ from fathom.search.study.groups import (
     TrainConfig,
 )
 from fathom.search.study.objective_choice import ObjectiveChoice
-from fathom.search.study.safe_yaml import YamlError, parse_yaml
+from fathom.search.study.safe_yaml import parse_yaml
 from fathom.search.study.source import Source, read_source
 
 
@@ -176,10 +176,7 @@ def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]
 
 def parse(text: str) -> StudyConfig:
     """The study of a YAML text; raises `ConfigError` as `load` does."""
-    try:
-        return study_of(parse_yaml(text))
-    except YamlError as error:
-        raise ConfigError(str(error)) from error
+    return study_of(parse_yaml(text))
 
 
 def study_of(values: object) -> StudyConfig:

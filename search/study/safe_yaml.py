@@ -10,11 +10,13 @@ from typing import Any
 
 import yaml
 
+from fathom.search.study.errors import ConfigError
+
 LARGEST_BYTES = 100_000
 """Largest size of a file that is read; study files have some hundred bytes."""
 
 
-class YamlError(ValueError):
+class YamlError(ConfigError):
     """A file that is not plain YAML; the message follows the file's name."""
 
     def __init__(self, message: str, line: int | None = None) -> None:

@@ -15,7 +15,7 @@ MOST_PROBLEMS = 8
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One `--set a.b=c`."""
+    """A value that replaces one of the file: `--set a.b=c`."""
 
     text: str
     keys: tuple[str, ...]

@@ -51,7 +51,18 @@ def print_check(result: CheckResult, console: Console) -> None:
     columns = (Column(heading, no_wrap=True) for heading in headings)
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for axis in result.axes:
-        table.add_row(*_row(axis, result.config.train.learning_rate))
+        rates = [
+            _rate(result.config.train.learning_rate * 2**sweep.best_log2_factor)
+            for sweep in (axis.base, axis.far)
+        ]
+        table.add_row(
+            axis.axis.value,
+            "{} to {}".format(*axis.sizes),
+            " to ".join(rates),
+            _step(axis),
+            f"{axis.axis.value}^{axis.coordinates.largest[1]:.2f}",
+            "[green]carries over[/]" if axis.carries_over else "[red]does not carry over[/]",
+        )
     console.print()
     console.print(table)
     for axis in result.axes:
@@ -61,7 +72,7 @@ def print_check(result: CheckResult, console: Console) -> None:
 
 
 def reason(axis: AxisCheck, scheme: Scheme) -> str:
-    """One sentence with the reason of an axis's verdict, and the remedy if it is negative."""
+    """Returns the reason of an axis's verdict in one sentence, with a remedy if it is negative."""
     near, far = axis.sizes
     name = axis.axis.value
     if axis.carries_over:
@@ -85,7 +96,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
 
 
 def rate_text(result: CheckResult) -> str:
-    """One sentence that says if the study's rate suits the base shape, and what to set if not."""
+    """Returns one sentence: the fit of the study's rate to the base shape, and the rate to set."""
     own, best = _rate(result.config.train.learning_rate), _rate(result.best_rate)
     base, name = result.base, _name(result.base.shape)
     if not base.enclosed:
@@ -115,7 +126,7 @@ def scope(result: CheckResult) -> str:
 
 
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
-    """One clause that says how far the study's sizes go beyond those that were checked."""
+    """Returns one clause on the distance of the study's sizes from those that were checked."""
     (least, most), trained, checked = own, axis.sizes[1], axis.coordinates.sizes[-1]
     text = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
@@ -160,20 +171,6 @@ def _sweep_entry(sweep: Sweep) -> dict[str, Any]:
         "enclosed": sweep.enclosed,
         "rates": [{"factor": 2.0**p.log2_factor, "losses": list(p.losses)} for p in sweep.points],
     }
-
-
-def _row(axis: AxisCheck, learning_rate: float) -> list[str]:
-    near, far = axis.sizes
-    rates = [_rate(learning_rate * 2**sweep.best_log2_factor) for sweep in (axis.base, axis.far)]
-    style, word = ("green", "carries over") if axis.carries_over else ("red", "does not carry over")
-    return [
-        axis.axis.value,
-        f"{near} to {far}",
-        " to ".join(rates),
-        _step(axis),
-        f"{axis.axis.value}^{axis.coordinates.largest[1]:.2f}",
-        f"[{style}]{word}[/]",
-    ]
 
 
 def _step(axis: AxisCheck) -> str:
