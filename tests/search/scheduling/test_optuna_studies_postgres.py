@@ -130,7 +130,7 @@ def test_a_killed_run_finds_its_own_studies_again(address: str, tmp_path: Path) 
         import os, signal
         from pathlib import Path
         from tests.support.dry_run import Simulation, search_into
-                search, _ = search_into({address!r}, Path({str(tmp_path)!r}))
+        search, _ = search_into({address!r}, Path({str(tmp_path)!r}))
         Simulation(search).run(events=60)
         os.kill(os.getpid(), signal.SIGKILL)
     """
