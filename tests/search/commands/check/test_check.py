@@ -269,7 +269,7 @@ def test_a_best_rate_that_stays_carries_over(far: float) -> None:
     one = axis_check(far=far)
     assert one.carries_over
     assert one.log2_shift == pytest.approx(far / 2)
-    assert "a doubling" in reason(one, Scheme.COMPLETEP)
+    assert "per doubling" in reason(one, Scheme.COMPLETEP)
 
 
 @pytest.mark.parametrize("axis", SizeAxis)
