@@ -10,7 +10,7 @@ from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.text import counted
+from fathom.search.report.text import counted, shape_elsewhere
 
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
@@ -46,9 +46,9 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
             "a best depth that does not depend on the family of curves; the two put it a factor"
             f" of {factor:.2f} apart."
         )
-    best = optimum.optimal_depth
-    if best is not None and best not in tested:
-        yield f"the loss of depth {best} itself; none was trained to the end, the curve gives it."
+    if elsewhere := shape_elsewhere(optimum):
+        depth = optimum.optimal_depth
+        yield f"the loss of depth {depth} itself, which the curve gives; {elsewhere}."
 
 
 def _verdict_limit(optimum: Optimum) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import exp
 
+from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
@@ -11,8 +12,8 @@ from fathom.search.formatting import format_count, ranges
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 SUMMARY = (
-    *("budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict", "d_model"),
-    *("ff_ratio", "loss (nats)"),
+    *("budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict", "loss (nats)"),
+    "best trained shape",
 )
 """Columns of the Markdown table."""
 
@@ -98,23 +99,31 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "95 % interval": interval(optimum),
         "plateau": plateau(optimum),
         "verdict": optimum.verdict.value,
-        "d_model": _width(optimum),
-        "ff_ratio": f"{shape.ff_ratio:.2f}" if shape else "",
-        "heads": f"{shape.n_heads}" if shape else "",
-        "parameters, total": f"{shape.params_total:,}" if shape else "",
-        "non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
         "loss (nats)": optional(optimum.loss, ".4f"),
+        "best trained shape": shape_text(shape) if shape else "",
+        "its parameters, total": f"{shape.params_total:,}" if shape else "",
+        "its non-embedding": f"{shape.params_non_embedding:,}" if shape else "",
         "trials": trials(optimum) or "none",
     }
 
 
-def _width(optimum: Optimum) -> str:
-    """Returns `d_model` of the best shape, with its depth where that is not the best depth."""
-    if optimum.shape is None:
+def shape_text(shape: Shape) -> str:
+    """Returns the sizes of a shape, its own depth among them: a curve may be lowest at another."""
+    return (
+        f"depth {shape.depth}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f},"
+        f" {counted(shape.n_heads, 'head')}"
+    )
+
+
+def shape_elsewhere(optimum: Optimum) -> str:
+    """Returns a sentence if the best trained shape is not of the best depth; else empty."""
+    shape = optimum.shape
+    if shape is None or shape.depth == optimum.optimal_depth:
         return ""
-    depth = optimum.shape.depth
-    elsewhere = f" (at depth {depth})" if depth != optimum.optimal_depth else ""
-    return f"{optimum.shape.d_model:,}{elsewhere}"
+    return (
+        f"no trial of depth {optimum.optimal_depth} was trained to the end; the best trained shape,"
+        f" the one in best.yaml, has depth {shape.depth}"
+    )
 
 
 def summary_table(optima: Sequence[Optimum]) -> str:

@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
@@ -9,11 +10,11 @@ from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.text import answer_row, interval, law_formula
+from fathom.search.report.text import answer_row, interval, law_formula, shape_elsewhere
 
 COLUMNS = (
-    *("budget", "tokens", "depth", "95 % interval", "plateau", "d_model", "ff_ratio"),
-    *("loss (nats)", "verdict"),
+    *("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict"),
+    "best shape",
 )
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",
@@ -38,9 +39,14 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
     )
     for optimum in conclusion.optima:
         table.add_row(*_optimum_row(optimum))
+    table.caption = "best shape, as in best.yaml: depth x d_model, ff_ratio"
+    table.caption_justify = "left"
     console.print(table)
     for optimum in conclusion.optima:
-        console.print(f"{format_count(optimum.budget)}: {optimum.reason}", highlight=False)
+        label = format_count(optimum.budget)
+        console.print(f"{label}: {optimum.reason}", highlight=False)
+        if elsewhere := shape_elsewhere(optimum):
+            console.print(f"{label}: {elsewhere}", highlight=False)
     for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 
@@ -56,7 +62,11 @@ def _optimum_row(optimum: Optimum) -> list[str]:
     row = answer_row(optimum) | {
         "tokens": rounded_count(optimum.tokens),
         "95 % interval": interval(optimum).replace(" or deeper", "+"),
-        "d_model": str(optimum.shape.d_model) if optimum.shape else "",
+        "best shape": _short(optimum.shape) if optimum.shape else "",
         "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
     }
     return [row[name] or "-" for name in COLUMNS]
+
+
+def _short(shape: Shape) -> str:
+    return f"{shape.depth} x {shape.d_model}, {shape.ff_ratio:.2f}"

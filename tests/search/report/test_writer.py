@@ -1,5 +1,6 @@
 """The report: every number from the records, whole whatever happens, readable without a network."""
 
+import io
 import json
 import re
 import shutil
@@ -9,15 +10,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
+from rich.console import Console
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import CrossingKind
+from fathom.search.conclusion import Conclusion
+from fathom.search.export.best import best_yaml
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report import writer
 from fathom.search.report.data import report_json
+from fathom.search.report.page import page as page_of
+from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import answer, summary_table
-from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on, publish, visible
+from tests.support.reporting import (
+    BUDGETS,
+    CONFIG,
+    conclusion_of,
+    of_budget,
+    page_on,
+    publish,
+    visible,
+)
 
 
 def test_the_page_opens_with_the_answer_of_every_budget(
@@ -31,13 +46,28 @@ def test_the_page_opens_with_the_answer_of_every_budget(
     assert all(optimum.reason.rstrip(".")[1:] in words.replace("`", "") for optimum in optima)
 
 
-def test_a_shape_of_another_depth_than_the_best_says_so(optima: tuple[Optimum, ...]) -> None:
+def test_the_shape_in_a_row_is_one_shape_whatever_depth_the_curve_calls_best(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
     [optimum, *_] = optima
-    assert optimum.shape is not None
-    untested = replace(optimum, optimal_depth=optimum.shape.depth + 1)
+    shape = optimum.shape
+    assert shape is not None
+    untested = replace(optimum, optimal_depth=shape.depth + 1)
+    best = f"depth {shape.depth}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f}"
 
-    assert f"(at depth {optimum.shape.depth})" in summary_table([untested])
-    assert "at depth" not in summary_table([replace(optimum, optimal_depth=optimum.shape.depth)])
+    assert f"| {best}" in summary_table([untested])
+    assert best in visible(page_of(replace(conclusion_of(study), optima=(untested,)), ()))
+    terminal = Console(file=io.StringIO(), width=80)
+    print_answers(replace(conclusion_of(study), optima=(untested,)), terminal)
+    assert isinstance(terminal.file, io.StringIO)
+    printed = terminal.file.getvalue()
+    assert f"{shape.depth} x {shape.d_model}, {shape.ff_ratio:.2f}" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert f"best trained shape, the one in best.yaml, has depth {shape.depth}" in " ".join(
+        printed.split()
+    )
+    [entry] = yaml.safe_load(best_yaml(Conclusion(config=CONFIG, optima=(untested,))))["best"]
+    assert entry["shape"]["depth"] == shape.depth
 
 
 def test_the_page_loads_nothing_from_anywhere(page: str) -> None:

@@ -58,11 +58,11 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
         assert shown["depth"] == str(optimum.optimal_depth)
         assert shown["loss (nats)"] == f"{optimum.loss:.4f}"
         assert any(
-            shown["d_model"].split()[0] == f"{shape.d_model:,}"
-            and shown["ff_ratio"] == f"{shape.d_ff / shape.d_model:.2f}"
-            and shown["heads"] == str(shape.n_heads)
-            and shown["parameters, total"] == f"{shape.params_total:,}"
-            and shown["non-embedding"] == f"{shape.params_non_embedding:,}"
+            shown["best trained shape"]
+            == f"depth {shape.depth}, d_model {shape.d_model:,}, ff_ratio"
+            f" {shape.d_ff / shape.d_model:.2f}, {shape.n_heads} heads"
+            and shown["its parameters, total"] == f"{shape.params_total:,}"
+            and shown["its non-embedding"] == f"{shape.params_non_embedding:,}"
             for shape in (record.spec.shape for record in own)
         ), "the shape is one that was trained"
 
