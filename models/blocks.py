@@ -139,12 +139,12 @@ class Block(nn.Module):
         return not (watched or torch.is_autocast_enabled("cpu"))
 
     def _fused(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
-        one, other = self.attention, self.feed_forward
+        norm, one, other = self.attention_norm, self.attention, self.feed_forward
         assert other is not None
         assert self.feed_forward_norm is not None
         turns = None if turns_2T2HP2 is None else as_complex(turns_2T2HP2, x_ND.dtype)
         return fused_block(
-            (T, one.n_heads, one.scale, self.attention_norm.eps), turns, x_ND,
-            self.attention_norm.weight, one.into.weight, one.out.weight,
+            (T, one.n_heads, one.scale, norm.eps, norm.centres), turns, x_ND,
+            norm.weight, one.into.weight, one.out.weight,
             self.feed_forward_norm.weight, other.into.weight, other.out.weight,
         )  # fmt: skip

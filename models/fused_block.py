@@ -15,15 +15,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.models.attention import turn_in_place
-from fathom.models.shape import Normalization, Residual, Shape
+from fathom.models.shape import Residual, Shape
 
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 _norm_back = torch.ops.aten.native_layer_norm_backward.default
 _gelu_back = torch.ops.aten.gelu_backward.default
 
-Settings = tuple[int, int, float, float]
-"""Number of tokens, number of heads, scale of attention, epsilon of the norms."""
+Settings = tuple[int, int, float, float, bool]
+"""Number of tokens, number of heads, scale of attention, epsilon of the norms, True for layer
+norms (else RMS norms)."""
 Turns = tuple[Tensor, ...] | None
 """Forward and backward rotations from `as_complex`; None without rotary positions."""
 GRADIENTS = (True, True, False)
@@ -33,8 +34,7 @@ GRADIENTS = (True, True, False)
 def is_plain(shape: Shape) -> bool:
     """True if blocks of the shape have no option that the fused block lacks."""
     options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
-    layer = shape.norm is Normalization.LAYER and shape.residual is Residual.PRE
-    return shape.d_ff > 0 and layer and not options
+    return shape.d_ff > 0 and shape.residual is Residual.PRE and not options
 
 
 def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:
@@ -44,6 +44,39 @@ def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor
     """
     out_ND: Tensor = _FusedBlock.apply(settings, turns, x_ND, *weights)  # type: ignore[no-untyped-call]
     return out_ND
+
+
+def _layer_norm(x_ND: Tensor, gain_D: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The normed stream, and the mean and inverse deviation of each token, (N, 1)."""
+    return torch.native_layer_norm(x_ND, gain_D.shape, gain_D, None, eps)
+
+
+def _layer_norm_back(
+    d_ND: Tensor, x_ND: Tensor, mean_N1: Tensor, rstd_N1: Tensor, gain_D: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the stream and of the gain."""
+    d_x_ND, d_gain_D, _ = _norm_back(
+        d_ND, x_ND, gain_D.shape, mean_N1, rstd_N1, gain_D, None, GRADIENTS
+    )
+    return d_x_ND, d_gain_D
+
+
+def _rms_norm(x_ND: Tensor, gain_D: Tensor, eps: float) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The normed stream, no mean, and the inverse root mean square of each token, (N, 1)."""
+    length_N1 = torch.linalg.vector_norm(x_ND, dim=1, keepdim=True)
+    rstd_N1 = length_N1.square_().div_(x_ND.shape[1]).add_(eps).rsqrt_()
+    return (x_ND * rstd_N1).mul_(gain_D), None, rstd_N1
+
+
+def _rms_norm_back(
+    d_ND: Tensor, x_ND: Tensor, mean_N1: None, rstd_N1: Tensor, gain_D: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the stream and of the gain."""
+    scaled_ND = x_ND * rstd_N1
+    d_gain_ND = d_ND * scaled_ND
+    along_N1 = torch.mv(d_gain_ND, gain_D).div_(x_ND.shape[1]).unsqueeze(1)
+    d_x_ND = (d_ND * gain_D).addcmul_(scaled_ND, along_N1, value=-1).mul_(rstd_N1)
+    return d_x_ND, d_gain_ND.sum(0)
 
 
 class _FusedBlock(torch.autograd.Function):
@@ -57,9 +90,9 @@ class _FusedBlock(torch.autograd.Function):
         ctx: Any, settings: Settings, turns: Turns, x1: Tensor,
         gain1: Tensor, into1: Tensor, out1: Tensor, gain2: Tensor, into2: Tensor, out2: Tensor,
     ) -> Tensor:  # fmt: skip
-        T, H, scale, eps = settings
-        size, A = gain1.shape, out1.shape[1]
-        normed1, mean1, rstd1 = torch.native_layer_norm(x1, size, gain1, None, eps)
+        T, H, scale, eps, centres = settings
+        A, norm = out1.shape[1], _layer_norm if centres else _rms_norm
+        normed1, mean1, rstd1 = norm(x1, gain1, eps)
         qkv_BT3HK = F.linear(normed1, into1).view(-1, T, 3, H, A // H)
         if turns is not None:
             turn_in_place(qkv_BT3HK, turns[0])
@@ -67,14 +100,14 @@ class _FusedBlock(torch.autograd.Function):
         y_BHTK, lse_BHT = _attend(q, k, v, 0.0, True, scale=scale)
         y_NA = y_BHTK.transpose(1, 2).reshape(-1, A)
         x2 = F.linear(y_NA, out1).add_(x1)
-        normed2, mean2, rstd2 = torch.native_layer_norm(x2, size, gain2, None, eps)
+        normed2, mean2, rstd2 = norm(x2, gain2, eps)
         before_NF = F.linear(normed2, into2)
         hidden_NF = F.gelu(before_NF)
         ctx.save_for_backward(
             x1, gain1, into1, out1, normed1, mean1, rstd1, q, k, v, y_BHTK, lse_BHT, y_NA,
             x2, gain2, into2, out2, normed2, mean2, rstd2, before_NF, hidden_NF,
         )  # fmt: skip
-        ctx.scale, ctx.turns = scale, turns
+        ctx.scale, ctx.turns, ctx.centres = scale, turns, centres
         return F.linear(hidden_NF, out2).add_(x2)
 
     @staticmethod
@@ -85,13 +118,11 @@ class _FusedBlock(torch.autograd.Function):
             x2, gain2, into2, out2, normed2, mean2, rstd2, before_NF, hidden_NF,
         ) = ctx.saved_tensors  # fmt: skip
         B, H, T, K = q.shape
-        size, mm = gain1.shape, torch.mm
+        mm, norm_back = torch.mm, _layer_norm_back if ctx.centres else _rms_norm_back
         d_out2 = mm(grad.t(), hidden_NF)
         d_NF = _gelu_back(mm(grad, out2), before_NF)
         d_into2 = mm(d_NF.t(), normed2)
-        d_x2, d_gain2, _ = _norm_back(
-            mm(d_NF, into2), x2, size, mean2, rstd2, gain2, None, GRADIENTS
-        )
+        d_x2, d_gain2 = norm_back(mm(d_NF, into2), x2, mean2, rstd2, gain2)
         d_x2.add_(grad)
         d_out1 = mm(d_x2.t(), y_NA)
         d_y = mm(d_x2, out1).view(B, T, H, K).transpose(1, 2)
@@ -101,7 +132,5 @@ class _FusedBlock(torch.autograd.Function):
             turn_in_place(d_qkv.view(B, T, 3, H, K), ctx.turns[1])
         d_qkv = d_qkv.view(B * T, -1)
         d_into1 = mm(d_qkv.t(), normed1)
-        d_x1, d_gain1, _ = _norm_back(
-            mm(d_qkv, into1), x1, size, mean1, rstd1, gain1, None, GRADIENTS
-        )
+        d_x1, d_gain1 = norm_back(mm(d_qkv, into1), x1, mean1, rstd1, gain1)
         return None, None, d_x1.add_(d_x2), d_gain1, d_into1, d_out1, d_gain2, d_into2, d_out2

@@ -17,6 +17,7 @@ PARAMETRIZATION = Parametrization(
 SHAPE = Shape(depth=3, d_model=24, d_ff=40, n_heads=3, head_dim=6, vocab_size=13, context=40)
 PLAIN = (
     SHAPE,
+    replace(SHAPE, norm=Normalization.RMS),
     replace(SHAPE, positions=Positions.LEARNED),
     replace(SHAPE, looped=True, tied=False, embedding_rank=5),
 )
@@ -24,7 +25,6 @@ OTHERS = (
     replace(SHAPE, biases=True),
     replace(SHAPE, gated=True),
     replace(SHAPE, d_ff=0),
-    replace(SHAPE, norm=Normalization.RMS),
     replace(SHAPE, smeared_keys=True),
     replace(SHAPE, bidirectional=True),
     replace(SHAPE, residual=Residual.POST),
