@@ -54,12 +54,12 @@ class Parity:
         return math.log(self.vocab_size)
 
     def to(self, device: torch.device) -> Self:
-        """The same, drawing on the device."""
+        """The same, with its batches on the device."""
         return dataclasses.replace(self, device=device)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """The same bits for the same seed and step, whatever came before."""
-        return self._batch(batch_size, training_draws(self.device, seed=seed, step=step))
+        return self._batch(batch_size, training_draws(seed=seed, step=step))
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats for each answer."""
@@ -68,7 +68,7 @@ class Parity:
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:
         """The same held-out bits every time; `loss` decides, other keys are reported."""
-        batch = self._batch(self.eval_examples, held_out_draws(self.device, 0))
+        batch = self._batch(self.eval_examples, held_out_draws(0))
         losses_BT, _, right_BT = answers(model, batch)
         return {
             "loss": losses_BT.mean().item(),
@@ -81,6 +81,7 @@ class Parity:
 
     def _batch(self, rows: int, draws: torch.Generator) -> Batch:
         shape = (rows, self.context)
-        ones_BT = torch.rand(shape, generator=draws, device=self.device) < self.share_of_ones
+        drawn_BT = torch.rand(shape, generator=draws)  # on the host: the same for every device
+        ones_BT = drawn_BT.to(self.device) < self.share_of_ones
         odd_BT = ones_BT.cumsum(1) % 2 == 1
         return Batch(torch.where(ones_BT, ONE, ZERO), torch.where(odd_BT, ODD, EVEN))

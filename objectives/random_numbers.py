@@ -13,9 +13,9 @@ def mixed(seed: int, step: int) -> int:
     return _state(np.random.SeedSequence((seed, step)))
 
 
-def training_draws(device: torch.device, *, seed: int, step: int) -> torch.Generator:
+def training_draws(*, seed: int, step: int) -> torch.Generator:
     """Random generator of a training step, a function of seed and step alone."""
-    return torch.Generator(device).manual_seed(mixed(seed, step))
+    return torch.Generator().manual_seed(mixed(seed, step))
 
 
 def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArray[np.int64]:
@@ -24,10 +24,10 @@ def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArr
     return draws.integers(count, size=batch_size)
 
 
-def held_out_draws(device: torch.device, number: int) -> torch.Generator:
+def held_out_draws(number: int) -> torch.Generator:
     """Random generator of one part of an evaluation, unlike that of any training step."""
     sequence = np.random.SeedSequence(number, spawn_key=(HELD_OUT,))
-    return torch.Generator(device).manual_seed(_state(sequence))
+    return torch.Generator().manual_seed(_state(sequence))
 
 
 def _state(sequence: np.random.SeedSequence) -> int:

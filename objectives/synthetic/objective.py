@@ -37,7 +37,10 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticObjective(ABC):
-    """Base of objectives that draw sequences, of difficulties that are integers, on the device."""
+    """Base of objectives that draw sequences of difficulties that are integers.
+
+    They are drawn on the host, so that every device trains on the same, and then moved.
+    """
 
     letter: ClassVar[str]
     """Beginning of the difficulties' names in metrics."""
@@ -82,17 +85,20 @@ class SyntheticObjective(ABC):
         targets whose errors count; the others count for the loss alone."""
 
     def to(self, device: torch.device) -> Self:
-        """The objective, drawing on the device."""
+        """The objective, with its batches on the device."""
         return dataclasses.replace(self, device=device)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Sequences of mixed difficulties."""
-        return self.draw(batch_size, None, training_draws(self.device, seed=seed, step=step))[0]
+        batch, _ = self.draw(batch_size, None, training_draws(seed=seed, step=step))
+        return Batch(*(part.to(self.device) for part in batch))
 
     def held_out(self, difficulty: int) -> tuple[Batch, Tensor]:
         """The evaluation's sequences of a difficulty, and the mask (B, T) of counted targets."""
-        draws = held_out_draws(self.device, difficulty)
-        return self.draw(self.keys.eval_examples, difficulty, draws)
+        batch, counted_BT = self.draw(
+            self.keys.eval_examples, difficulty, held_out_draws(difficulty)
+        )
+        return Batch(*(part.to(self.device) for part in batch)), counted_BT.to(self.device)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats over the targets that are not `IGNORED`, a scalar."""

@@ -12,9 +12,9 @@ from fathom.search.study.errors import ConfigError, PlanError
 
 DEFAULT_TOKENS_PER_PARAMETER = 20.0
 """Default training tokens per parameter (Hoffmann et al. 2022)."""
-AUTO_STEPS = 2000
-"""Number of steps that `batch_size: auto` aims at; with fewer, larger steps small models learn too
-little."""
+FEWEST_STEPS = 2000
+"""Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
+models learn too little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ def _budget(config: StudyConfig, params: int) -> Budget:
     tokens = config.tokens or math.ceil(params * per_parameter)
     context = config.objective.context
     if config.train.batch_size == "auto":
-        wanted = tokens / (AUTO_STEPS * context)
-        batch_size = 2 ** max(0, round(math.log2(max(wanted, 1))))
+        sequences = auto_tokens_per_step(tokens) / context
+        batch_size = 2 ** round(math.log2(max(sequences, 1)))
     else:
         batch_size = config.train.batch_size
     if batch_size % config.resources.processes_per_trial:
@@ -83,6 +83,16 @@ def _budget(config: StudyConfig, params: int) -> Budget:
         steps=math.ceil(tokens / tokens_per_step),
         tokens_per_step=tokens_per_step,
     )
+
+
+def auto_tokens_per_step(tokens: int) -> float:
+    """Tokens per step that `batch_size: auto` aims at for a horizon.
+
+    The best batch for a horizon of D tokens is 0.58 D^0.571 tokens, nearly whatever the size of the
+    model (Li et al. 2025, Step Law, arXiv 2503.04715). Below 14M tokens that leaves fewer than
+    `FEWEST_STEPS` steps, and the steps decide.
+    """
+    return min(0.58 * tokens**0.571, tokens / FEWEST_STEPS)
 
 
 def count_of(option: str, text: str) -> int:

@@ -208,7 +208,8 @@ class TrainConfig(Group):
     """Training settings of every trial."""
 
     batch_size: Positive | Literal["auto"] = "auto"
-    """Sequences per step; `auto` gives each budget about 2,000 steps."""
+    """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
+    at least about 2,000 steps."""
     learning_rate: PositiveReal = 1e-3
     """Peak learning rate of the base shape."""
     warmup: Share = 0.02

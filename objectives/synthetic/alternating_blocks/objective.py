@@ -51,10 +51,9 @@ class Blocks(SyntheticObjective):
     ) -> tuple[Batch, Tensor]:
         """Strings with uniform lengths of a range, and uniform places of the blocks."""
         low, high = self.keys.ranges[difficulty or 0]
-        device = self.device
-        lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws, device=device)
+        lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws)
         numbers_BN = block_numbers(lengths_B1, high, self.keys.blocks, draws)
-        inside_BN = torch.arange(high, device=device) < lengths_B1
+        inside_BN = torch.arange(high) < lengths_B1
         letters_BN = torch.where(numbers_BN % 2 == 0, ids.A, ids.B).where(inside_BN, PAD)
         answers_BN = torch.where(numbers_BN == self.keys.blocks - 1, ids.INSIDE, ids.OUTSIDE)
         targets_BT = F.pad(answers_BN.where(inside_BN, IGNORED), (1, 0), value=IGNORED)
@@ -68,9 +67,9 @@ def block_numbers(lengths_B1: Tensor, width: int, blocks: int, draws: torch.Gene
     All choices of the k - 1 places at which a block begins are equally likely.
     """
     shape = (len(lengths_B1), width)
-    keys_BN = torch.rand(shape, generator=draws, device=draws.device)
-    here_N = torch.arange(width, device=draws.device)
+    keys_BN = torch.rand(shape, generator=draws)
+    here_N = torch.arange(width)
     keys_BN = keys_BN.where((here_N > 0) & (here_N < lengths_B1), 2.0)
     starts = keys_BN.argsort(1)[:, : blocks - 1]
-    begins_BN = torch.zeros(shape, dtype=torch.int64, device=draws.device)
+    begins_BN = torch.zeros(shape, dtype=torch.int64)
     return begins_BN.scatter(1, starts, 1).cumsum(1)

@@ -62,11 +62,9 @@ class Connectivity(SyntheticObjective):
     ) -> tuple[Batch, Tensor]:
         """Graphs of a diameter, or of uniform ones, with their questions."""
         if difficulty is None:
-            edges_B = torch.randint(
-                1, self.keys.diameter + 1, (rows,), generator=draws, device=self.device
-            )
+            edges_B = torch.randint(1, self.keys.diameter + 1, (rows,), generator=draws)
         else:
-            edges_B = torch.full((rows,), difficulty, device=self.device)
+            edges_B = torch.full((rows,), difficulty)
         batch, away_BT = self._batch(edges_B, draws)
         return batch, away_BT == edges_B[:, None]
 
@@ -76,16 +74,16 @@ class Connectivity(SyntheticObjective):
         names_BV = self._names(len(edges_B), draws)
         ends_BE2 = self._edges(names_BV, edges_B, draws)
         asked_BQ, away_BQ, joined_BQ = self._asked(names_BV, edges_B, draws)
-        inputs_BT = torch.full((len(edges_B), self.context), PAD, device=self.device)
+        inputs_BT = torch.full((len(edges_B), self.context), PAD)
         at_B1 = 2 * self.keys.edge_tokens * edges_B[:, None]
         if self.keys.edge_tokens == 2:
             inputs_BT[:, : ends_BE2[0].numel()] = ends_BE2.flatten(1)
             first_B2 = torch.stack((torch.full_like(edges_B, ids.QUESTION), names_BV[:, 0]), 1)
-            inputs_BT.scatter_(1, at_B1 + torch.arange(2, device=self.device), first_B2)
+            inputs_BT.scatter_(1, at_B1 + torch.arange(2), first_B2)
         else:
             inputs_BT[:, : ends_BE2.shape[1]] = self._pairs(ends_BE2)
         asked_at_B1 = at_B1 + self.keys.question_tokens
-        places_BQ = asked_at_B1 + torch.arange(asked_BQ.shape[1], device=self.device)
+        places_BQ = asked_at_B1 + torch.arange(asked_BQ.shape[1])
         inputs_BT.scatter_(1, places_BQ, asked_BQ)
         answers_BQ = torch.where(joined_BQ, ids.YES, ids.NO).where(away_BQ > 0, IGNORED)
         targets_BT = torch.full_like(inputs_BT, IGNORED).scatter(1, places_BQ, answers_BQ)
@@ -96,7 +94,7 @@ class Connectivity(SyntheticObjective):
         """Token ids of the vertices, (B, V): of one path in order, then of the other. The first is
         the end asked about; if no question names it, it has the first id."""
         vertices = self.keys.vertices
-        keys_BV = torch.rand(rows, vertices, generator=draws, device=self.device)
+        keys_BV = torch.rand(rows, vertices, generator=draws)
         if self.keys.edge_tokens == 1:
             keys_BV[:, 0] = -1.0
         return keys_BV.argsort(1) + ids.FIRST_VERTEX
@@ -111,14 +109,14 @@ class Connectivity(SyntheticObjective):
     def _edges(self, names_BV: Tensor, edges_B: Tensor, draws: torch.Generator) -> Tensor:
         """Both ends of each edge (B, E, 2), in random order and direction; then padding."""
         rows, longest = len(names_BV), self.keys.diameter
-        step_E = torch.arange(longest, device=self.device).repeat(2)
-        from_E = step_E + (longest + 1) * (torch.arange(2 * longest, device=self.device) // longest)
+        step_E = torch.arange(longest).repeat(2)
+        from_E = step_E + (longest + 1) * (torch.arange(2 * longest) // longest)
         ends_BE2 = torch.stack((names_BV[:, from_E], names_BV[:, from_E + 1]), 2)
-        flipped_BE = torch.rand(rows, 2 * longest, generator=draws, device=self.device) < 0.5
+        flipped_BE = torch.rand(rows, 2 * longest, generator=draws) < 0.5
         ends_BE2 = ends_BE2.flip(2).where(flipped_BE[:, :, None], ends_BE2)
         missing_BE = step_E >= edges_B[:, None]
         ends_BE2 = ends_BE2.masked_fill(missing_BE[:, :, None], PAD)
-        keys_BE = torch.rand(rows, 2 * longest, generator=draws, device=self.device)
+        keys_BE = torch.rand(rows, 2 * longest, generator=draws)
         order_BE = (keys_BE + missing_BE).argsort(1)
         return ends_BE2.gather(1, order_BE[:, :, None].expand_as(ends_BE2))
 
@@ -127,11 +125,11 @@ class Connectivity(SyntheticObjective):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The vertices asked, their distances, and True if joined; all (B, Q), padded behind."""
         longest = self.keys.diameter
-        away_Q = torch.arange(1, longest + 1, device=self.device).repeat(2)
-        joined_Q = torch.arange(2 * longest, device=self.device) < longest
+        away_Q = torch.arange(1, longest + 1).repeat(2)
+        joined_Q = torch.arange(2 * longest) < longest
         names_BQ = names_BV[:, away_Q + (longest + 1) * ~joined_Q]
         missing_BQ = away_Q > edges_B[:, None]
-        keys_BQ = torch.rand(names_BQ.shape, generator=draws, device=self.device)
+        keys_BQ = torch.rand(names_BQ.shape, generator=draws)
         order_BQ = (keys_BQ + missing_BQ).argsort(1)
         return (
             names_BQ.masked_fill(missing_BQ, PAD).gather(1, order_BQ),

@@ -25,7 +25,7 @@ from torch import Tensor
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.objectives.random_numbers import held_out_draws
 from fathom.objectives.synthetic.induction.keys import FIRST_SYMBOL, START, InductionConfig
-from fathom.objectives.synthetic.objective import CPU, SyntheticObjective
+from fathom.objectives.synthetic.objective import SyntheticObjective
 
 BASELINE_SEQUENCES = 256
 """Sequences that the baseline is measured on."""
@@ -53,7 +53,7 @@ class Induction(SyntheticObjective):
         return sorted({low, (low + high) // 2, high})
 
     def _baseline(self, gap: int) -> float:
-        draws = held_out_draws(CPU, BASELINE_PART + gap)
+        draws = held_out_draws(BASELINE_PART + gap)
         return counting_error(self.draw(BASELINE_SEQUENCES, gap, draws)[0], self.vocab_size)
 
     def draw(
@@ -66,9 +66,9 @@ class Induction(SyntheticObjective):
         periods_B1 = blocks_B1 + self._uniform(rows, *gap, draws)
         # Two copies fit behind the latest first one.
         room_B1 = self.context - periods_B1 - blocks_B1
-        share_B1 = torch.rand(rows, 1, generator=draws, device=draws.device)
+        share_B1 = torch.rand(rows, 1, generator=draws)
         firsts_B1 = (share_B1 * room_B1).long()
-        after_BN = torch.arange(self.context, device=self.device) - firsts_B1
+        after_BN = torch.arange(self.context) - firsts_B1
         within_BN = after_BN % periods_B1
         copied_BN = (after_BN >= 0) & (within_BN < blocks_B1)
         tokens_BN = self._tokens(within_BN, copied_BN, blocks_B1, draws)
@@ -81,9 +81,9 @@ class Induction(SyntheticObjective):
     ) -> Tensor:
         """Token ids (B, N): the first of the shuffled symbols are the block, the others filler."""
         rows = len(blocks_B1)
-        keys_BS = torch.rand(rows, self.keys.symbols, generator=draws, device=self.device)
+        keys_BS = torch.rand(rows, self.keys.symbols, generator=draws)
         shuffled_BS = keys_BS.argsort(1) + FIRST_SYMBOL
-        share_BN = torch.rand(copied_BN.shape, generator=draws, device=self.device)
+        share_BN = torch.rand(copied_BN.shape, generator=draws)
         filler_BN = blocks_B1 + (share_BN * (self.keys.symbols - blocks_B1)).long()
         # A share near 1 may round up to the number of symbols.
         filler_BN = filler_BN.clamp(max=self.keys.symbols - 1)
@@ -91,7 +91,7 @@ class Induction(SyntheticObjective):
 
     def _uniform(self, rows: int, low: int, high: int, draws: torch.Generator) -> Tensor:
         """Draws uniform whole numbers (B, 1) from `low` to `high`, both included."""
-        return torch.randint(low, high + 1, (rows, 1), generator=draws, device=self.device)
+        return torch.randint(low, high + 1, (rows, 1), generator=draws)
 
 
 def counting_error(batch: Batch, vocab_size: int) -> float:

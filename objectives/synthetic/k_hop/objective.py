@@ -24,7 +24,7 @@ from fathom.objectives.contract import Batch, Model
 from fathom.objectives.random_numbers import held_out_draws
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.objectives.synthetic.keys import FIRST
-from fathom.objectives.synthetic.objective import CPU, SyntheticObjective
+from fathom.objectives.synthetic.objective import SyntheticObjective
 from fathom.objectives.token_loss import token_losses
 
 BASELINE_TOKENS = 200_000
@@ -61,9 +61,9 @@ class Hop(SyntheticObjective):
         """Sequences of one k, or of random k, and the mask of answers that are symbols."""
         keys = self.keys
         if difficulty is None:
-            hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws, device=self.device)
+            hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws)
         else:
-            hops_B = torch.full((rows,), difficulty, device=self.device)
+            hops_B = torch.full((rows,), difficulty)
         symbols_BN = draw_symbols((rows, keys.context - 1), symbols=keys.symbols, draws=draws)
         places_BN = hop_places(symbols_BN, hops_B, symbols=keys.symbols, most=keys.hops)
         found_BN = symbols_BN.gather(1, places_BN.clamp(min=0)) + FIRST
@@ -76,9 +76,8 @@ class Hop(SyntheticObjective):
 
 def draw_symbols(shape: tuple[int, int], *, symbols: int, draws: torch.Generator) -> Tensor:
     """Uniform symbols (B, N) from 0, no two neighbours equal."""
-    device = draws.device
-    steps_BN = torch.randint(1, symbols, shape, generator=draws, device=device)
-    steps_BN[:, 0] = torch.randint(symbols, shape[:1], generator=draws, device=device)
+    steps_BN = torch.randint(1, symbols, shape, generator=draws)
+    steps_BN[:, 0] = torch.randint(symbols, shape[:1], generator=draws)
     return steps_BN.cumsum(1) % symbols
 
 
@@ -105,7 +104,7 @@ def baseline_errors(keys: HopConfig) -> dict[int, float]:
     would be wrong 1 - 1/S of the time if hops were random; but neighbours differ, so one hop never
     leads to the same symbol and two hops often do.
     """
-    draws = held_out_draws(CPU, BASELINE_PART)
+    draws = held_out_draws(BASELINE_PART)
     length, symbols = keys.context - 1, keys.symbols
     shape = (max(1, BASELINE_TOKENS // length), length)
     symbols_BN = draw_symbols(shape, symbols=symbols, draws=draws)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.random_numbers import held_out_draws, mixed, training_draws
 from fathom.objectives.synthetic.objective import solved
-from tests.support.objectives import CPU, prepared
+from tests.support.objectives import prepared
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_evaluation_is_of_sequences_that_no_training_step_draws(name: str) -
     shared = sum(row in trained for row in seen)
     assert shared <= len(seen) // 10
     assert mixed(3, 4) != mixed(4, 3)
-    first, second = held_out_draws(CPU, 3), training_draws(CPU, seed=3, step=0)
+    first, second = held_out_draws(3), training_draws(seed=3, step=0)
     assert first.initial_seed() != second.initial_seed()
 
 
