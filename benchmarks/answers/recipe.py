@@ -117,7 +117,7 @@ def trained(run: Run) -> Result:
     scheme = config.model.parametrization.build()
     training = Training(run.shape, scheme, plan, seed=seed, device=cpu)
     objective = objective_of(run.study, run.overrides).to(cpu)
-    *_, last = train(training, objective, plan, seed=seed)
+    *_, last = train(training, objective)
     return Result(run, last.loss, training.train_seconds / training.step)
 
 

@@ -92,7 +92,7 @@ def auto_tokens_per_step(tokens: int) -> float:
     model (Li et al. 2025, Step Law, arXiv 2503.04715). Below 14M tokens that leaves fewer than
     `FEWEST_STEPS` steps, and the steps decide.
     """
-    return min(0.58 * tokens**0.571, tokens / FEWEST_STEPS)
+    return min(0.58 * math.pow(tokens, 0.571), tokens / FEWEST_STEPS)
 
 
 def count_of(option: str, text: str) -> int:
