@@ -100,7 +100,10 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draws every weight by the rule of its role; gains start at 1, biases and smears at 0."""
+        """Draws every weight by the rule of its role; gains start at 1, biases and smears at 0.
+
+        A generator of the CPU gives the same weights on every device.
+        """
         by_role = rules(self.parametrization, self.shape)
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
@@ -111,7 +114,8 @@ class Transformer(nn.Module):
             elif role in starts:
                 parameter.fill_(starts[role])
             else:
-                parameter.normal_(0.0, by_role[role].init_std, generator=generator)
+                drawn = torch.empty(parameter.shape, device=generator.device)
+                parameter.copy_(drawn.normal_(0.0, by_role[role].init_std, generator=generator))
             if role is Role.ATTENTION_IN and self.shape.residual is Residual.DEEPNORM:
                 values = parameter[2 * self.shape.d_attention :]
                 values.mul_(deepnorm_gain(self.shape))

@@ -101,7 +101,7 @@ class Training:
         if plan.compiled:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()
-        self.model.initialise(torch.Generator(device).manual_seed(seed))
+        self.model.initialise(torch.Generator().manual_seed(seed))
         self.ranks, self.network = ranks, ranks.network(self.model)
         self.optimizer = build_optimizer(
             self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps

@@ -114,13 +114,9 @@ class Language:
     def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
         """Positions (B,) at which a training batch's windows begin."""
         tokens = tokens_of(self.train)
-        generator = training_draws(tokens.device, seed=seed, step=step)
-        return torch.randint(
-            len(tokens) - self.context,
-            (batch_size,),
-            generator=generator,
-            device=tokens.device,
-        )
+        draws = training_draws(seed=seed, step=step)
+        starts = torch.randint(len(tokens) - self.context, (batch_size,), generator=draws)
+        return starts.to(tokens.device)
 
 
 def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
