@@ -34,7 +34,7 @@ from fathom.search.training.trial import train_plan
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LadderRun:
     """One training of the comparison."""
 
     study: Path
@@ -48,10 +48,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class LadderResult:
     """What a training measured."""
 
-    run: Run
+    run: LadderRun
     loss: float
     """Held-out loss at the end, nats per token."""
     seconds_per_step: float
@@ -79,7 +79,7 @@ def main() -> None:
         print(table([result for result in results if result.run.budget == budget]))
 
 
-def planned(arguments: argparse.Namespace) -> list[Run]:
+def planned(arguments: argparse.Namespace) -> list[LadderRun]:
     """Every training, in the order of the seeds."""
     runs = []
     for value in arguments.values:
@@ -88,7 +88,7 @@ def planned(arguments: argparse.Namespace) -> list[Run]:
         vocab_size = objective_of(arguments.study, own).vocab_size
         scale = math.sqrt(float(value) / float(arguments.values[0])) if arguments.root else 1.0
         runs += [
-            Run(arguments.study, own, value, rate * scale, budget.params, shape, seed)
+            LadderRun(arguments.study, own, value, rate * scale, budget.params, shape, seed)
             for budget in expand_budgets(config)
             for shape in rungs_of_ladder(config, budget, vocab_size, arguments.depths, 1)
             for rate in arguments.rates
@@ -103,7 +103,7 @@ def objective_of(study: Path, overrides: tuple[str, ...]) -> Objective:
     return prepare(load(study, overrides).objective)
 
 
-def trained(run: Run) -> Result:
+def trained(run: LadderRun) -> LadderResult:
     """Train one shape with one seed to the end."""
     torch.set_num_threads(1)
     config = load(run.study, run.overrides)
@@ -118,10 +118,10 @@ def trained(run: Run) -> Result:
     training = Training(run.shape, scheme, plan, seed=seed, device=cpu)
     objective = objective_of(run.study, run.overrides).to(cpu)
     *_, last = train(training, objective)
-    return Result(run, last.loss, training.train_seconds / training.step)
+    return LadderResult(run, last.loss, training.train_seconds / training.step)
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[LadderResult]) -> str:
     """Losses by depth at one budget as Markdown: the mean over seeds, and its standard error."""
     values = sorted({result.run.value for result in results}, key=str)
     depths = sorted({result.run.shape.depth for result in results})
@@ -145,7 +145,7 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_rate(results: Sequence[Result], value: str) -> Mapping[int, tuple[float, float]]:
+def best_rate(results: Sequence[LadderResult], value: str) -> Mapping[int, tuple[float, float]]:
     """Depth -> lowest mean loss over the rates, and its standard error."""
     losses: dict[tuple[int, float], list[float]] = defaultdict(list)
     for result in results:
