@@ -45,8 +45,9 @@ DOWNLOADS = {
 
 
 def cache_folder() -> Path:
-    """The folder `$FATHOM_CACHE`, or `~/.cache/fathom`."""
-    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/fathom").expanduser()
+    """The folder `$FATHOM_CACHE`, else `fathom` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get(CACHE_VARIABLE) or Path(caches, "fathom")).expanduser()
 
 
 def mirror_folder() -> Path | None:

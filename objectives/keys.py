@@ -107,6 +107,11 @@ class ObjectiveConfig(Group, ABC):
         until they are over, the loss is no ground for stopping a trial."""
         return 0
 
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation, padding included; 0 if they are not known."""
+        return 0
+
     def settings(self) -> dict[str, Any]:
         """The keys and their values without the name."""
         return self.model_dump(exclude={"name"})

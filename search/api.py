@@ -29,7 +29,8 @@ from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
-from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, open_run
 from fathom.search.tracking.pages import headline
 from fathom.search.training.weights_folder import WEIGHTS

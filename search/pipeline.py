@@ -2,7 +2,8 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ from rich.console import Console
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
-from fathom.search.cluster.ray_session import start_ray
+from fathom.search.cluster.ray_session import cluster_address, start_ray
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
+from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.writer import write_report
 from fathom.search.run_folder import (
@@ -30,8 +32,10 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_d
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
 from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.machine import device_name
 from fathom.search.study.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
+from fathom.search.study.speed import keep_speeds, rates_of, start_seconds
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set
 from fathom.search.tracking.messages import TrackedStudy
@@ -97,8 +101,10 @@ def run_study(
         if interrupt.requested and not scheduler.done:
             progress.print_interruption(len(interrupt.saved))
             raise KeyboardInterrupt
+        searched = time.time()
         conclusion = conclude(scheduler.records, config)
         publish(folder, conclusion, tracker)
+        _keep_speeds(ready, scheduler.records, time.time() - searched)
         if scheduler.done:
             forget_checkpoints(folder, scheduler.records, conclusion.audits)
     return RunResult(folder, conclusion)
@@ -123,6 +129,16 @@ def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker) -> None
     write_atomically(folder.best, best_yaml(conclusion))
     write_report(conclusion, folder.path)
     tracker.conclude(conclusion)
+
+
+def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_seconds: float) -> None:
+    """Keeps what the trials of this run say of this machine's speed, for the next plan."""
+    resources = ready.config.resources
+    started = start_seconds(records, ready.began)
+    alone = resources.processes_per_trial == resources.replicas == 1
+    if started is not None and alone and cluster_address() is None:
+        rates = rates_of(records, ready.began)
+        keep_speeds(device_name(resources), rates, started + report_seconds)
 
 
 def _without_secrets(config: StudyConfig) -> StudyConfig:

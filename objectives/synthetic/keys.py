@@ -17,6 +17,11 @@ class SyntheticConfig(ObjectiveConfig):
     eval_examples: Positive = 64
     """Sequences of each difficulty in an evaluation."""
 
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_examples * self.context
+
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys with fewer sequences in an evaluation; their length is part of the task."""
         return self.model_copy(update={"eval_examples": min(self.eval_examples, 16)})

@@ -11,7 +11,8 @@ from rich.table import Table
 from fathom.search.formatting import format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.plan import BudgetPlan, Machine
+from fathom.search.study.machine import Machine
+from fathom.search.study.plan import BudgetPlan, device_hours, search_hours
 
 SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
 """Sizes of a shape that a plan lists."""
@@ -22,9 +23,12 @@ def plan_json(
     plans: Sequence[BudgetPlan], machine: Machine, *, price: float | None, with_shapes: bool
 ) -> dict[str, Any]:
     """The plan as JSON; `device_hours` and `cost` are for devices of the kind `device`."""
-    hours = machine.device_hours(plans)
+    hours = device_hours(plans, machine)
     return {
         "budgets": [_plan_entry(plan, with_shapes) for plan in plans],
+        "hours": search_hours(plans, machine),
+        "start_seconds": machine.start_seconds,
+        "notes": list(machine.notes),
         "device": machine.device,
         "device_hours": hours,
         "cost": None if price is None else price * hours,
@@ -66,11 +70,15 @@ def print_plan(
                 for rung in plan.rungs
             )
             console.print(f"{plan.budget.label}: expected {', '.join(steps)}", highlight=False)
-    total = format_seconds(3600 * sum(plan.hours for plan in plans))
-    console.print(f"about {total} in all, on {machine.description}", highlight=False)
-    hours = machine.device_hours(plans)
+    total = format_seconds(3600 * search_hours(plans, machine))
+    start = format_seconds(machine.start_seconds)
+    text = f"about {total} in all, {start} of it to start and to report, on {machine.description}"
+    console.print(text, highlight=False)
+    hours = device_hours(plans, machine)
     cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
+    for note in machine.notes:
+        console.print(note, style="yellow", highlight=False)
     if with_shapes:
         for plan in plans:
             console.print(_shape_table(plan))

@@ -42,7 +42,8 @@ def plan(
 
     from fathom.search.commands.plan_tables import plan_json, print_plan
     from fathom.search.study.config import load, placed
-    from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+    from fathom.search.study.machine import this_machine
+    from fathom.search.study.plan import plan_study, vocab_size_of
 
     config = load(study, overrides)
     machine = this_machine(config)
@@ -73,11 +74,13 @@ def check(
     from fathom.search.commands.check import output
     from fathom.search.commands.check.check import check_study
     from fathom.search.commands.check.probe import Probe
+    from fathom.search.training.measure_speed import measure_speeds
 
     probe = Probe(steps=steps)
     output.print_opening(config, probe, console)
     with placed(study, overrides):
         result = check_study(config, output.follow(console), probe)
+    measure_speeds(config.resources)  # the next plan reads it
     if as_json:
         print_json(output.check_json(result))
     else:

@@ -1,6 +1,7 @@
 """The study that `fathom init` drafts: as large as the text and this machine allow."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from fathom.search.study.affordable import (
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
-from fathom.search.study.plan import plan_study, this_machine
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import plan_study, search_hours
 
 VALIDATION_FRACTION = 0.1
 EVALUATION_SHARE = 64
@@ -30,8 +32,11 @@ the training."""
 EVAL_TOKENS = (4096, 131_072)
 """Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
 default."""
+CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1], "seeds": 2})
+"""Groups `confirm` of a draft, each cheaper than the one before, which is taken if it fits."""
 COMMENT_COLUMN = 32
 """Column at which comments begin, if the line is not longer."""
+CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,8 @@ class Draft:
     hours: float
     epochs: float
     """Epochs of the training text."""
+    confirm: Mapping[str, object]
+    """Keys of `confirm` that differ from the defaults, to fit the hours."""
     reason: str = ""
     """The reason why the study is not larger."""
 
@@ -96,6 +103,11 @@ class Draft:
     def duration(self) -> str:
         """Expected time and the machine in words."""
         return f"About {format_seconds(3600 * self.hours)} on {self.machine}"
+
+    @property
+    def cheaper(self) -> str:
+        """The line of `confirm` in the study file; empty if the hours allow the default."""
+        return _line("confirm", dict(self.confirm), CHEAPER) if self.confirm else ""
 
     def excess(self, hours: float) -> str:
         """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
@@ -130,13 +142,13 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
     Raises:
         ConfigError: when even the smallest is too large, or the budgets are no numbers.
     """
-    if budgets is None:
-        options = three_budgets()
-    else:
-        named = _parsed(budgets)
-        options = ((named, tokens) for tokens in (*FEWER_TOKENS, TOKENS))
-    drafts = (_draft(seen, study, *option) for option in options)
-    chosen, refused = largest_affordable((draft, not draft.excess(hours)) for draft in drafts)
+    named = None if budgets is None else _parsed(budgets)
+    for confirm in CONFIRMATIONS:
+        options = ((named, own) for own in (*FEWER_TOKENS, TOKENS)) if named else three_budgets()
+        drafts = (_draft(seen, study, *option, confirm) for option in options)
+        chosen, refused = largest_affordable((draft, not draft.excess(hours)) for draft in drafts)
+        if chosen is not None:
+            break
     if refused is None:
         reason = f"{TOKENS} tokens a parameter are the usual horizon"
     else:
@@ -202,6 +214,7 @@ def study_text(seen: Seen, draft: Draft) -> str:
         _line("budgets", draft.labels, "sizes to compare; three make a law"),
         _line("count", config.count.value, "parameters but the embedding; or total"),
         _line("tokens", draft.horizon, draft.repetition),
+        *([draft.cheaper] if draft.cheaper else []),
         "",
         f"# Every other key has a default; runs/{config.study}/config.yaml will spell them out.",
     ]
@@ -215,6 +228,7 @@ def summary(seen: Seen, draft: Draft, path: Path) -> str:
         f"Chosen    budgets {draft.summary} each: {draft.repetition}\n"
         f"Time      {draft.duration}\n"
         f"Limit     {draft.reason}\n"
+        f"{f'Cheaper   {draft.cheaper}{chr(10)}' if draft.cheaper else ''}"
         f"Written   {path}, and {path.with_name(FILE)} for editors\n"
         f"Next      fathom plan {path}\n"
         f"          fathom run {path}"
@@ -228,7 +242,10 @@ def _parsed(budgets: str) -> tuple[int, ...]:
         raise ConfigError(f"`--budgets` such as 1M,3M,10M: each {error}") from error
 
 
-def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int) -> Draft:
+def _draft(
+    seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_parameter: int,
+    confirm: Mapping[str, object],
+) -> Draft:  # fmt: skip
     tokens = tokens_per_parameter * budgets[-1]
     objective = {
         "name": "language",
@@ -238,14 +255,15 @@ def _draft(seen: Seen, study: str, budgets: tuple[int, ...], tokens_per_paramete
         "validation_fraction": VALIDATION_FRACTION,
     }
     sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens}
-    config = study_of({"study": study, "objective": objective, **sizes})
+    config = study_of({"study": study, "objective": objective, **sizes, "confirm": confirm})
     machine = this_machine(config)
     plans = plan_study(config, seen.vocab_size, machine)
     return Draft(
         config=config,
         tokens_per_parameter=tokens_per_parameter,
         machine=machine.description,
-        hours=sum(plan.hours for plan in plans),
+        hours=search_hours(plans, machine),
+        confirm=confirm,
         epochs=plans[-1].budget.tokens / seen.train_tokens,
     )
 

@@ -1,33 +1,30 @@
 """The plan of a study: shapes, trials, tokens and time. Imports no framework, to be quick."""
 
-import os
-import shutil
-import subprocess
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
+from statistics import fmean
 
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
-from fathom.search.study.budget import Budget, expand_budgets, rung_steps
+from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
 from fathom.search.study.groups import Sampler
+from fathom.search.study.machine import Machine
 from fathom.search.study.shapes import feasible_shapes
-
-CPU_FLOPS_PER_SECOND = 22e9
-"""Training throughput of one CPU core on models of 1e4 to 1e5 parameters, float32, with the time of
-the evaluations in it. From one machine; `python -m benchmarks.speed.throughput RUN` measures
-yours."""
-GPU_FLOPS_PER_SECOND = 1e14
-"""Training throughput of a recent data-centre GPU on models large enough to fill it, bfloat16."""
-
 
 FOR_A_WHILE = 1.125
 """Trials promoted at a rung for each that is among its best in the end, since some lead only until
 better ones arrive: 1.07 to 1.17 for 7 to 30 trials in random order."""
+TRIAL_SECONDS = 0.3
+"""Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
+EVALUATED_AT_ONCE = 8192
+"""Tokens that go through a model at once in an evaluation."""
+FORWARD = 1 / 3
+"""Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,9 @@ class BudgetPlan:
     expected_tokens: float
     """Expected training tokens of both stages together."""
     flops: float
+    """Operations of the training."""
     hours: float
+    """Expected time of the trials, evaluations included, without the start of the search."""
 
     @property
     def depths(self) -> tuple[int, ...]:
@@ -64,25 +63,6 @@ class BudgetPlan:
     def worst_count_error(self) -> float:
         """Largest relative difference between a shape's size and the budget."""
         return max(abs(self.budget.count_error(shape)) for shape in self.shapes)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The machine that the estimate of time assumes."""
-
-    slots: int
-    """Number of trials that run at the same time."""
-    flops_per_second: float
-    """Training throughput of one trial, in FLOPs per second."""
-    description: str
-    device: str = "core"
-    """Kind of device that is paid for: `core` or `GPU`."""
-    devices: float = 1.0
-    """Number of devices per trial."""
-
-    def device_hours(self, plans: Sequence[BudgetPlan]) -> float:
-        """Hours of all devices used, together."""
-        return self.slots * self.devices * sum(plan.hours for plan in plans)
 
 
 def vocab_size_of(config: StudyConfig) -> int:
@@ -108,15 +88,27 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
 def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
-    """The plan of one budget; mean FLOPs are over depths first, as the sampler draws."""
+    """The plan of one budget; means of shapes are over depths first, as the sampler draws."""
     exploring, confirming = stage_trials(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
-    tokens = _exploring_tokens(budget, exploring, rungs) + confirming * budget.tokens
-    by_depth: defaultdict[int, list[float]] = defaultdict(list)
-    for shape in shapes:
-        by_depth[shape.depth].append(shape.train_flops_per_token)
-    flops = tokens * sum(sum(some) / len(some) for some in by_depth.values()) / len(by_depth)
-    seconds = flops / (machine.flops_per_second * machine.slots)
+    ends = [
+        *((rung.tokens, rung.arriving - rung.surviving) for rung in rungs),
+        (budget.tokens, (rungs[-1].surviving if rungs else exploring) + confirming),
+    ]
+    tokens = sum(end * trials for end, trials in ends)
+    steps = evaluation_steps(config, budget)
+    evaluations = sum(trials * bisect(steps, end // budget.tokens_per_step) for end, trials in ends)
+    evaluated, speed = config.objective.evaluation_tokens, machine.speed
+
+    def seconds(shape: Shape) -> float:
+        """Expected time of all trials of a budget, if all had this shape."""
+        step = speed.step_seconds(shape, budget.tokens_per_step)
+        chunk = speed.step_seconds(shape, EVALUATED_AT_ONCE) * FORWARD
+        each = chunk * evaluated / EVALUATED_AT_ONCE
+        return tokens / budget.tokens_per_step * step + evaluations * each
+
+    trials = exploring + confirming
+    whole = _mean_over_depths(shapes, seconds) + trials * TRIAL_SECONDS
     return BudgetPlan(
         budget=budget,
         shapes=shapes,
@@ -124,9 +116,27 @@ def plan_budget(
         confirming=confirming,
         rungs=rungs,
         expected_tokens=tokens,
-        flops=flops,
-        hours=seconds / 3600,
+        flops=tokens * _mean_over_depths(shapes, lambda shape: shape.train_flops_per_token),
+        hours=whole / min(machine.slots, trials) / 3600,
     )
+
+
+def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
+    """Expected hours of a search, its start and its report included."""
+    return sum(plan.hours for plan in plans) + machine.start_seconds / 3600
+
+
+def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
+    """Hours of all devices used, together."""
+    return machine.slots * machine.devices * search_hours(plans, machine)
+
+
+def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:
+    """Mean over the depths of the mean over the shapes of each."""
+    by_depth: defaultdict[int, list[float]] = defaultdict(list)
+    for shape in shapes:
+        by_depth[shape.depth].append(value(shape))
+    return fmean(map(fmean, by_depth.values()))
 
 
 def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int]:
@@ -140,26 +150,6 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
     else:
         exploring = config.trials
     return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
-
-
-def this_machine(config: StudyConfig) -> Machine:
-    """Returns this machine's devices and speed; a cluster is faster by its concurrent trials."""
-    resources = config.resources
-    gpus = _gpus()
-    share = resources.gpus_of_trial(gpus)
-    if gpus and share:
-        device, devices, slots = "GPU", share, int(gpus / share)
-        speed, description = GPU_FLOPS_PER_SECOND * share, f"{gpus} GPUs"
-    else:
-        cores = os.cpu_count() or 1
-        device, devices = "core", resources.cpus_per_trial
-        slots, speed = int(cores / devices), CPU_FLOPS_PER_SECOND * devices
-        description = f"{cores} CPU cores"
-    if resources.max_concurrent_trials != "auto":
-        slots = min(slots, resources.max_concurrent_trials)
-    slots = max(1, slots)
-    description = f"{description}, {slots} trials at a time, {speed:.2g} FLOP/s each"
-    return Machine(slots, speed, description, device, devices)
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
@@ -176,19 +166,3 @@ def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tupl
 def expected_survivors(arriving: float, eta: float) -> float:
     """Expected number of trials that are ever among the best 1 in `eta` of a rung."""
     return min(arriving, FOR_A_WHILE * ceil(arriving / eta))
-
-
-def _exploring_tokens(budget: Budget, exploring: int, rungs: tuple[Rung, ...]) -> float:
-    stopped = sum(rung.tokens * (rung.arriving - rung.surviving) for rung in rungs)
-    finishing = rungs[-1].surviving if rungs else exploring
-    return stopped + finishing * budget.tokens
-
-
-@cache  # asking a driver takes its time
-def _gpus() -> int:
-    """Number of GPUs of this machine, from its driver; importing torch would take seconds."""
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return 0
-    listing = subprocess.run([command, "-L"], capture_output=True, text=True, check=False)
-    return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())

@@ -1,7 +1,8 @@
 """Checks that a study can be run, before anything starts; imports no framework, to be quick."""
 
+import time
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
@@ -9,7 +10,8 @@ from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfi
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.errors import PlanError
-from fathom.search.study.plan import BudgetPlan, plan_study, this_machine, vocab_size_of
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.store_uri import check_form, check_optuna
 
 FREE_TO_CHANGE = {"resources", "tracking"}
@@ -25,6 +27,8 @@ class ReadyStudy:
     """The folder of run folders."""
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, by ascending size."""
+    began: float = field(default_factory=time.time)
+    """Unix time of these checks, with which the run begins."""
 
     @property
     def folder(self) -> RunFolder:

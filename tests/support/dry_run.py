@@ -15,7 +15,8 @@ from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, op
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import Sampler
-from fathom.search.study.plan import Machine
+from fathom.search.study.machine import Machine
+from fathom.search.study.speed import Speed
 
 STUDY = """
 study: simulated
@@ -29,7 +30,7 @@ confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
 train: {batch_size: 8, evaluations: 4}
 """
 
-MACHINE = Machine(slots=2, flops_per_second=1e10, description="two slots")
+MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 
 
 def best_at_four(spec: TrialSpec, share: float) -> float:

@@ -80,6 +80,11 @@ class ClassificationConfig(ObjectiveConfig):
         """Number of special tokens, words or bytes, and classes; reads or draws the texts."""
         return self.read()[1].size
 
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_examples * self.context
+
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys with fewer texts in an evaluation; texts stay as long."""
         fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)

@@ -72,6 +72,11 @@ class TransductionConfig(ObjectiveConfig):
         """Number of special tokens and words; reads the training rows and the text."""
         return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
 
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_examples * self.context
+
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""
         own = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})

@@ -37,6 +37,11 @@ class LanguageConfig(ObjectiveConfig):
             validation_fraction=self.validation_fraction,
         )
 
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_tokens
+
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys with shorter sequences, and fewer of them in an evaluation."""
         context = min(context, self.context)

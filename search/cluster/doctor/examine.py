@@ -16,8 +16,9 @@ from fathom.search.cluster.doctor.facts import (
     NodeQuestion,
     failure,
     ok,
+    warning,
 )
-from fathom.search.cluster.doctor.gather import disk
+from fathom.search.cluster.doctor.gather import disk, output_of
 from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError
@@ -25,7 +26,8 @@ from fathom.search.run_folder import RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.plan import plan_study, this_machine, vocab_size_of
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -41,6 +43,8 @@ CHECKPOINTS_KEPT = 2
 """Checkpoints of a trial on disk: the last, and while it is written the one before."""
 TRAINING_BYTES = 16
 """Memory of a training per parameter, without activations, which depend on the batch."""
+SPEED_SECONDS = 120.0
+"""Longest time of the measurement of speed, most of it the import of PyTorch on a busy machine."""
 TRACKING_SECONDS = 60.0
 """Longest wait for MLflow: its import and its own limit of 10 s for an answer."""
 
@@ -64,6 +68,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         return (
             *members,
             *judge_cluster(cluster, needs),
+            *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk(folder), needs),
             tracking.result(),
             *ask_optuna(config, uri),
@@ -114,6 +119,20 @@ def ask_tracking(uri: str) -> Finding:
     except subprocess.TimeoutExpired:
         return judge_tracking(shown, silence=f"no answer in {TRACKING_SECONDS:g} s")
     return judge_tracking(shown, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Finding, ...]:
+    """A finding of how fast this machine trains, which is kept for `fathom plan`; empty in a
+    cluster, where other machines train."""
+    if cluster.address:
+        return ()
+    resources = config.resources if config else ResourcesConfig()
+    # In a process of its own, which a CUDA that can't start may kill.
+    command = [sys.executable, "-P", "-m", "fathom.search.training.measure_speed"]
+    measured, trouble = output_of([*command, resources.model_dump_json()], SPEED_SECONDS)
+    if trouble:
+        return (warning("speed", f"not measured: {trouble}", "the time of a plan is an estimate"),)
+    return (ok("speed", measured),)
 
 
 def ask_optuna(config: StudyConfig | None, mlflow: str) -> tuple[Finding, ...]:

@@ -93,7 +93,7 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
     if command is None:
         return (), ""
     fields = "name,memory.total,driver_version"
-    listing, trouble = _output(
+    listing, trouble = output_of(
         [command, f"--query-gpu={fields}", "--format=csv,noheader,nounits"], DRIVER_SECONDS
     )
     if trouble:
@@ -151,11 +151,11 @@ def _torch_gpus() -> tuple[int | None, str]:
 
     Asks in a separate process, which a CUDA that can't start may kill.
     """
-    output, trouble = _output([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
+    output, trouble = output_of([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
     return (None, f"PyTorch: {trouble}") if trouble else (json.loads(output.splitlines()[-1]), "")
 
 
-def _output(command: list[str], seconds: float) -> tuple[str, str]:
+def output_of(command: list[str], seconds: float) -> tuple[str, str]:
     """Runs a command; returns its output and the last line of its error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)

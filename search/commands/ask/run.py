@@ -24,7 +24,8 @@ from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.draft import write_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import modeline
-from fathom.search.study.plan import BudgetPlan, Machine, plan_budget, this_machine
+from fathom.search.study.machine import Machine, this_machine
+from fathom.search.study.plan import BudgetPlan, plan_budget, search_hours
 from fathom.search.study.safe_yaml import read_text
 from fathom.search.study.shapes import feasible_shapes
 
@@ -58,7 +59,7 @@ def prepare_study(
     budgets = choose_budgets(
         most_params(question, len(objective.train)),
         question.hours,
-        lambda budgets: sum(plan.hours for plan in plans(budgets)),
+        lambda budgets: search_hours(plans(budgets), pace.machine(budgets[-1])),
         smallest=smallest_budget(question.tokens_per_parameter),
     )
     config, chosen = question.study(budgets), plans(budgets)
@@ -120,7 +121,7 @@ def _text(
 ) -> str:
     """The text of the study file, with comments that explain the choice."""
     budgets = [plan.budget.params for plan in plans]
-    hours = sum(plan.hours for plan in plans)
+    hours = search_hours(plans, machine)
     epochs = plans[-1].budget.tokens / train_tokens
     head = (
         f"{modeline()}\n"

@@ -31,7 +31,8 @@ from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
 from fathom.search.study.config import load
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.plan import plan_study, this_machine
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import plan_study
 from tests.support.places import ROOT
 
 TINY = ROOT / "configs" / "tiny.yaml"

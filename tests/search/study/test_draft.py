@@ -25,7 +25,8 @@ from fathom.search.study.draft import (
 )
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.json_schema import FILE, modeline, schema_text
-from fathom.search.study.plan import plan_study, this_machine
+from fathom.search.study.machine import this_machine
+from fathom.search.study.plan import plan_study, search_hours
 from tests.support.objectives import prepared
 from tests.support.places import ROOT
 
@@ -34,8 +35,8 @@ WORDS = ("deep", "wide", "thé", "model", "layer", "of", "a", "the", "is", "not"
 
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fathom.search.study.plan.os.cpu_count", lambda: 2)
-    monkeypatch.setattr("fathom.search.study.plan._gpus", lambda: 0)
+    monkeypatch.setattr("fathom.search.study.machine.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ())
 
 
 def a_text(n_words: int) -> str:
@@ -74,8 +75,9 @@ def test_a_text_is_measured_as_its_objective_will_read_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("tokens", [250_000, 10**6, 10**9])
 def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: float) -> None:
     draft = chosen(seen(tokens), hours=hours)
-    plans = plan_study(draft.config, 256, this_machine(draft.config))
-    assert draft.hours == sum(plan.hours for plan in plans) <= hours
+    machine = this_machine(draft.config)
+    plans = plan_study(draft.config, 256, machine)
+    assert draft.hours == search_hours(plans, machine) <= hours
     assert draft.epochs == plans[-1].budget.tokens / tokens <= MOST_EPOCHS
     assert len(draft.config.budgets) == 3, "which a law needs"
     assert draft.config.tokens == 20 * draft.config.budgets[-1]
@@ -90,6 +92,21 @@ def test_a_text_too_small_for_any_study_is_refused_with_the_reason() -> None:
         chosen(seen(100_000))
 
 
+def test_hours_too_short_for_the_bracket_of_rates_are_met_without_it() -> None:
+    default = chosen(seen(), hours=1)
+    short = chosen(seen(), hours=0.38)
+    shorter = chosen(seen(), hours=0.3)
+
+    assert not default.confirm
+    assert "confirm" not in study_text(seen(), default)
+    assert short.confirm == {"rates": [1]}
+    assert shorter.config.confirm.rates == (1.0,)
+    assert shorter.config.confirm.seeds == 2
+    line = "confirm: {rates: [1], seeds: 2}  # to fit the hours; `fathom check` says"
+    assert line in study_text(seen(), shorter)
+    assert f"Cheaper   {line}" in summary(seen(), shorter, Path("my.yaml"))
+
+
 def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> None:
     with pytest.raises(ConfigError, match=r"would take \d+ min, not 36 s; allow more `--hours`"):
         chosen(seen(), hours=0.01)
@@ -97,10 +114,10 @@ def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> No
 
 def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> None:
     assert chosen(seen(), "200k, 100k", hours=9).tokens_per_parameter == 20
-    draft = chosen(seen(), "100k,200k", hours=2)
+    draft = chosen(seen(), "100k,200k", hours=3)
     assert draft.config.budgets == (100_000, 200_000)
     assert draft.tokens_per_parameter == 10
-    assert draft.reason == "100k, 200k for 4M tokens would take 3.8 h, not 2.0 h"
+    assert draft.reason == "100k, 200k for 4M tokens would take 4.0 h, not 3.0 h"
     with pytest.raises(ConfigError, match="no study is small enough: 1B for 5B tokens would take"):
         chosen(seen(10**12), "1B")
 
@@ -131,7 +148,7 @@ def test_the_summary_has_the_text_the_choice_and_the_next_commands() -> None:
     draft = chosen(seen())
     lines = summary(seen(), draft, Path("my.yaml")).splitlines()
     assert "10,000,000 bytes of text with 60 different characters" in lines[0]
-    assert "20k, 40k, 80k for 1.6M tokens each: 0.2 epochs of the text" in lines[1]
+    assert "15k, 30k, 60k for 1.2M tokens each: 0.1 epochs of the text" in lines[1]
     assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
 
 

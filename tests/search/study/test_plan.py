@@ -2,19 +2,23 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
+from fathom.search.study.groups import Sampler, StoppingConfig
 from fathom.search.study.plan import (
+    EVALUATED_AT_ONCE,
+    TRIAL_SECONDS,
     BudgetPlan,
-    Machine,
+    device_hours,
     expected_survivors,
     plan_study,
-    this_machine,
+    search_hours,
 )
+from fathom.search.study.speed import Speed
 from tests.support.dry_run import MACHINE, study
 
 
@@ -43,7 +47,33 @@ def test_tokens_and_trials_add_up_without_stopping() -> None:
         assert plan.confirming == 3 * (2 + 2)
         assert plan.rungs == ()
         assert plan.expected_tokens == 22 * plan.budget.tokens
-        assert plan.hours == pytest.approx(plan.flops / 2e10 / 3600)
+
+
+def test_the_time_is_that_of_training_evaluations_and_starts() -> None:
+    config = study(stopping=StoppingConfig(enabled=False))
+    for plan in plans(config):
+        trained = plan.flops / 1e10
+        evaluated = 22 * 4 * 131_072 * plan.flops / plan.expected_tokens / 3 / 1e10
+        assert plan.hours * 3600 == pytest.approx((trained + evaluated + 22 * TRIAL_SECONDS) / 2)
+    both = plans(config)
+    slow = replace(MACHINE, start_seconds=36.0)
+    assert search_hours(both, slow) == pytest.approx(sum(plan.hours for plan in both) + 0.01)
+
+
+def test_deep_models_of_a_size_take_longer_where_layers_have_a_cost() -> None:
+    (plan, _), machine = plans(study()), replace(MACHINE, speed=Speed(1e10, 1e-3))
+    shallow, deep = (next(s for s in plan.shapes if s.depth == depth) for depth in (1, 12))
+    seconds = [machine.speed.step_seconds(one, EVALUATED_AT_ONCE) for one in (shallow, deep)]
+    flops = [one.train_flops_per_token for one in (shallow, deep)]
+    assert seconds[1] / seconds[0] > 1.02 * flops[1] / flops[0]
+
+
+def test_more_workers_than_trials_are_no_faster() -> None:
+    config = study()
+    few, many = replace(MACHINE, slots=26), replace(MACHINE, slots=1000)
+    for plan, same in zip(plan_study(config, 256, few), plan_study(config, 256, many), strict=True):
+        assert plan.exploring + plan.confirming <= 26
+        assert plan.hours == same.hours
 
 
 def test_stopping_saves_tokens_and_a_ladder_takes_every_depth() -> None:
@@ -66,21 +96,5 @@ def test_every_budget_of_the_study_is_planned_with_its_true_error() -> None:
 def test_the_hours_of_devices_are_those_of_every_trial_at_a_time() -> None:
     planned = plans(study())
     hours = sum(plan.hours for plan in planned)
-    assert MACHINE.device_hours(planned) == pytest.approx(2 * hours)
-    halves = Machine(slots=4, flops_per_second=1e14, description="", device="GPU", devices=0.5)
-    assert halves.device_hours(planned) == pytest.approx(2 * hours)
-
-
-def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("fathom.search.study.plan._gpus", lambda: 8)
-    monkeypatch.setattr("fathom.search.study.plan.os.cpu_count", lambda: 6)
-
-    def machine(**resources: float) -> Machine:
-        return this_machine(study(resources=ResourcesConfig(**resources)))
-
-    assert (machine().device, machine().devices, machine().slots) == ("GPU", 1, 8)
-    assert (machine(gpus_per_trial=4).devices, machine(gpus_per_trial=4).slots) == (4, 2)
-    cores = machine(gpus_per_trial=0, cpus_per_trial=3)
-    assert (cores.device, cores.devices, cores.slots) == ("core", 3, 2)
+    assert device_hours(planned, MACHINE) == pytest.approx(2 * hours)
+    assert device_hours(planned, replace(MACHINE, slots=4, devices=0.5)) == pytest.approx(2 * hours)

@@ -1,0 +1,157 @@
+"""How fast a trial trains by the size of its model: an estimate, and what was measured here.
+
+A layer takes some time whatever its size, so a small model trains at a fraction of the speed of a
+large one. Measured speeds are kept in a file of the user's, by device and size.
+"""
+
+import json
+import math
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from fathom.models.shape import Shape
+from fathom.objectives.download import cache_folder
+from fathom.search.records import TrialRecord
+from fathom.search.run_folder import write_atomically
+
+FILE = "speed.json"
+"""File of measured speeds, in the user's cache folder."""
+LARGEST_FILE = 1_000_000
+"""Bytes of the largest file that is read: what Fathom keeps is far smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Training speed of one trial by the operations of a layer in a step.
+
+    Where it was measured, the estimate is corrected by the ratio of the two, which is interpolated
+    between sizes and carries on beyond them.
+    """
+
+    peak: float
+    """FLOPs per second of layers that are large enough."""
+    layer_seconds: float = 0.0
+    """Time that a layer takes in a step whatever its size."""
+    measured: tuple[tuple[float, float], ...] = ()
+    """FLOPs of a layer in a step, ascending, and the FLOPs per second measured there."""
+
+    def flops_per_second(self, layer_flops: float) -> float:
+        """FLOPs per second of a training whose layers take so many FLOPs in a step."""
+        estimate = self._estimate(layer_flops)
+        if not self.measured:
+            return estimate
+        sizes = [math.log(size) for size, _ in self.measured]
+        ratios = [math.log(rate / self._estimate(size)) for size, rate in self.measured]
+        return estimate * math.exp(_interpolated(math.log(layer_flops), sizes, ratios))
+
+    def step_seconds(self, shape: Shape, tokens: int) -> float:
+        """Seconds of a training step of a shape on so many tokens."""
+        flops = shape.train_flops_per_token * tokens
+        return flops / self.flops_per_second(flops / shape.depth)
+
+    def _estimate(self, layer_flops: float) -> float:
+        return layer_flops / (self.layer_seconds + layer_flops / self.peak)
+
+
+def _interpolated(at: float, places: Sequence[float], values: Sequence[float]) -> float:
+    """The value at a place, linear between places and constant beyond them."""
+    right = bisect(places, at)
+    if right in (0, len(places)):
+        return values[min(right, len(places) - 1)]
+    left = right - 1
+    share = (at - places[left]) / (places[right] - places[left])
+    return values[left] + share * (values[right] - values[left])
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSpeeds:
+    """What was measured on a device."""
+
+    rates: tuple[tuple[float, float], ...] = ()
+    """FLOPs of a layer in a step, ascending, and FLOPs per second."""
+    start_seconds: float | None = None
+    """Seconds of a search before its first trial and after its last; None if never measured."""
+
+
+def known_speeds(device: str) -> KnownSpeeds:
+    """What was measured on a device; nothing if the file is missing, damaged or unreadable."""
+    entry = _read().get(device)
+    if not isinstance(entry, dict):
+        return KnownSpeeds()
+    rates, start = entry.get("flops_per_second"), entry.get("start_seconds")
+    found = rates if isinstance(rates, dict) else {}
+    pairs = {_number(size): _number(rate) for size, rate in found.items()}
+    known = tuple(sorted((size, rate) for size, rate in pairs.items() if size and rate))
+    return KnownSpeeds(known, _number(start))
+
+
+def keep_speeds(
+    device: str, rates: Mapping[float, float], start_seconds: float | None = None
+) -> None:
+    """Adds measurements of a device to the file; where it can't be written nothing is kept."""
+    with suppress(OSError, RuntimeError):  # the latter without a home
+        everything, known = _read(), known_speeds(device)
+        start = known.start_seconds if start_seconds is None else start_seconds
+        entry: dict[str, Any] = {
+            "flops_per_second": {f"{size:.3g}": rate for size, rate in known.rates}
+            | {f"{size:.3g}": rate for size, rate in rates.items()}
+        }
+        if start is not None:
+            entry["start_seconds"] = start
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        write_atomically(cache_folder() / FILE, json.dumps(everything | {device: entry}, indent=1))
+
+
+def binned(rates: Iterable[tuple[float, float]]) -> dict[float, float]:
+    """Half power of ten of a layer's FLOPs -> the median of the speeds measured near it."""
+    bins: defaultdict[float, list[float]] = defaultdict(list)
+    for layer_flops, rate in rates:
+        bins[10 ** (round(2 * math.log10(layer_flops)) / 2)].append(rate)
+    return {size: median(own) for size, own in bins.items()}
+
+
+def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
+    """Median speeds by size of the trials that began since a time, evaluations excluded."""
+    ran = [record for record in records if record.started >= since and record.curve]
+    return binned(
+        (record.train_flops / last.step / record.spec.shape.depth,
+         record.train_flops / last.train_seconds)
+        for record in ran
+        if (last := record.curve[-1]).train_seconds > 0
+    )  # fmt: skip
+
+
+def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
+    """Seconds from a time to the first training step after it; None if there was none."""
+    firsts = [
+        point.time - point.train_seconds
+        for record in records
+        if record.started >= since
+        for point in record.curve[:1]
+    ]
+    return max(0.0, min(firsts) - since) if firsts else None
+
+
+def _number(value: object) -> float | None:
+    """A positive number, also from text; None for anything else."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def _read() -> dict[str, Any]:
+    with suppress(OSError, ValueError, RuntimeError):
+        file: Path = cache_folder() / FILE
+        if file.is_file() and file.stat().st_size <= LARGEST_FILE:
+            values = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(values, dict):
+                return values
+    return {}

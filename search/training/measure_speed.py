@@ -1,0 +1,123 @@
+"""Measures how fast this machine trains models of several sizes, by short trainings. Torch only.
+
+`python -m fathom.search.training.measure_speed RESOURCES` keeps the speeds in the user's cache
+folder; RESOURCES are those of a study, as JSON.
+"""
+
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import Objective
+from fathom.objectives.text.language.objective import Language
+from fathom.search.study.budget import Budget, expand_budgets
+from fathom.search.study.config import StudyConfig, study_of
+from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.machine import CPU_SPEED, GPU_SPEED, device_name
+from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.speed import binned, keep_speeds
+from fathom.search.training.assignment import standalone_spec
+from fathom.search.training.loop import advance
+from fathom.search.training.state import Training
+from fathom.search.training.trial import train_plan
+
+MEASURED_SECONDS = 0.7
+"""Duration of a measurement of training steps, in seconds; it begins after two steps."""
+DEAREST_STEP_SECONDS = 0.5
+"""Longest training step that is measured, in seconds by the estimate; if the budget's batch takes
+longer, a smaller one is measured."""
+SIZES = {"cpu": ("10k", "100k", "1M"), "cuda": ("300k", "10M", "100M")}
+"""Kind of device -> sizes of the models that are measured."""
+CONTEXT, VOCABULARY = 128, 256
+
+
+def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
+    """Size of a model -> FLOPs per second with these resources, which are kept as well."""
+    device = torch.device(
+        "cuda" if torch.cuda.is_available() and resources.gpus_per_trial else "cpu"
+    )
+    objective = _random_text().to(device)
+    found = {}
+    for size in SIZES[device.type]:
+        config = _study(size, resources)
+        (budget,) = expand_budgets(config)
+        shapes = feasible_shapes(config, budget, VOCABULARY)
+        depths = sorted({shape.depth for shape in shapes})
+        shape = nearest_shape(shapes, depth=depths[len(depths) // 2], ff_ratio=4.0)
+        found[size] = measured_rate(config, budget, shape, objective, device)
+    keep_speeds(device_name(resources), binned(found.values()))
+    return {size: rate for size, (_, rate) in found.items()}
+
+
+def measured_rate(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
+) -> tuple[float, float]:
+    """FLOPs of a layer in a training step, and FLOPs per second of the training."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.resources.threads)
+    try:
+        plan = train_plan(
+            config, budget, standalone_spec("speed", config, budget, shape), device.type
+        )
+        sequence_flops = shape.train_flops_per_token * objective.context
+        estimate = CPU_SPEED if device.type == "cpu" else GPU_SPEED
+        affordable = int(DEAREST_STEP_SECONDS * estimate.peak / sequence_flops)
+        batch_size = max(1, min(budget.batch_size, affordable))
+        plan = replace(plan, batch_size=batch_size, compiled=False)
+        parametrization = config.model.parametrization.build()
+        training = Training(shape, parametrization, plan, seed=0, device=device)
+        flops = sequence_flops * batch_size
+        return flops / shape.depth, flops / _seconds_per_step(training, objective)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _seconds_per_step(training: Training, objective: Objective) -> float:
+    """Mean seconds per training step."""
+    advance(training, objective, goal=2)
+    began = time.perf_counter()
+    while (passed := time.perf_counter() - began) < MEASURED_SECONDS:
+        advance(training, objective, goal=training.step + 1)
+    return passed / (training.step - 2)
+
+
+def _study(size: str, resources: ResourcesConfig) -> StudyConfig:
+    """A study of one budget, which trains without end."""
+    return study_of(
+        {
+            "study": "speed",
+            "objective": {"name": "language", "context": CONTEXT},
+            "budgets": [size],
+            "count": "non_embedding",
+            "tokens": "1B",
+            "train": {"batch_size": 8, "diagnostics": False},
+            "resources": resources.model_dump(exclude={"replicas"}),
+        }
+    )
+
+
+def _random_text() -> Language:
+    ids = np.random.default_rng(0).integers(VOCABULARY, size=1 << 16).astype(np.uint8)
+    return Language(
+        train=ids,
+        validation=ids,
+        vocab_size=VOCABULARY,
+        context=CONTEXT,
+        eval_windows=1,
+        tokens_per_byte=1.0,
+    )
+
+
+def main() -> None:
+    """Measures and prints the speeds."""
+    found = measure_speeds(ResourcesConfig.model_validate_json(sys.argv[1]))
+    rates = ", ".join(f"{rate / 1e9:.3g}" for rate in found.values())
+    print(f"a trial trains at {rates} GFLOP/s with {', '.join(found)} parameters")
+
+
+if __name__ == "__main__":
+    main()

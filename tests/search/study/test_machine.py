@@ -1,0 +1,63 @@
+"""The machine of a plan: `search/study/machine.py`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.machine import CPU_SPEED, START_SECONDS, Machine, device_name, this_machine
+from fathom.search.study.plan import plan_study, search_hours
+from fathom.search.study.speed import keep_speeds
+from tests.support.dry_run import study
+
+MachineOf = Callable[..., Machine]
+
+
+@pytest.fixture
+def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
+    """This machine for some resources, if it had six cores and so many GPUs."""
+
+    def machine(gpus: int, **resources: float) -> Machine:
+        monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ("H200",) * gpus)
+        monkeypatch.setattr("fathom.search.study.machine.os.cpu_count", lambda: 6)
+        return this_machine(study(resources=ResourcesConfig(**resources)))
+
+    return machine
+
+
+def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(machine_with: MachineOf) -> None:
+    one, four = machine_with(8), machine_with(8, gpus_per_trial=4)
+    cores = machine_with(8, gpus_per_trial=0, cpus_per_trial=3)
+
+    assert (one.device, one.devices, one.slots) == ("GPU", 1, 8)
+    assert (four.devices, four.slots) == (4, 2)
+    assert four.speed.peak == 4 * one.speed.peak
+    assert (cores.device, cores.devices, cores.slots) == ("core", 3, 2)
+
+
+def test_a_plan_for_devices_that_are_not_here_says_so(machine_with: MachineOf) -> None:
+    gpu = machine_with(0, gpus_per_trial=1, max_concurrent_trials=8)
+    cores = machine_with(0, cpus_per_trial=64)
+
+    assert (gpu.device, gpu.slots) == ("GPU", 8)
+    assert "this machine has no GPUs, and `resources.gpus_per_trial` is 1" in gpu.notes[0]
+    assert gpu.description == "GPUs that are not here, 8 trials at a time"
+    assert "this machine has 6 cores, and `resources.cpus_per_trial` is 64" in cores.notes[0]
+
+
+def test_a_time_that_was_not_measured_is_called_an_estimate(
+    machine_with: MachineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
+    config = study()
+    before = machine_with(0)
+    slow = {1e6: CPU_SPEED.flops_per_second(1e6) / 10, 1e9: CPU_SPEED.flops_per_second(1e9) / 10}
+    keep_speeds(device_name(config.resources), slow, 50.0)
+    after = machine_with(0)
+
+    assert "the time is an estimate" in before.notes[0]
+    assert after.notes == ()
+    assert (before.start_seconds, after.start_seconds) == (START_SECONDS, 50.0)
+    hours = [search_hours(plan_study(config, 256, own), own) for own in (before, after)]
+    assert hours[1] > 2 * hours[0]

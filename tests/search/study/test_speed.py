@@ -1,0 +1,119 @@
+"""How fast a trial trains by size, and the file of what was measured: `search/study/speed.py`."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathom.search.study.speed import (
+    KnownSpeeds,
+    Speed,
+    binned,
+    keep_speeds,
+    known_speeds,
+    rates_of,
+    start_seconds,
+)
+from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "speed.json"
+
+
+def test_small_models_train_at_a_fraction_of_the_speed_of_large_ones() -> None:
+    speed = Speed(peak=30e9, layer_seconds=1.5e-3)
+
+    assert speed.flops_per_second(1e13) == pytest.approx(30e9, rel=0.01)
+    assert speed.flops_per_second(1e7) == pytest.approx(1e7 / (1.5e-3 + 1e7 / 30e9))
+
+
+def test_a_measured_speed_corrects_the_estimate_there_and_beyond() -> None:
+    estimate = Speed(peak=1e10)
+    speed = replace(estimate, measured=((1e6, 1e9), (1e8, 1e10)))
+
+    for size, rate in ((1e4, 1e9), (1e6, 1e9), (1e7, 10**9.5), (1e8, 1e10), (1e12, 1e10)):
+        assert speed.flops_per_second(size) == pytest.approx(rate)
+
+
+def test_measurements_are_kept_by_device_and_size(cache: Path) -> None:
+    keep_speeds("a core", {1e7: 2e9, 1e8: 5e9}, start_seconds=12.0)
+    keep_speeds("a GPU", {1e9: 1e13})
+    keep_speeds("a core", {1e8: 6e9})
+
+    assert known_speeds("a core") == KnownSpeeds(((1e7, 2e9), (1e8, 6e9)), 12.0)
+    assert known_speeds("a GPU") == KnownSpeeds(((1e9, 1e13),))
+    assert known_speeds("another") == KnownSpeeds()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "[]", "{", "\0", '{"a core": 3}', '{"a core": {"flops_per_second": {"x": 1, "2": "y"}}}',
+     '{"a core": {"flops_per_second": {"-1": 1, "2": 0, "3": null}, "start_seconds": "soon"}}'],
+)  # fmt: skip
+def test_a_damaged_file_is_as_good_as_none_and_is_replaced(cache: Path, damage: str) -> None:
+    cache.parent.mkdir()
+    cache.write_text(damage)
+
+    assert known_speeds("a core") == KnownSpeeds()
+    keep_speeds("a core", {1e7: 2e9})
+    assert known_speeds("a core").rates == ((1e7, 2e9),)
+
+
+def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FATHOM_CACHE", "/dev/null/there")
+    keep_speeds("a core", {1e7: 2e9})
+    monkeypatch.setenv("FATHOM_CACHE", "~nobody-of-this-name/x")
+    keep_speeds("a core", {1e7: 2e9})
+
+    assert known_speeds("a core") == KnownSpeeds()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(cache: Path) -> None:
+    cache.parent.mkdir()
+    os.mkfifo(cache)
+
+    assert known_speeds("a core") == KnownSpeeds()
+
+
+def test_the_file_is_json_that_a_person_can_read_and_delete(cache: Path) -> None:
+    keep_speeds("a core", {10**7.5: 2e9}, 3.0)
+
+    assert json.loads(cache.read_text()) == {
+        "a core": {"flops_per_second": {"3.16e+07": 2e9}, "start_seconds": 3.0}
+    }
+
+
+def test_speeds_near_a_half_power_of_ten_are_one_median() -> None:
+    assert binned([(0.9e7, 1e9), (1e7, 3e9), (1.1e7, 4e9), (3e7, 8e9)]) == {
+        1e7: 3e9,
+        10**7.5: 8e9,
+    }
+
+
+def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search, best_at_four).run()
+    records = [
+        replace(own, started=time, curve=tuple(
+            replace(point, time=time + 7.0 + place, train_seconds=1.0 + place)
+            for place, point in enumerate(own.curve)))
+        for time, own in enumerate(search.records)
+    ]  # fmt: skip
+
+    last = records[-1]
+    per_step = last.train_flops / last.curve[-1].step
+    assert list(rates_of(records, last.started).values()) == [
+        last.train_flops / last.curve[-1].train_seconds
+    ]
+    assert list(rates_of([last], 0)) == pytest.approx([per_step / last.spec.shape.depth], rel=0.8)
+    assert rates_of(records, last.started + 1) == {}
+    assert start_seconds(records, last.started) == 6.0
+    assert start_seconds(records, last.started + 1) is None
