@@ -7,7 +7,7 @@ from benchmarks.simulate.clock import Start
 from benchmarks.simulate.driver import report_evaluation
 from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
-from fathom.search.analysis.interim import DRAWS, ENOUGH_DEPTHS
+from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import best_of, confirmed_depths
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Stage, TrialRecord
@@ -17,6 +17,8 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig, parse
 
+DRAWS = 400
+"""Bootstrap draws of an answer during a replay: enough for whole depths."""
 STEPS = 1024
 """Optimizer steps of a trial: fine enough for any rung."""
 

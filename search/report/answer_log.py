@@ -53,19 +53,22 @@ class AnswerLog:
         if not self._changed or began < self._next:
             return
         budget = next(iter(self._changed))
-        self._update(budget, records_of(budget), last=False)
+        self._update(budget, records_of(budget))
         ended = time.monotonic()
         self._next = ended + max(GAP_SECONDS, (ended - began) / SHARE_OF_TIME)
 
-    def update_all(self, records_of: Callable[[int], list[TrialRecord]]) -> None:
-        """Compute the answer of every budget that has changed, at the end of a search."""
-        for budget in list(self._changed):
-            self._update(budget, records_of(budget), last=True)
+    def update_now(self, budget: int, records: list[TrialRecord], *, done: bool) -> None:
+        """Compute the answer of a budget if its trials have changed; the final one once `done`."""
+        if budget in self._changed:
+            self._update(budget, records, last=True, done=done)
 
-    def _update(self, budget: int, records: list[TrialRecord], *, last: bool) -> None:
+    def _update(
+        self, budget: int, records: list[TrialRecord], *, last: bool = False, done: bool = False
+    ) -> None:
         self._changed.pop(budget)
-        found = interim_answer(records, seed=self._seed)
+        found = interim_answer(records, seed=self._seed, done=done)
         if found is None:
+            self.latest.pop(budget, None)
             return
         self.latest[budget] = found
         series = self._series.setdefault(budget, [])

@@ -136,7 +136,9 @@ def interim(tokens: int, **changes: object) -> InterimAnswer:
         depth=4,
         low=None,
         high=None,
-        loss=2.5,
+        verdict=None,
+        loss=None,
+        lowest_loss=2.5,
         trials={"finished": 1, "running": 2},
     )
     return replace(found, **changes)  # type: ignore[arg-type]

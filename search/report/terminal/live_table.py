@@ -40,21 +40,31 @@ class LiveRow:
         return "confirm" if confirming else "explore"
 
     @property
+    def result(self) -> str:
+        """The verdict of a budget that is done, else its stage."""
+        verdict = self.answer.verdict if self.answer and self.done else None
+        return verdict or self.stage
+
+    @property
     def best(self) -> str:
-        """The incumbent depth with its interval, for example `4 [3-6]`."""
+        """The incumbent depth with its interval where that is known, for example `4 [3-6]`."""
         answer = self.answer
-        if answer is None or answer.low is None:
+        if answer is None:
             return UNKNOWN
-        return f"{answer.depth} [{answer.low}-{answer.high}]"
+        interval = "" if answer.low is None else f" [{answer.low}-{answer.high}]"
+        return f"{answer.depth}{interval}"
 
     @property
     def loss(self) -> str:
-        """The lowest loss so far, nats."""
-        return f"{self.answer.loss:.4f}" if self.answer else UNKNOWN
+        """The loss at the best depth, nats, where it is known."""
+        answer = self.answer
+        return UNKNOWN if answer is None or answer.loss is None else f"{answer.loss:.4f}"
 
     @property
     def trials(self) -> str:
-        """Trials started and the most that are planned, for example `7/22`."""
+        """Trials started, and the most that are planned as long as more may start: `7/22`."""
+        if self.done:
+            return str(len(self.records))
         return f"{len(self.records)}/{self.plan.exploring + self.plan.confirming}"
 
     @property
@@ -81,7 +91,7 @@ def budget_table(states: Sequence[LiveRow]) -> Table:
     for state in states:
         name = format_count(state.plan.budget.params)
         table.add_row(
-            name, state.stage, state.best, state.loss, state.trials, state.rungs,
+            name, state.result, state.best, state.loss, state.trials, state.rungs,
             *map(str, state.counts),
         )  # fmt: skip
     return table
@@ -103,10 +113,14 @@ def summary_line(state: LiveRow) -> str:
     """Returns the state of a budget as one line of a log file."""
     running, done, paused, lost = state.counts
     losses = f", lost {lost}" if lost else ""
+    answer = f"best so far {state.best}"
+    if state.done:
+        answer = f"best depth {state.best}, {state.result}"
+    if state.loss != UNKNOWN:
+        answer += f", loss {state.loss}"
     return (
-        f"{format_count(state.plan.budget.params):<6} {state.stage:<8} "
-        f"best depth {state.best:<9} loss {state.loss:<7} trials {state.trials}: "
-        f"{done} done, {paused} paused, {running} running{losses}"
+        f"{format_count(state.plan.budget.params):<6} {state.stage:<8} {answer:<44} trials "
+        f"{state.trials}: {done} done, {paused} paused, {running} running{losses}"
     )
 
 

@@ -63,7 +63,7 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         self._screen.close()
-        self.answers.update_all(self._of)
+        self._update_answers(all_budgets=True)
         if not self._screen.shows_table:
             self._print_budgets(time.monotonic())
 
@@ -81,7 +81,7 @@ class Progress:
     def tick(self) -> None:
         """Computes answers and redraws, but not more often than a person can read."""
         self._pace.passed(self._running)
-        self.answers.update(self._of)
+        self._update_answers()
         now = time.monotonic()
         if not self._screen.shows_table:
             self._print_budgets(now)
@@ -89,11 +89,21 @@ class Progress:
             self._drawn = now
             self._screen.draw(self.table())
 
+    def _update_answers(self, *, all_budgets: bool = False) -> None:
+        """Computes the answers of budgets that are done at once, so that no earlier one is shown
+        as final, and of the others now and then."""
+        for budget, search in self._scheduler.budgets.items():
+            if search.done or all_budgets:
+                # In the order of the records' file, as the report reads them.
+                records = search.ended if search.done else self._of(budget)
+                self.answers.update_now(budget, records, done=search.done)
+        self.answers.update(self._of)
+
     def table(self) -> RenderableType:
         """Returns the table of all budgets, with the running trials and the time left."""
         done, left = sum(self._done().values()), sum(self._left().values())
         share = done / (done + left) if done else 0.0
-        title = f"Study {self._scheduler.config.study}, {self._elapsed()}"
+        title = f"Study {self._scheduler.config.study}, {self._elapsed()}: best depths so far"
         return whole_table(title, self._states(), share, self._time_left())
 
     def print_interruption(self, saved: int) -> None:
@@ -162,11 +172,16 @@ class Progress:
 
     def _time_left(self) -> str:
         """Returns the estimated time and cost of the rest of the search."""
-        left = self._pace.left(self._done(), self._left())
+        if self._scheduler.done:
+            return f"the search took {self._elapsed()}"
+        to_come = self._left()
+        left = self._pace.left(self._done(), to_come)
         if left is None:
-            return "estimating the time left"
+            plans = self._plans.values()
+            planned = sum(own.hours * to_come[own.budget.params] / own.flops for own in plans)
+            return f"about {format_seconds(3600 * planned)} left, as planned"
         if not left.busy_seconds:
-            return "nothing left to train"
+            return "the last trials are ending"
         resources = self._scheduler.config.resources
         on_gpus = any(r.peak_memory_bytes for own in self._records.values() for r in own.values())
         each = resources.gpus_of_trial(1) if on_gpus else resources.cpus_per_trial

@@ -112,9 +112,12 @@ class SearchPace:
         `done` and `left` map each budget to its FLOPs. Each budget has a pace of its own, since a
         FLOP of a small model takes longer than one of a large model.
         """
+        if not sum(left.values()):
+            return RemainingTime(0.0, 0.0)
         own = {budget: flops - self._before.get(budget, 0.0) for budget, flops in done.items()}
         total, busy = sum(own.values()), sum(self._busy.values())
-        if not busy or total < LEAST_SHARE * (total + sum(left.values())):
+        # A search whose trials all failed has nothing done, however long they were busy.
+        if not (busy and total) or total < LEAST_SHARE * (total + sum(left.values())):
             return None
         pace = {budget: self._busy[budget] / flops for budget, flops in own.items() if flops}
         to_come = sum(flops * pace.get(budget, busy / total) for budget, flops in left.items())

@@ -14,11 +14,10 @@ from benchmarks.answers.replay import play
 from benchmarks.answers.replay_report import SHOWN, Entry, Repetition, markdown, points
 from benchmarks.simulate.clock import Start
 from benchmarks.simulate.clock import run as cluster_run
-from benchmarks.simulate.ours import FathomSearch
+from benchmarks.simulate.ours import DRAWS, FathomSearch
 from benchmarks.worlds.kinds import KINDS, RATIOS, SEEDS, planted
 from benchmarks.worlds.known import Known, planted_budget
 from benchmarks.worlds.planted import World, symmetric
-from fathom.search.analysis.interim import DRAWS
 from fathom.search.analysis.optimum import find_optimum
 from tests.support.curves import run, write
 from tests.support.places import ROOT

@@ -1,6 +1,7 @@
 """The output of a running search: `search/report/terminal/`."""
 
 import io
+import itertools
 import math
 import sys
 import types
@@ -12,12 +13,16 @@ import pytest
 from rich.console import Console
 
 from benchmarks.simulate.driver import Loss
+from fathom.search.conclusion import conclude
+from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage
 from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal import progress
+from fathom.search.report.terminal.live_table import summary_line
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
     CONFIRMATION_SHARE,
+    RemainingTime,
     SearchPace,
     flops_done,
     flops_left,
@@ -28,6 +33,9 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.plan import plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
+
+EVENTS_TO_AN_INTERVAL = 190
+"""Reports after which three depths are confirmed, and the search goes on."""
 
 
 def watched(
@@ -75,7 +83,7 @@ def test_in_a_terminal_the_table_fits_80_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Terminal, "refresh_seconds", 0.0)
-    progress, text = watched(tmp_path, terminal=True, events=60)
+    progress, text = watched(tmp_path, terminal=True, events=EVENTS_TO_AN_INTERVAL)
     assert "best depth" in text
     table = as_text(progress.table())
     assert max(map(len, table.splitlines())) <= 80
@@ -132,14 +140,60 @@ def test_answers_are_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
         assert last.high is not None
         assert last.low <= 4 <= last.high
         assert last.trials["finished"] == sum(r.outcome is Outcome.FINISHED for r in own)
-        assert last.loss == min(point.loss for record in own for point in record.curve)
+        assert last.lowest_loss == min(point.loss for record in own for point in record.curve)
+
+
+def test_the_last_lines_of_a_search_say_what_its_table_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fathom.search.report.answer_log.GAP_SECONDS", 1e9)  # one answer, then none
+    shown, text = watched(tmp_path)
+    conclusion = conclude(shown._scheduler.records, shown._scheduler.config)
+    for optimum in conclusion.optima:
+        assert optimum.interval
+        low, high = optimum.interval
+        [line] = [line for line in text.splitlines() if f" {format_count(optimum.budget)} " in line]
+        assert (
+            f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.verdict},"
+            f" loss {optimum.loss:.4f}" in line
+        )
+        assert f"trials {sum(optimum.trials.values())}: " in line, "no more are planned"
+        assert "the search took" in line
+    assert "so far" not in text
+    assert "left" not in text
+
+
+def test_an_answer_of_a_search_that_goes_on_is_called_one_so_far(tmp_path: Path) -> None:
+    shown, _ = watched(tmp_path, events=EVENTS_TO_AN_INTERVAL)
+    lines = [summary_line(state) for state in shown._states()]
+    assert any("best so far" in line and "[" in line for line in lines)
+    assert all("best so far" in line and "best depth" not in line for line in lines)
+    assert "best depths so far" in as_text(shown.table())
+
+
+def test_before_enough_depths_are_confirmed_a_depth_has_no_interval(tmp_path: Path) -> None:
+    shown, _ = watched(tmp_path, events=30)
+    for state in shown._states():
+        assert state.stage == "explore"
+        assert state.best.isdecimal()
+        assert state.loss == "-"
 
 
 def test_the_first_output_says_that_little_is_known(tmp_path: Path) -> None:
     progress, _ = watched(tmp_path, events=2)
     rows = as_text(progress.table()).splitlines()[2:4]
     assert all(" - " in row and "[" not in row for row in rows)
-    assert "estimating the time left" in as_text(progress.table())
+    assert "left, as planned" in as_text(progress.table())
+
+
+def test_a_search_whose_trials_all_fail_still_shows_its_state(tmp_path: Path) -> None:
+    shown, text = watched(tmp_path, loss=lambda spec, share: math.nan)
+    assert shown._scheduler.done
+    assert "best depth -, done" in text
+    pace = SearchPace({1: 0.0, 2: 0.0}, itertools.count().__next__)
+    pace.passed({1: 1, 2: 1})
+    assert pace.left({1: 0.0, 2: 0.0}, {1: 0.0, 2: 0.0}) == RemainingTime(0.0, 0.0)
+    assert pace.left({1: 0.0, 2: 0.0}, {1: 0.0, 2: 1.0}) is None
 
 
 def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:

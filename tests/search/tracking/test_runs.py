@@ -131,7 +131,7 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
     place.writer().write_answers(AnswerSeries(1_000_000, first))
     assert place.everything() == before, "written again it is not repeated"
 
-    last = interim(300, low=3, high=6, loss=2.1)
+    last = interim(300, low=3, high=6, lowest_loss=2.1)
     place.writer().write_answers(AnswerSeries(1_000_000, (*first, last)))
     run = place.find("1M")
     assert place.tokens(run, "interim_optimal_depth") == [100, 200, 300]

@@ -49,7 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         simulation = Simulation(search)
         while not search.done:
             simulation.run(events=20)
-            progress.answers.update_all(progress._of)
+            progress._update_answers(all_budgets=True)
     search.folder.config.write_text(dump(config))
     report_study(search.folder.path)
     with socket.socket() as probe:
