@@ -112,6 +112,11 @@ class ObjectiveConfig(Group, ABC):
         """Tokens of an evaluation, padding included; 0 if they are not known."""
         return 0
 
+    def padding_note(self) -> str:
+        """A line on rows that are far shorter than the context, with the remedy; empty if none
+        are. Reads the data."""
+        return ""
+
     def settings(self) -> dict[str, Any]:
         """The keys and their values without the name."""
         return self.model_dump(exclude={"name"})

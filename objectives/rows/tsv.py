@@ -54,9 +54,27 @@ def read_text(place: Place) -> str:
 
 def read_lines(place: Place) -> Iterator[TsvLine]:
     """Reads the lines that are not blank; only a newline ends a line."""
+    first = True
     for number, line in enumerate(read_text(place).split("\n"), 1):
         if line.strip():
-            yield TsvLine(name_of(place), number, tuple(line.removesuffix("\r").split("\t")))
+            cells = tuple(line.removesuffix("\r").split("\t"))
+            row = TsvLine(name_of(place), number, cells)
+            if first:
+                _refuse_csv(row)
+            first = False
+            yield row
+
+
+def _refuse_csv(line: TsvLine) -> None:
+    """Raises `ObjectiveError` for a first line with commas and no tab, or with quoted cells."""
+    quoted = all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in line.cells)
+    if quoted or (len(line.cells) == 1 and "," in line.cells[0]):
+        raise ObjectiveError(
+            f"{line} must have plain cells with a tab between, and looks like CSV; convert the "
+            "file: python3 -c 'import csv, sys; "
+            '[print(*row, sep="\\t") for row in csv.reader(sys.stdin)]\''
+            f" < {line.place} > rows.tsv"
+        )
 
 
 def not_empty(rows: Iterable[Row], place: Place) -> list[Row]:

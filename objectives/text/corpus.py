@@ -4,7 +4,8 @@ A corpus is `stdlib` (the running interpreter's own Python source, always there)
 published text (`download.py`), or the user's own file, folder or glob pattern. Names come before
 paths: a file called `stdlib` is `./stdlib`.
 
-Of a folder or pattern every UTF-8 file is read, in sorted order; hidden and binary files are not.
+Of a folder or pattern every UTF-8 file is read, in sorted order, uncompressed if its name ends in
+.gz; hidden and binary files are not.
 """
 
 import glob
@@ -16,7 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from fathom.objectives.download import DOWNLOADS, mirror_file, read_download
+from fathom.objectives.download import (
+    DOWNLOADS,
+    cache_folder,
+    mirror_file,
+    read_download,
+    read_file,
+)
 from fathom.objectives.errors import ObjectiveError, nearest
 
 STDLIB = "stdlib"
@@ -51,6 +58,14 @@ def check_corpus(corpus: str) -> None:
         _read(next(_files(corpus)), limit_bytes=1)
 
 
+def corpus_bytes(corpus: str) -> int | None:
+    """Bytes of the files of a corpus, as they lie on the disk; None if it is not downloaded yet."""
+    if corpus in DOWNLOADS:
+        file = mirror_file(DOWNLOADS[corpus]) or cache_folder() / DOWNLOADS[corpus].path
+        return file.stat().st_size if file.is_file() else None
+    return sum(file.stat().st_size for file in _files(corpus))
+
+
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
     """The text of a corpus in two splits, which depend on the files' contents, not their folder."""
     documents = _documents(corpus)
@@ -66,6 +81,16 @@ def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:
 def read_whole(corpus: str) -> str:
     """The whole text of a corpus, with nothing held out."""
     return b"\n".join(_documents(corpus)).decode()
+
+
+def check_lengths(train: int, validation: int, *, corpus: str, context: int) -> None:
+    """Raises `ObjectiveError` if a split has no more tokens than a sequence."""
+    if min(train, validation) <= context:
+        raise ObjectiveError(
+            f"both splits must be longer than `context`, got corpus {corpus!r} with "
+            f"{train} training and {validation} validation tokens, context={context}; use a larger "
+            "corpus, a shorter `context` or another `validation_fraction`"
+        )
 
 
 def split_documents(documents: Sequence[bytes], *, validation_fraction: float) -> Corpus:
@@ -116,7 +141,7 @@ def _documents(corpus: str) -> list[bytes]:
     texts: list[bytes] = []
     skipped: list[str] = []
     for file in _files(corpus):
-        content = _read(file)
+        content = read_file(file) if file.suffix == ".gz" else _read(file)
         defect = _defect(content)
         if defect is None:
             texts.append(content)

@@ -38,17 +38,20 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show shapes, trials, tokens and time before any compute is spent."""
+    from dataclasses import replace
+
     from rich.console import Console
 
     from fathom.search.commands.plan_tables import plan_json, print_plan
     from fathom.search.study.config import load, placed
     from fathom.search.study.machine import this_machine
-    from fathom.search.study.plan import plan_study, vocab_size_of
+    from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
 
     config = load(study, overrides)
     machine = this_machine(config)
     with placed(study, overrides):
         plans = plan_study(config, vocab_size_of(config), machine)
+    machine = replace(machine, notes=(*study_notes(config), *machine.notes))
     if as_json:
         print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
     else:

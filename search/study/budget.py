@@ -75,6 +75,13 @@ def _budget(config: StudyConfig, params: int) -> Budget:
             key="objective.pretraining.tokens",
         )
     tokens_per_step = batch_size * context
+    if tokens < tokens_per_step:
+        raise PlanError(
+            f"`tokens` must be at least one step, {batch_size} sequences of `objective.context: "
+            f"{context}`, got {tokens} at budget {format_count(params)}; raise `tokens`, or lower "
+            "the context or `train.batch_size`",
+            key="tokens",
+        )
     return Budget(
         params=params,
         count=config.count,

@@ -109,6 +109,18 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_schedule(self) -> Self:
         train = self.train
+        highest = train.learning_rate * max(self.confirm.rates)
+        if highest > 1:
+            raise ValueError(
+                "`train.learning_rate` times the largest of `confirm.rates` must be at most 1, got "
+                f"{train.learning_rate:g} times {max(self.confirm.rates):g}; lower it"
+            )
+        if train.weight_decay * highest >= 1:
+            raise ValueError(
+                "`train.weight_decay` must be below 1 / learning rate, since each step takes the "
+                f"product of both from every weight, got {train.weight_decay:g} with a rate of "
+                f"{highest:g}; the usual is 0.1"
+            )
         if train.warmup + train.cooldown > 1:
             raise ValueError(
                 "`train.warmup` and `train.cooldown` must add up to at most 1, "

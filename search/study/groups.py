@@ -210,7 +210,7 @@ class TrainConfig(Group):
     batch_size: Positive | Literal["auto"] = "auto"
     """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
     at least about 2,000 steps."""
-    learning_rate: PositiveReal = 1e-3
+    learning_rate: Real = Field(1e-3, gt=0.0, le=1.0)
     """Peak learning rate of the base shape."""
     warmup: Share = 0.02
     """Share of the training tokens over which the learning rate rises from zero."""

@@ -23,6 +23,8 @@ TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
 EVALUATED_AT_ONCE = 8192
 """Tokens that go through a model at once in an evaluation."""
+HIGHEST_USUAL_RATE = 0.1
+"""Learning rate above which AdamW hardly ever trains."""
 FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
@@ -129,6 +131,18 @@ def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     """Hours of all devices used, together."""
     return machine.slots * machine.devices * search_hours(plans, machine)
+
+
+def study_notes(config: StudyConfig) -> tuple[str, ...]:
+    """What is unusual about a study and probably not meant, a line each."""
+    rate = config.train.learning_rate
+    notes = [config.objective.padding_note()]
+    if rate > HIGHEST_USUAL_RATE:
+        notes.append(
+            f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
+            "1e-2): trials will most likely diverge; `fathom check` finds a rate"
+        )
+    return tuple(filter(None, notes))
 
 
 def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:

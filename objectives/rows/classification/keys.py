@@ -6,11 +6,12 @@ from pydantic import Field, model_validator
 
 from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, Whole
 from fathom.objectives.rows.classification.labelled_texts import (
+    GENERATED,
     TextSplits,
     TextVocabulary,
     read_with_vocabulary,
 )
-from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples
+from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples, padding_note
 
 
 class ListOpsConfig(Group):
@@ -79,6 +80,14 @@ class ClassificationConfig(ObjectiveConfig):
     def vocab_size(self) -> int:
         """Number of special tokens, words or bytes, and classes; reads or draws the texts."""
         return self.read()[1].size
+
+    def padding_note(self) -> str:
+        """A line on rows that are far shorter than the context; empty if none are."""
+        if self.data == GENERATED:
+            return ""
+        splits, vocabulary = self.read()
+        lengths = [vocabulary.length(text.text) for own in splits.values() for text in own]
+        return padding_note(lengths, self.context)
 
     @property
     def evaluation_tokens(self) -> int:

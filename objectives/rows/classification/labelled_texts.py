@@ -9,6 +9,7 @@ Token ids: padding, words that training never saw, the words or bytes, then the 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -120,7 +121,7 @@ def _read(place: str, label: str | None) -> list[Text]:
             f"`data` must be one of {', '.join(known)}, or the path of a folder or TSV, got "
             f"{place!r}; {nearest(place, known)}"
         )
-    return tsv.not_empty(_rows(place, label), place)
+    return _refuse_header(tsv.not_empty(_rows(place, label), place))
 
 
 def _read_folder(folder: Path) -> list[Text]:
@@ -175,6 +176,18 @@ def _columns(line: tsv.TsvLine, label: str | None) -> tuple[int, int, int]:
             "`label: first` or `label: last`"
         )
     return (0, 1, 2) if label == "first" else (1, 0, 2)
+
+
+def _refuse_header(texts: list[Text]) -> list[Text]:
+    """The texts; raises `ObjectiveError` if the first alone has its label, as a header has."""
+    labels = Counter(text.label for text in texts)
+    first = texts[0]
+    if labels[first.label] == 1 and min(list(labels.values())[1:], default=1) > 1:
+        raise ObjectiveError(
+            f"{first.origin} has a label that no other text has, {first.label!r}, and looks like a "
+            "header; delete that line, or name its columns `label` and `text`"
+        )
+    return texts
 
 
 def _check_labels(splits: TextSplits, data: str) -> None:

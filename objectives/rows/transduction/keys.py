@@ -5,7 +5,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from fathom.objectives.keys import Group, Number, ObjectiveConfig, Positive, Real
-from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples
+from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples, padding_note
 from fathom.objectives.rows.transduction.pairs import Pair, read_splits, words_of
 from fathom.objectives.rows.word_ids import WORDS_FROM, most_frequent, words_in
 from fathom.objectives.text.corpus import read_whole
@@ -71,6 +71,11 @@ class TransductionConfig(ObjectiveConfig):
     def vocab_size(self) -> int:
         """Number of special tokens and words; reads the training rows and the text."""
         return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
+
+    def padding_note(self) -> str:
+        """A line on rows that are far shorter than the context; empty if none are."""
+        lengths = [pair.context for own in self.read().values() for pair in own]
+        return padding_note(lengths, self.context)
 
     @property
     def evaluation_tokens(self) -> int:

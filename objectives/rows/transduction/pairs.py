@@ -20,6 +20,14 @@ MOST_CATEGORIES = 200
 LONGEST_CATEGORY = 100
 """Most characters of a category: each is a metric, whose names have at most 250."""
 NOT_IN_A_METRIC = re.compile(r"[^\w.\- ]", re.ASCII)
+COLUMN_NAMES = frozenset(
+    {
+        *("source", "src", "input", "inputs", "sentence", "question", "command", "commands", "x"),
+        *("target", "tgt", "output", "outputs", "answer", "action", "actions", "label", "y"),
+        *("text", "logical_form", "lf"),
+    }
+)
+"""Names of columns in a header, which a file of rows must not have."""
 SPECIAL_INPUTS = 2
 """Number of special tokens among the inputs: the start and the separator."""
 
@@ -88,7 +96,7 @@ def read_pairs(place: tsv.Place) -> list[Pair]:
 
 
 def _pairs(place: tsv.Place) -> Iterator[Pair]:
-    columns = 0
+    columns, first = 0, True
     for line in tsv.read_lines(place):
         wanted = f"{columns} columns like its first row" if columns else "2 or 3 columns"
         columns = columns or len(line.cells)
@@ -98,6 +106,12 @@ def _pairs(place: tsv.Place) -> Iterator[Pair]:
                 f"got {len(line.cells)}; correct that line"
             )
         source, target, *rest = line.cells
+        if first and {source.strip().lower(), target.strip().lower()} <= COLUMN_NAMES:
+            raise ObjectiveError(
+                f"{line} names the columns ({source.strip()}, {target.strip()}) and would be read "
+                "as a row; delete that line"
+            )
+        first = False
         if not (source.strip() and target.strip()):
             raise ObjectiveError(f"{line} must have both a source and a target; fill in or drop it")
         yield Pair(source, target, _category(line, rest), line)

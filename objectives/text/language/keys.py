@@ -2,9 +2,15 @@
 
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real
+from fathom.objectives.text.corpus import (
+    check_corpus,
+    check_lengths,
+    corpus_bytes,
+    read_corpus,
+)
 from fathom.objectives.text.tokenizer import count_ids
 
 
@@ -14,7 +20,8 @@ class LanguageConfig(ObjectiveConfig):
     batched: ClassVar[bool] = True
     name: Literal["language"]
     corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])
-    """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, folder or glob."""
+    """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, plain or .gz, folder or
+    glob."""
     tokenizer: str = Field(
         "bytes",
         pattern=r"^(bytes|chars|bpe:[0-9]{1,9})$",
@@ -29,12 +36,34 @@ class LanguageConfig(ObjectiveConfig):
     validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
     """Fraction of the text that is held out."""
 
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        if self.eval_tokens < self.context:
+            raise ValueError(
+                f"`eval_tokens` must be at least `context`, got {self.eval_tokens} and "
+                f"{self.context}; use eval_tokens: {self.context} or more"
+            )
+        return self
+
     def vocab_size(self) -> int:
-        """Number of token ids; reads the corpus for `chars` alone."""
+        """Number of token ids; reads the corpus for `chars`, and where it may be too small."""
+        self._check_corpus()
         return count_ids(
             corpus=self.corpus,
             tokenizer=self.tokenizer,
             validation_fraction=self.validation_fraction,
+        )
+
+    def _check_corpus(self) -> None:
+        """Raises `ObjectiveError` if the text is too small, whatever the tokenizer: no token is
+        shorter than a byte."""
+        check_corpus(self.corpus)
+        size = corpus_bytes(self.corpus)
+        if size is None or size * self.validation_fraction > 4 * self.context:
+            return
+        text = read_corpus(self.corpus, validation_fraction=self.validation_fraction)
+        check_lengths(
+            len(text.train), len(text.validation), corpus=self.corpus, context=self.context
         )
 
     @property

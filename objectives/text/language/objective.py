@@ -11,10 +11,9 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.random_numbers import training_draws
-from fathom.objectives.text.corpus import read_corpus
-from fathom.objectives.text.encode import Encoding, Ids, encode
+from fathom.objectives.text.corpus import check_lengths, read_corpus
+from fathom.objectives.text.encode import Ids, encode
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, token_losses
 
@@ -36,14 +35,9 @@ class Language:
     def prepare(cls, keys: LanguageConfig) -> Self:
         """The objective with its text read, split and encoded."""
         context, eval_tokens = keys.context, keys.eval_tokens
-        if eval_tokens < context:
-            raise ObjectiveError(
-                f"`eval_tokens` must be at least `context`, got eval_tokens={eval_tokens}, "
-                f"context={context}; use eval_tokens={context} or more"
-            )
         text = read_corpus(keys.corpus, validation_fraction=keys.validation_fraction)
         ids = encode(text, tokenizer=keys.tokenizer)
-        _check_size(ids, corpus=keys.corpus, context=context)
+        check_lengths(len(ids.train), len(ids.validation), corpus=keys.corpus, context=context)
         return cls(
             train=ids.train,
             validation=ids.validation,
@@ -117,13 +111,3 @@ class Language:
         draws = training_draws(seed=seed, step=step)
         starts = torch.randint(len(tokens) - self.context, (batch_size,), generator=draws)
         return starts.to(tokens.device)
-
-
-def _check_size(ids: Encoding, *, corpus: str, context: int) -> None:
-    if min(len(ids.train), len(ids.validation)) <= context:
-        raise ObjectiveError(
-            f"both splits must be longer than `context`, got corpus {corpus!r} with "
-            f"{len(ids.train)} training and {len(ids.validation)} validation tokens, "
-            f"context={context}; use a larger corpus, a shorter `context` or another "
-            f"`validation_fraction`"
-        )

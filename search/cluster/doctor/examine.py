@@ -27,7 +27,7 @@ from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.machine import this_machine
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -56,6 +56,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         ValueError: when the study itself can't be run anywhere.
     """
     needs = study_needs(config)
+    notes = study_notes(config) if config else ()
     folder = runs.absolute()
     if config is not None:
         check_same_study(config, RunFolder(folder / config.study))
@@ -67,6 +68,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         cluster, members = _ask(NodeQuestion(probe, secrets.token_hex(16), asks_torch))
         return (
             *members,
+            *(warning("study", note, "see `fathom plan`") for note in notes),
             *judge_cluster(cluster, needs),
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk(folder), needs),

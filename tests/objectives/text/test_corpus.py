@@ -1,3 +1,4 @@
+import gzip
 import itertools
 import logging
 import os
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fathom.objectives.download import cache_folder
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
+from fathom.objectives.text.language.keys import LanguageConfig
 from tests.support.places import ROOT
 
 FRACTION = 0.1
@@ -37,6 +39,32 @@ def test_the_standard_library_is_a_corpus_of_its_own_source_without_tests() -> N
     assert b"class JSONDecodeError(ValueError):" in both
     assert b"class RegressionTests(" not in both
     assert len(split.validation) == pytest.approx(FRACTION * len(both), rel=0.1)
+
+
+def test_gzipped_text_is_read_as_text(tmp_path: Path) -> None:
+    text = "a line of text\n" * 100
+    write(tmp_path, {"plain.txt": text, "zipped.txt.gz": gzip.compress(text.encode())})
+
+    plain, zipped = (everything(str(tmp_path / name)) for name in ("plain.txt", "zipped.txt.gz"))
+
+    assert zipped == plain
+    (tmp_path / "half.txt.gz").write_bytes(gzip.compress(text.encode())[:20])
+    with pytest.raises(ObjectiveError, match=r"half\.txt\.gz must be a readable file.* whole \.gz"):
+        everything(str(tmp_path / "half.txt.gz"))
+
+
+@pytest.mark.parametrize(("size", "context"), [(0, 8), (30, 8), (1000, 999), (1000, 100)])
+@pytest.mark.parametrize("tokenizer", ["bytes", "bpe:300"])
+def test_a_plan_refuses_a_text_that_the_run_would_refuse(
+    tmp_path: Path, size: int, context: int, tokenizer: str
+) -> None:
+    (tmp_path / "text").write_text("x" * size)
+    keys = LanguageConfig(
+        name="language", corpus=str(tmp_path / "text"), context=context, tokenizer=tokenizer
+    )
+
+    with pytest.raises(ObjectiveError, match=r"both splits|text for both splits"):
+        keys.vocab_size()
 
 
 def test_the_same_corpus_is_read_the_same_by_every_process() -> None:

@@ -11,7 +11,7 @@ from fathom.models.shape import Count, Shape
 from fathom.objectives.keys import parse_count
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.errors import ConfigError, PlanError
 
 SHAPE = Shape(depth=2, d_model=16, d_ff=64, n_heads=2, head_dim=8, vocab_size=32, context=8)
 
@@ -56,13 +56,18 @@ def test_two_budgets_of_a_study_never_share_a_label() -> None:
     assert [budget.label for budget in close] == ["1M", "1000001", "1000100", "1.001M"]
 
 
-@pytest.mark.parametrize("tokens", [1, 511, 512, 513, 100_000])
+@pytest.mark.parametrize("tokens", [512, 513, 100_000])
 def test_a_horizon_is_rounded_up_to_whole_steps(tokens: int) -> None:
     config = study(f"budgets: [1M]\ntokens: {tokens}\ntrain: {{batch_size: 8}}")
     (budget,) = expand_budgets(config)
     assert budget.tokens_per_step == 8 * 64
     assert budget.steps == math.ceil(tokens / 512)
     assert tokens <= budget.tokens < tokens + 512
+
+
+def test_a_horizon_shorter_than_a_step_is_refused_and_not_raised_silently() -> None:
+    with pytest.raises(PlanError, match=r"`tokens` must be at least one step, 8 seq.* got 5"):
+        expand_budgets(study("budgets: [1M]\ntokens: 511\ntrain: {batch_size: 8}"))
 
 
 def test_the_horizon_is_twenty_tokens_a_parameter_unless_said_otherwise() -> None:

@@ -121,12 +121,34 @@ def test_a_probe_is_no_larger_than_asked_where_the_task_allows_it() -> None:
     assert probing(name="language")["context"] == 128
     assert probing(name="language")["eval_tokens"] == 4096
     assert probing(name="language", context=64, eval_tokens=100)["eval_tokens"] == 100
-    assert probing(name="language", context=64, eval_tokens=10)["eval_tokens"] == 64
     assert probing(name="transduction")["eval_examples"] == 16
     assert probing(name="transduction")["context"] == 256
     assert probing(name="hop")["eval_examples"] == 16
     assert probing(name="blocks", eval_examples=3)["eval_examples"] == 3
     assert probing(name="a.b:C", eval_examples=300)["eval_examples"] == 300
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ({"train": {"learning_rate": 10}}, "`train.learning_rate` must be at most 1, got 10"),
+        (
+            {"train": {"learning_rate": 0.5}, "confirm": {"rates": [1, 4]}},
+            r"`train.learning_rate` times the largest of `confirm.rates` .* got 0.5 times 4",
+        ),
+        (
+            {"train": {"weight_decay": 5000}},
+            r"`train.weight_decay` must be below 1 / learning rate",
+        ),
+        (
+            {"objective": {"name": "language", "eval_tokens": 10}},
+            "must be at least `context`, got 10",
+        ),
+    ],
+)
+def test_values_that_cannot_train_are_refused(keys: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse(study(**keys))
 
 
 def test_values_never_change() -> None:

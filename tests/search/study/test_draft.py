@@ -217,5 +217,5 @@ def test_an_unusable_corpus_is_one_line_and_nothing_is_written(tmp_path: Path, c
 
 
 def test_a_named_budget_that_no_shape_meets_is_refused_as_planning_does() -> None:
-    with pytest.raises(ConfigError, match=r"budget 1 \(.*at no depth"):
-        chosen(seen(), "1")
+    with pytest.raises(ConfigError, match=r"budget 100 \(.*at no depth"):
+        chosen(seen(), "100")

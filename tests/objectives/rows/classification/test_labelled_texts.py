@@ -37,6 +37,13 @@ def write(path: Path, content: str) -> Path:
 ROWS = [("good" if n % 2 else "bad", f"text {n}") for n in range(8)]
 
 
+def test_a_header_of_unknown_names_is_not_taken_for_a_text(tmp_path: Path) -> None:
+    (tmp_path / "rows.tsv").write_text("rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20)
+
+    with pytest.raises(ObjectiveError, match=r"line 1 of .* 'rating', and looks like a header"):
+        read(tmp_path / "rows.tsv", label="first")
+
+
 @pytest.mark.parametrize("name", ["x.tsv", "x.tsv.gz"])
 @pytest.mark.parametrize("label", ["first", "last"])
 def test_two_columns_are_read_as_the_study_says(tmp_path: Path, label: str, name: str) -> None:

@@ -53,6 +53,10 @@ def test_a_third_column_is_the_category_in_letters_that_a_metric_may_have(tmp_pa
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        (b"Source\ttarget\na\tb\n", ("line 1 of", "names the columns (Source, target)", "delete")),
+        (b"input\toutput\ttype\na\tb\tc\n", ("line 1 of", "names the columns", "delete")),
+        (b"source,target\na,b\n", ("line 1 of", "looks like CSV", "csv.reader")),
+        (b'"a"\t"b"\n', ("line 1 of", "looks like CSV")),
         (b"a\n", ("line 1 of", "2 or 3 columns", "got 1")),
         (b"a\tb\tc\td\n", ("line 1 of", "2 or 3 columns", "got 4")),
         (b"a\tb\n\na b\n", ("line 3 of", "2 columns like its first row", "got 1")),

@@ -217,11 +217,6 @@ def test_one_window_in_each_split_is_enough(tmp_path: Path) -> None:
     assert task.eval_windows == 1
 
 
-def test_less_than_one_window_to_evaluate_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ObjectiveError, match=r"eval_tokens=7, context=8; use eval_tokens=8"):
-        of_text(tmp_path, "x" * 100, eval_tokens=7)
-
-
 @pytest.mark.parametrize("changed", [{"corpus": "missing.txt"}, {"tokenizer": "bpe:256"}])
 def test_a_missing_corpus_or_tokenizer_is_refused(
     tmp_path: Path, changed: dict[str, object]
