@@ -1,10 +1,12 @@
 """The command line: the program, its commands, and its exit status.
 
-The verbs are in `search/verbs/`. Imports stand inside functions there and here, and nowhere else.
+The commands are in `search/commands/`. Imports stand inside functions there and here, and nowhere
+else.
 """
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 
@@ -19,10 +21,36 @@ app = typer.Typer(
     name="fathom",
     help="Finds how deep a transformer should be, for a fixed number of parameters.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(asked: bool) -> None:
+    """Prints the installed version and exits, if it is asked for."""
+    if not asked:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        print(f"fathom {version('fathom-depth')}")
+    except PackageNotFoundError:
+        print("fathom, a checkout that is not installed")
+    raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Finds how deep a transformer should be, for a fixed number of parameters."""
+
+
 for verb in VERBS:
     app.command()(verb)
 

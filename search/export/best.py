@@ -63,6 +63,8 @@ def best_file(source: Path) -> Path:
     Raises:
         ConfigError: if the run has none.
     """
+    if not source.exists():
+        raise ConfigError(f"there is no {source}; name a run folder (`ls runs`), or its best.yaml")
     if not source.is_dir():
         return source
     folder = RunFolder(source)

@@ -91,7 +91,26 @@ def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
             sentence = f"`{where}` is required{_example(field, '; for example ')}"
         else:
             sentence = f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
+            sentence += _neighbour(error["input"], field.annotation)
     return Problem((*keys, *place), " ".join(sentence.split()))
+
+
+def _neighbour(value: object, annotation: Any) -> str:
+    """The most similar of the values that a key may have, as a question; empty without one."""
+    near = difflib.get_close_matches(str(value), _values(annotation), n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""
+
+
+def _values(annotation: Any) -> list[str]:
+    """The values of a choice, as text; empty for any other type."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return list(map(str, parts))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return [str(member.value) for member in annotation]
+    if origin in (Union, UnionType):
+        return [value for part in parts for value in _values(part)]
+    return []
 
 
 def _last_key(error: ErrorDetails) -> str:
@@ -213,10 +232,16 @@ def _is_group(annotation: Any) -> bool:
 
 def _unknown_key(parents: list[str], key: str, group: Any, root: type[BaseModel]) -> str:
     siblings = list(group.model_fields) if _is_group(group) else []
-    near = [[*parents, name] for name in difflib.get_close_matches(key, siblings, n=1)]
-    path = [*parents, key]
-    near += [other for other in _all_paths(root) if other[-1] == key and other != path]
-    hint = f"did you mean `{'.'.join(near[0])}`?" if near else f"known here: {', '.join(siblings)}"
+    path, named = [*parents, key], key.replace("-", "_")
+    close = difflib.get_close_matches(named, siblings, n=1)
+    near = [".".join([*parents, name]) for name in close]
+    near += [".".join(own) for own in _all_paths(root) if own[-1] == named and own != path]
+    near += [
+        f"{'.'.join([*parents, name])}: {named}"
+        for name in siblings
+        if named in _values(group.model_fields[name].annotation)
+    ]
+    hint = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(siblings)}"
     return f"unknown key `{'.'.join(path)}`; {hint}"
 
 

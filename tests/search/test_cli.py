@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,17 @@ def test_a_study_file_that_is_not_there_or_not_text_is_a_users_error(tmp_path: P
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00study")
     assert_user_error(fathom("plan", tmp_path / "binary.yaml"), "binary.yaml")
     assert_user_error(fathom("plan", tmp_path), str(tmp_path))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = fathom("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"fathom {version('fathom-depth')}\n"
+
+
+@pytest.mark.parametrize("verb", ["export", "train"])
+def test_a_folder_that_is_not_there_is_called_so(verb: str, tmp_path: Path) -> None:
+    assert_user_error(fathom(verb, tmp_path / "nope"), "there is no", "nope", "name a run folder")
 
 
 def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:

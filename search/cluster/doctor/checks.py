@@ -100,7 +100,7 @@ def judge_versions(nodes: tuple[Node, ...]) -> tuple[Finding, ...]:
     known = dict(nodes[0].facts.versions)
     sources = known.pop("fathom's sources")
     same = ", ".join(f"{package} {version}" for package, version in known.items())
-    return (ok("versions", f"{same} ({sources})"),)
+    return (ok("versions", f"{same} (hash of its sources: {sources})"),)
 
 
 def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:

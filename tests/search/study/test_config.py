@@ -460,6 +460,10 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
     ("changes", "hint"),
     [
         ({"budget": ["1M"]}, "unknown key `budget`; did you mean `budgets`?"),
+        ({"non-embedding": 1}, "unknown key `non-embedding`; did you mean `count: non_embedding`?"),
+        ({"head-dim": 16}, "unknown key `head-dim`; did you mean `space.head_dim`?"),
+        ({"count": "non-embedding"}, "got 'non-embedding'; did you mean `non_embedding`?"),
+        ({"train": {"batch_size": "autoo"}}, "got 'autoo'; did you mean `auto`?"),
         ({"spase": {}}, "unknown key `spase`; did you mean `space`?"),
         ({"space": {"dept": [1, 2]}}, "unknown key `space.dept`; did you mean `space.depth`?"),
         ({"depth": [1, 2]}, "unknown key `depth`; did you mean `space.depth`?"),

@@ -3,11 +3,12 @@
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.groups import Sampler, StoppingConfig
 from fathom.search.study.plan import (
     EVALUATED_AT_ONCE,
@@ -17,6 +18,7 @@ from fathom.search.study.plan import (
     expected_survivors,
     plan_study,
     search_hours,
+    study_notes,
 )
 from fathom.search.study.speed import Speed
 from tests.support.dry_run import MACHINE, study
@@ -83,6 +85,22 @@ def test_stopping_saves_tokens_and_a_ladder_takes_every_depth() -> None:
     for plan in plans(study(sampler=Sampler.LADDER)):
         assert plan.exploring == len(plan.depths)
         assert plan.rungs == ()
+
+
+def test_rows_far_shorter_than_the_context_and_a_huge_rate_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "rows.tsv").write_text("".join(f"say {n}\t{n} !\n" for n in range(60)))
+    keys = {"name": "transduction", "data": str(tmp_path / "rows.tsv")}
+
+    def notes(context: int, rate: float) -> tuple[str, ...]:
+        objective = {**keys, "context": context}
+        sizes = {"budgets": ["20k"], "train": {"learning_rate": rate}}
+        return study_notes(study_of({"study": "rows", "objective": objective, **sizes}))
+
+    padding, high = notes(256, 0.5)
+    assert "the longest row has 6 tokens, so 98% of the horizon is padding" in padding
+    assert "`objective.context: 6` holds every row" in padding
+    assert "`train.learning_rate` is 0.5, far above" in high
+    assert notes(8, 0.01) == ()
 
 
 def test_every_budget_of_the_study_is_planned_with_its_true_error() -> None:
