@@ -64,6 +64,12 @@ class Objective(Protocol):
         """Metrics by name that are measured once, at the end, because they take long."""
 
 
+def data_digest_of(objective: Objective) -> str:
+    """A digest of all data of an objective: its `data_digest`, which an objective may have beside
+    the members above; empty if it has none, as when a rule draws its data."""
+    return str(getattr(objective, "data_digest", ""))
+
+
 class ReplicatedObjective(Objective, Protocol):
     """An objective that can also evaluate several models at once, each on its own data.
 

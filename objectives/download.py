@@ -17,6 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import open_regular
 
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
@@ -90,7 +91,8 @@ def read_file(path: Path, remedy: str = "check the path") -> bytes:
         ObjectiveError: when it can't be read; the message ends in the remedy.
     """
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         return gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error

@@ -24,12 +24,13 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.writer import make_charts
-from fathom.search.run_folder import RunFolder, read_records, write_atomically
+from fathom.search.run_folder import RunFolder, write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.machine import this_machine
+from fathom.search.study.own_records import read_records
 from fathom.search.study.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready, open_run
 from fathom.search.tracking.pages import headline
@@ -202,7 +203,7 @@ def load(run_folder: str | Path) -> Study:
         RunFolderError: if it is not a run folder.
     """
     folder, config = open_run(Path(run_folder))
-    return Study(folder, config, read_records(folder.records))
+    return Study(folder, config, read_records(folder, config))
 
 
 def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path = "runs") -> Study:

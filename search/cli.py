@@ -81,8 +81,7 @@ def main() -> None:
 
 def _print_error(text: str) -> None:
     """Prints one line without passwords and control characters."""
+    from fathom.search.formatting import printable
     from fathom.search.study.store_uri import without_credentials
 
-    line = without_credentials(" ".join(text.split()))
-    safe = "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
-    print(f"fathom: {safe}", file=sys.stderr)
+    print(f"fathom: {printable(without_credentials(text))}", file=sys.stderr)

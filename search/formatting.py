@@ -51,3 +51,9 @@ def ranges(depths: Sequence[int]) -> str:
         else:
             parts.append([depth])
     return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)
+
+
+def printable(text: str) -> str:
+    """The text in one line that can be printed: escapes for control characters and the like."""
+    plain = " ".join(text.split())
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in plain)

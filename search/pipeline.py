@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fathom.objectives.contract import Objective
+from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
 from fathom.search.cluster.ray_session import cluster_address, start_ray
@@ -24,15 +24,17 @@ from fathom.search.run_folder import (
     RunFolder,
     RunFolderError,
     default_tracking_uri,
-    read_records,
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
+from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
+from fathom.search.study.fingerprint import settled_fingerprint, write_fingerprint
 from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.machine import device_name
+from fathom.search.study.own_records import Check, own_records, read_records
 from fathom.search.study.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
 from fathom.search.study.speed import keep_speeds, rates_of, start_seconds
@@ -79,10 +81,12 @@ def run_study(
     config, folder, plans = ready.config, ready.folder, ready.plans
     studies = studies or open_database(config, folder)
     objective = objective or prepare(config.objective)
+    fingerprint = settled_fingerprint(folder, config, data_digest_of(objective))
     if extended or not ready.has_report:
         start_ray(config.resources)
     with (
         _locked(folder),
+        _checked(folder, own_records(config, fingerprint)),
         closing(studies or FileStudies(folder.optuna)) as kept,
         _tracker(config, folder, ready.runs, searching=True) as tracker,
     ):
@@ -90,6 +94,7 @@ def run_study(
         tracker.data(data_set(config, objective))
         config = _without_secrets(config)  # from here on it goes to files and to other machines
         write_atomically(folder.config, dump(config))
+        write_fingerprint(folder, fingerprint)
         if extended:
             _extend(config, folder, plans, console)
         spaces = {plan.budget: plan.shapes for plan in plans}
@@ -117,10 +122,12 @@ def report_study(path: Path) -> RunResult:
         RunFolderError: if the folder is not a run folder.
     """
     folder, config = open_run(path)
-    with _locked(folder), _tracker(config, folder, path.parent) as tracker:
-        conclusion = conclude(read_records(folder.records), config)
-        tracker.confirm()
-        publish(folder, conclusion, tracker)
+    with _locked(folder):
+        records = read_records(folder, config)  # refused before MLflow sees any of it
+        with _tracker(config, folder, path.parent) as tracker:
+            conclusion = conclude(records, config)
+            tracker.confirm()
+            publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion)
 
 
@@ -150,7 +157,7 @@ def _without_secrets(config: StudyConfig) -> StudyConfig:
 def _extend(
     config: StudyConfig, folder: RunFolder, plans: tuple[BudgetPlan, ...], console: Console
 ) -> None:
-    records = read_records(folder.records)
+    records = read_records(folder, config)
     budgets = [plan.budget for plan in plans]
     extensions = extend(folder, records, audit_budgets(records, config), budgets)
     for extension in extensions:
@@ -171,6 +178,13 @@ def _locked(folder: RunFolder) -> Iterator[None]:
                 f"{folder.path} is in use by another `fathom`; wait for it"
             ) from error
         yield
+
+
+@contextmanager
+def _checked(folder: RunFolder, check: Check) -> Iterator[None]:
+    """Context that is entered only if all that an earlier run left is of this study."""
+    read_past(folder, check)
+    yield
 
 
 @contextmanager

@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from fathom.models.shape import Shape
+from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report, TrialRecord, TrialSpec
 
 T = TypeVar("T")
 
 TRIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of a trial name. A checkpoint has the same name, so none leads out of the folder."""
-LATEST = 2**40
-"""Upper limit of times, in seconds."""
+LATEST = 2**33
+"""Upper limit of times, in seconds: the year 2242. Calendars of other libraries end in 2262."""
+LARGEST_REAL = 3.5e38
+"""Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -38,6 +41,45 @@ def problem_of(error: Exception) -> str:
         case KeyError():
             return f"it lacks `{error.args[0]}`"
     return str(error)
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The object in a line of JSON.
+
+    Raises:
+        TypeError, ValueError: when it is none, or has a number or text that no record has.
+    """
+    values = json.loads(line.decode(), parse_int=_count, parse_float=_real)
+    if not isinstance(values, dict):
+        raise TypeError("it is no JSON object")
+    if b"\\" in line or not line.isascii():
+        _check_texts(values)
+    return values
+
+
+def _count(digits: str) -> int:
+    value = int(digits)
+    if not -LARGEST < value < LARGEST:
+        raise ValueError(f"{digits[:20]}... is larger than any count")
+    return value
+
+
+def _real(digits: str) -> float:
+    value = float(digits)
+    if abs(value) > LARGEST_REAL:
+        raise ValueError(f"{digits[:20]} is larger than any number of a training")
+    return value
+
+
+def _check_texts(value: object) -> None:
+    """Refuses text that would command a terminal, or that no file can hold."""
+    if isinstance(value, str) and not value.isprintable():
+        raise ValueError(f"the text '{printable(value)[:40]}' has characters that can't be printed")
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for part in value:
+            _check_texts(part)
 
 
 def to_values(value: Any) -> dict[str, Any]:
@@ -154,14 +196,15 @@ def _check_end(record: TrialRecord) -> None:
     _check_moment("started", record.started)
     if record.outcome is not None:
         _check_moment("ended", -1.0 if record.ended is None else record.ended)
-    if record.outcome is Outcome.FINISHED and not (
-        record.curve and math.isfinite(record.curve[-1].loss)
-    ):
+    if record.outcome is Outcome.FINISHED and not record.curve:
         raise ValueError("a finished trial must have a loss")
+    for point in record.curve[:-1] if record.outcome is Outcome.DIVERGED else record.curve:
+        if not (math.isfinite(point.loss) and math.isfinite(point.train_loss)):
+            raise ValueError(f"`loss` can't be {point.loss} before a trial has diverged")
     if record.outcome is Outcome.STOPPED and not record.rungs:
         raise ValueError("a stopped trial must have a rung")
-    if any(tokens < 1 for tokens in record.rungs):
-        raise ValueError("a rung must be at 1 token or more")
+    if any(tokens < 1 or not math.isfinite(loss) for tokens, loss in record.rungs.items()):
+        raise ValueError("a rung must be at 1 token or more, with a loss")
 
 
 def _check_moment(name: str, seconds: float) -> None:

@@ -9,6 +9,10 @@ from enum import StrEnum
 
 from fathom.models.shape import Count, Shape
 
+HOPELESS_NATS = 1.0
+"""A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
+slow starter was 0.13 above it at its first evaluation."""
+
 
 class Stage(StrEnum):
     """The exploration stage finds candidates; the confirmation stage trains the best ones to the
@@ -51,6 +55,8 @@ class TrialSpec:
     """
     prunable: bool
     """False for confirmation trials and for the audit trials, which are exempt from pruning."""
+    fingerprint: str = ""
+    """Digest of the study's settings and data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fathom.search.record_json import DAMAGE, LARGEST, DamagedFileError, from_json, problem_of
+from fathom.search.record_json import DAMAGE, DamagedFileError, from_json, parse_line, problem_of
 from fathom.search.records import TrialRecord
 
 MARKER = "seen-by-every-node"
@@ -42,6 +42,8 @@ class RunFolder:
     path: Path
     config = PathInside("config.yaml")
     """The study file with every default filled in."""
+    fingerprint = PathInside("fingerprint.json")
+    """Digests of the study's settings and data, as they were at the first start."""
     records = PathInside("records.jsonl")
     """Records of every trial that has ended: the source of truth."""
     best = PathInside("best.yaml")
@@ -86,9 +88,10 @@ class RunFolder:
         Raises:
             RunFolderError: names the first that is.
         """
-        files = (self.config, self.records, self.best, self.report, self.journal, self.optuna)
+        files = (self.config, self.fingerprint, self.records, self.best, self.report)
         folders = (self.state, self.state / "checkpoints", self.figures, self.path / "tables")
-        for path in (*files, self.state / "lock", *folders):
+        state = (self.journal, self.answers, self.optuna, self.state / "lock")
+        for path in (*files, *state, *folders):
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
             if os.path.lexists(path) and (path.is_symlink() or not is_kind()):
                 raise RunFolderError(
@@ -159,23 +162,13 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             if not line.endswith(b"\n") and not _is_object(line):
                 return
             try:
-                values = json.loads(line.decode(), parse_int=_count)
-                if not isinstance(values, dict):
-                    raise TypeError("it is no JSON object")
-                value = convert(values)
+                value = convert(parse_line(line))
             except DAMAGE as error:
                 raise DamagedFileError(
-                    f"{path}, line {number}: {problem_of(error)}; restore the file, or delete that "
+                    f"{path}:{number}: {problem_of(error)}; restore the file, or delete that "
                     "line: what it held is done again"
                 ) from error
             yield value
-
-
-def _count(digits: str) -> int:
-    value = int(digits)
-    if not -LARGEST < value < LARGEST:
-        raise ValueError(f"{digits[:20]}... is larger than any count")
-    return value
 
 
 def truncate_torn_line(path: Path) -> None:
@@ -195,7 +188,7 @@ def truncate_torn_line(path: Path) -> None:
         elif rest.strip(b"\0") and (not rest.startswith(b"{") or b"\r" in rest):
             number = content.count(b"\n") + 1
             raise DamagedFileError(
-                f"{path}, line {number}: it is not JSON; restore the file, or delete that line"
+                f"{path}:{number}: it is not JSON; restore the file, or delete that line"
             )
         else:
             file.truncate(end)

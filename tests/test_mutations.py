@@ -27,6 +27,7 @@ from fathom.search.run_folder import (
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import dump, load
+from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.groups import StoppingConfig
 from fathom.search.study.source import MOST_PROBLEMS
 from tests.support.dry_run import Simulation, scheduler, study
@@ -112,7 +113,10 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = study(
         budgets=(20_000, 40_000, 80_000), stopping=StoppingConfig(first_rung=0.25, eta=2)
     )
-    search = scheduler(config, runs / config.study)
+    folder = RunFolder(runs / config.study)
+    folder.create()
+    write_fingerprint(folder, fingerprint_of(config, data=""))
+    search = scheduler(config, folder.path)
     Simulation(search).run(events=120)
     (runs.parent / "study.yaml").write_text(dump(config))
     search.folder.config.write_text(dump(config))
@@ -223,7 +227,7 @@ def test_a_damaged_record_is_refused_with_file_line_and_remedy(
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(DamagedFileError) as refusal:
         read_records(path)
-    assert str(refusal.value).startswith(f"{path}, line {at + 1}: ")
+    assert str(refusal.value).startswith(f"{path}:{at + 1}: ")
     assert problem in str(refusal.value)
     assert "restore the file, or delete that line" in str(refusal.value)
 
@@ -244,7 +248,7 @@ def test_a_trial_whose_damaged_line_was_deleted_is_run_again(
 def test_a_file_whose_lines_ran_together_is_refused_and_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     path.write_bytes(b'{"a": 1}\r{"b": 2}\r')
-    with pytest.raises(DamagedFileError, match="line 1"):
+    with pytest.raises(DamagedFileError, match=r"records\.jsonl:1:"):
         truncate_torn_line(path)
     assert path.read_bytes() == b'{"a": 1}\r{"b": 2}\r'
 

@@ -25,6 +25,7 @@ from fathom.objectives.download import (
     read_file,
 )
 from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.files import digest_of, open_regular
 
 STDLIB = "stdlib"
 CORPORA = (STDLIB, *DOWNLOADS)
@@ -48,6 +49,11 @@ class Corpus:
 
     train: bytes
     validation: bytes
+
+    @property
+    def digest(self) -> str:
+        """Digest of all of the text, as it is split."""
+        return digest_of((self.train, self.validation))
 
 
 def check_corpus(corpus: str) -> None:
@@ -173,7 +179,7 @@ def _defect(content: bytes) -> str | None:
 
 def _read(file: Path, *, limit_bytes: int = -1) -> bytes:
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             return opened.read(limit_bytes)
     except OSError as error:
         raise _unreadable(file, error) from error

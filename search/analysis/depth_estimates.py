@@ -36,6 +36,9 @@ NOISE_FLOOR = 0.01
 """Smallest noise between seeds, nats, while fewer than `KNOWN_NOISE` degrees of freedom measure it.
 Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
 KNOWN_NOISE = 3
+UNSTABLE = 0.5
+"""Loss above the lowest of a bracket, nats, from which a rate is on its way to diverging and says
+nothing of the parabola near the lowest: usual brackets span a few hundredths."""
 CLOSE = 1e-6
 """Excess of a sum of squared residuals below which a variance has converged."""
 SMALLEST_NOISE = 1e-6
@@ -167,7 +170,11 @@ def _mean_at_best_rate(seeds: Sequence[Mapping[float, float]]) -> tuple[float, f
     that ran at rate 1 only are granted the same gain.
     """
     brackets = [best_rate_weights(losses) for losses in seeds]
-    measured = [index for index, losses in enumerate(seeds) if len(losses) > 1 and 1.0 in losses]
+    measured = [
+        index
+        for index, losses in enumerate(seeds)
+        if len(losses) > 1 and losses.get(1.0, np.inf) < min(losses.values()) + UNSTABLE
+    ]
     granted = sum(set(losses) == {1.0} for losses in seeds)
     weights: dict[tuple[int, float], float] = defaultdict(float)
     for seed, bracket in enumerate(brackets):
@@ -185,14 +192,14 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
     """Returns rate -> weight; the weighted losses add up to the loss at the best rate of the
     bracket.
 
-    With three rates or more that is the lowest point of a parabola in ln rate, not beyond the
-    bracket; with fewer, the lowest rate. At a lowest point the weights may be held fixed: moving
-    along a curve that is level there changes nothing.
+    With three stable rates or more that is the lowest point of a parabola in ln rate, not beyond
+    them; with fewer, the lowest rate. At a lowest point the weights may be held fixed: moving along
+    a curve that is level there changes nothing.
     """
     lowest = min(losses, key=lambda rate: losses[rate])
-    if len(losses) < 3:
+    rates = sorted(rate for rate in losses if losses[rate] < losses[lowest] + UNSTABLE)
+    if len(rates) < 3:
         return {rate: float(rate == lowest) for rate in losses}
-    rates = sorted(losses)
     x = np.log(rates)
     solve = np.linalg.pinv(np.vander(x, 3))
     c2, c1, _ = solve @ [losses[rate] for rate in rates]

@@ -14,10 +14,11 @@ from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine
 from fathom.search.conclusion import best_law
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.run_folder import RunFolder
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import load
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.own_records import read_records
 
 Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has
@@ -84,7 +85,8 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     folder.check_files()
     if not folder.config.exists():
         raise ConfigError(f"`--law` must be {LEVINE} or a run folder, got {run}")
-    return find_optima(read_records(folder.records), seed=load(folder.config).seed)
+    config = load(folder.config)
+    return find_optima(read_records(folder, config), seed=config.seed)
 
 
 def _budget_row(optimum: Optimum, law: Law, *, is_used: bool) -> Row:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from fathom.models.shape import Shape
-from fathom.objectives.contract import Objective
+from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.search.export.best import BestShape
@@ -40,7 +40,7 @@ def train_best(
     budget = next(own for own in expand_budgets(config) if own.params == chosen.budget)
     objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
-    claim(out, Note(chosen.budget, chosen.shape, config))
+    claim(out, Note(chosen.budget, chosen.shape, config, data_digest_of(objective)))
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     # As in the search: on a busy machine a small model is many times slower with more threads.
     torch.set_num_threads(config.resources.threads)

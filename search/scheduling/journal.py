@@ -8,6 +8,7 @@ from fathom.search.record_json import from_json, from_values, report_from_json
 from fathom.search.records import TrialRecord, with_report
 from fathom.search.run_folder import RunFolder, last_attempts, read_as, truncate_torn_line
 from fathom.search.scheduling.confirmation import Choice
+from fathom.search.study.own_records import Check
 
 
 class RunningTrials:
@@ -48,6 +49,7 @@ class Past:
 
     attempts: list[TrialRecord]
     """Every end of a trial, in order; a trial that was resumed has several."""
+    check: Check
     running: RunningTrials = field(default_factory=RunningTrials)
     confirmations: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     """Budget -> last batch of confirming trials; empty if the budget was settled by it."""
@@ -64,7 +66,8 @@ class Past:
         """Updates the state with the next line of the journal."""
         match line["event"]:
             case "started" | "resumed" | "report":
-                self.running.take(line)
+                if record := self.running.take(line):
+                    self.check(record)
             case "confirmations":
                 choices = (from_values(Choice, choice) for choice in line["choices"])
                 self.confirmations[line["budget"]] = tuple(choices)
@@ -77,11 +80,15 @@ class Past:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
 
 
-def read_past(folder: RunFolder) -> Past:
-    """Read the records and the journal, whose torn last lines are truncated first."""
+def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
+    """Read the records and the journal, whose torn last lines are truncated first.
+
+    Raises:
+        DamagedFileError: at a line that can't be read, or that `check` refuses.
+    """
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
-    past = Past(list(read_as(folder.records, from_json)))
+    past = Past(list(read_as(folder.records, lambda line: check(from_json(line)))), check)
     for record in past.attempts:
         past.running.end(record.spec.trial)
     for _ in read_as(folder.journal, past.take):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 
 from fathom.models.shape import Shape
+from fathom.search.formatting import printable
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import (
     Outcome,
@@ -32,6 +33,7 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import stage_trials
 
@@ -53,7 +55,8 @@ class Scheduler:
         """Continue the search in `folder`; Optuna studies go to `studies`, or into the folder."""
         self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
-        past = read_past(folder)
+        past, fingerprint = read_past(folder), read_fingerprint(folder)
+        self._fingerprint = fingerprint.study if fingerprint else ""
         studies = studies or FileStudies(folder.optuna)
         self.budgets = {
             budget.params: self._open(budget, shapes, studies, past)
@@ -124,7 +127,9 @@ class Scheduler:
 
     def end(self, trial: str, outcome: Outcome, reason: str) -> None:
         """Records the end of a trial and tells the sampler."""
-        record = replace(self.live.pop(trial), outcome=outcome, reason=reason, ended=time.time())
+        record = replace(
+            self.live.pop(trial), outcome=outcome, reason=printable(reason), ended=time.time()
+        )
         search = self.budgets[record.spec.budget]
         search.release(trial)
         search.under_way.pop(trial)
@@ -199,6 +204,7 @@ class Scheduler:
             learning_rate=config.train.learning_rate * choice.rate_scale,
             rate_scale=choice.rate_scale,
             prunable=stage is Stage.EXPLORE and luck >= config.stopping.always_finish,
+            fingerprint=self._fingerprint,
         )
 
     def _plan_confirmations(self, search: BudgetState) -> None:

@@ -10,12 +10,10 @@ from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfi
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.errors import PlanError
+from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.machine import this_machine
 from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.store_uri import check_form, check_optuna
-
-FREE_TO_CHANGE = {"resources", "tracking"}
-"""Groups of a study file that may change between runs on a folder: no answer depends on them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from fathom.objectives.files import open_regular
 from fathom.search.study.errors import ConfigError
 
 LARGEST_BYTES = 100_000
@@ -50,10 +51,8 @@ def read_text(path: Path) -> str:
     Raises:
         YamlError: when it can't be read, is too large or is not UTF-8.
     """
-    if path.is_fifo():  # reading would wait for a writer, who may never come
-        raise YamlError("is a pipe; write it to a file first")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(LARGEST_BYTES + 1)
     except (OSError, ValueError) as error:  # a ValueError when the name holds a zero byte
         reason = getattr(error, "strerror", None) or str(error)

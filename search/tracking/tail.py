@@ -1,6 +1,5 @@
 """A run folder read as it grows: the trials and answers that changed since the last reading."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.search.analysis.interim import InterimAnswer
-from fathom.search.record_json import DAMAGE, from_json, from_values
+from fathom.search.record_json import DAMAGE, from_json, from_values, parse_line
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.run_folder import RunFolder
@@ -44,7 +43,7 @@ class RunTail:
             file.seek(self._read[path])
             for line in file:
                 try:
-                    values = json.loads(line)
+                    values = parse_line(line)
                 except DAMAGE:
                     if not line.endswith(b"\n"):  # it is still being written
                         return

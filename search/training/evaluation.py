@@ -5,13 +5,10 @@ import math
 import torch
 
 from fathom.objectives.contract import Objective
+from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
 from fathom.search.training.speed import speed
 from fathom.search.training.state import Training, TrainPlan
-
-HOPELESS_NATS = 1.0
-"""A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
-slow starter was 0.13 above it at its first evaluation."""
 
 
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
@@ -54,7 +51,8 @@ def divergence(
     """Returns the reason if a training with these losses, in nats, has diverged; else ""."""
     if not (math.isfinite(loss) and math.isfinite(train_loss)):
         return f"the loss is not finite (held out {loss}, training {train_loss})"
-    warm, chance = step > plan.pretraining_steps + plan.warmup_steps, objective.chance_loss
+    warm = step > plan.pretraining_steps + plan.warmup_steps or step == plan.steps
+    chance = objective.chance_loss
     if warm and loss > chance + HOPELESS_NATS:
         return f"the loss {loss:.3f} is far above {chance:.3f}, that of a guess"
     return ""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fathom.search.analysis.rung_value import rung_value
+from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import rung_steps
@@ -51,7 +52,7 @@ class TrialLog:
             train_loss=measurement.train_loss,
             train_seconds=measurement.train_seconds,
             time=time.time(),
-            metrics=measurement.metrics,
+            metrics={printable(name): value for name, value in measurement.metrics.items()},
         )
         self._points.append(point)
         self._layers = measurement.layers or self._layers

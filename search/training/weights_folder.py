@@ -1,6 +1,7 @@
 """The folder of `fathom train`: the weights, and a note of the shape and study they are from."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -10,6 +11,7 @@ from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_va
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.fingerprint import place_of
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 
 NOTE = "training.yaml"
@@ -24,6 +26,8 @@ class Note:
     budget: int
     shape: Shape
     config: StudyConfig
+    data: str = ""
+    """Digest of the data; empty where a rule draws them."""
 
 
 def claim(out: Path, note: Note) -> None:
@@ -37,14 +41,21 @@ def claim(out: Path, note: Note) -> None:
         {
             "budget": note.budget,
             "shape": to_values(note.shape),
+            "data": note.data,
             "study": note.config.model_dump(mode="json", exclude={"tracking"}),
         },
     )
-    ours = yaml.safe_dump(content, sort_keys=False)
-    if path.exists() and path.read_text(encoding="utf-8") != ours:
-        raise ConfigError(f"{out} holds another training; choose another folder with --out")
+    if os.path.lexists(path):
+        kept = read_note(out)
+        if kept.data != note.data and replace(kept, data=note.data) == note:
+            raise ConfigError(
+                f"{out} holds a training on other data: {place_of(note.config)} has changed since; "
+                "put the old data back, or choose another folder with --out"
+            )
+        if kept != note:
+            raise ConfigError(f"{out} holds another training; choose another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, ours)
+    write_atomically(path, yaml.safe_dump(content, sort_keys=False))
 
 
 def read_note(source: Path) -> Note:
@@ -60,6 +71,7 @@ def read_note(source: Path) -> Note:
             budget=content["budget"],
             shape=shape_from_json(content["shape"]),
             config=study_of(content["study"]),
+            data=content["data"],
         )
     except (YamlError, *DAMAGE) as error:
         raise ConfigError(

@@ -69,6 +69,14 @@ def read_texts(
     return splits
 
 
+def parts_of(splits: TextSplits) -> Iterator[str]:
+    """Every text and label with the name of its split: what a digest of them is made of."""
+    for name, texts in splits.items():
+        yield name
+        for text in texts:
+            yield from (text.text, text.label)
+
+
 def classes_of(splits: TextSplits) -> tuple[str, ...]:
     """Labels of the training texts, sorted."""
     return tuple(sorted({text.label for text in splits["train"]}))

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
 from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.files import digest_of
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
-from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary
+from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary, parts_of
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS
@@ -76,6 +77,8 @@ class Classification:
     """Pooling of the tokens' logits: `mean` or `last`."""
     context: int
     eval_examples: int
+    data_digest: str = ""
+    """Digest of all texts of every split, with their labels."""
 
     @classmethod
     def prepare(cls, keys: ClassificationConfig) -> Self:
@@ -91,6 +94,7 @@ class Classification:
             pooling=keys.pooling,
             context=keys.context,
             eval_examples=keys.eval_examples,
+            data_digest=digest_of(parts_of(texts)),
         )
 
     @property

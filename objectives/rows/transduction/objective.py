@@ -20,10 +20,11 @@ from fathom.objectives import arrays
 from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import digest_of
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.transduction.keys import TransductionConfig
-from fathom.objectives.rows.transduction.pairs import ALL, Pair
+from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
 from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
@@ -117,6 +118,8 @@ class Transduction:
     context: int
     eval_examples: int
     pretraining: Pretraining | None
+    data_digest: str = ""
+    """Digest of all rows of every split, and of the text before them."""
 
     @classmethod
     def prepare(cls, keys: TransductionConfig) -> Self:
@@ -134,6 +137,7 @@ class Transduction:
             context=keys.context,
             eval_examples=keys.eval_examples,
             pretraining=pretraining,
+            data_digest=digest_of((*parts_of(pairs), text)),
         )
 
     @property

@@ -30,6 +30,8 @@ class Language:
     """Sequences of `context` tokens in an evaluation."""
     tokens_per_byte: float
     """Tokens per byte of the validation split."""
+    data_digest: str = ""
+    """Digest of all of the text."""
 
     @classmethod
     def prepare(cls, keys: LanguageConfig) -> Self:
@@ -45,6 +47,7 @@ class Language:
             context=context,
             eval_windows=min(eval_tokens, len(ids.validation) - 1) // context,
             tokens_per_byte=len(ids.validation) / len(text.validation),
+            data_digest=text.digest,
         )
 
     @property

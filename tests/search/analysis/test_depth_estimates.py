@@ -59,6 +59,11 @@ def test_a_best_rate_beyond_the_bracket_stays_at_its_end() -> None:
     assert best_rate_weights({1.0: 1.5, 2.0: 1.4}) == {1.0: 0.0, 2.0: 1.0}
 
 
+def test_a_rate_that_nearly_diverged_bends_no_parabola() -> None:
+    losses = {0.5: 2.01, 1.0: 2.0, 2.0: 6.5}
+    assert best_rate_weights(losses) == {0.5: 0.0, 1.0: 1.0, 2.0: 0.0}
+
+
 def test_the_gain_of_the_best_rate_applies_to_the_other_seeds() -> None:
     world = World(curve=flat, params_slope=0)
     runs = trials(

@@ -1,0 +1,36 @@
+"""Reading files that a user names without waiting for ever, and one digest of what they hold."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+DIGEST_LENGTH = 32
+"""Hexadecimal digits of a digest."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The opened file, to be read.
+
+    Raises:
+        OSError: when it can't be opened, or is a pipe or a device, whose reading might never end.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for its writer.
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def digest_of(parts: Iterable[str | bytes]) -> str:
+    """A digest of all parts, in their order; it also tells where one ends and the next begins."""
+    found = hashlib.sha256()
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(content).to_bytes(8))
+        found.update(content)
+    return found.hexdigest()[:DIGEST_LENGTH]

@@ -1,0 +1,80 @@
+"""The fingerprint of a study: a digest of its data, and one of its settings and data together.
+
+It stands in the run folder from the first start on, and every record carries it. So a text that
+changed between two starts is noticed, and so is a record of another study.
+"""
+
+import json
+from dataclasses import dataclass
+
+from fathom.objectives.files import digest_of
+from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
+from fathom.search.run_folder import RunFolder, RunFolderError, write_atomically
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.safe_yaml import read_text
+
+PLACES = ("corpus", "data", "train")
+"""Keys of an objective that may name the place of its data; the first one given counts."""
+FREE_TO_CHANGE = {"resources", "tracking"}
+"""Groups of a study file that may change between runs on a folder: no answer depends on them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What a run folder knows its study by."""
+
+    study: str
+    """Digest of the settings and the data; every record carries it."""
+    data: str
+    """Digest of all data; empty where a rule draws them."""
+
+
+def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
+    """The fingerprint of a study whose data have the digest `data`."""
+    settings = config.model_dump(mode="json", exclude=FREE_TO_CHANGE)
+    return Fingerprint(study=digest_of((json.dumps(settings), data)), data=data)
+
+
+def read_fingerprint(folder: RunFolder) -> Fingerprint | None:
+    """The fingerprint in a run folder; None before the first start.
+
+    Raises:
+        DamagedFileError: when the file is none that Fathom wrote.
+    """
+    path = folder.fingerprint
+    if not path.exists():
+        return None
+    try:
+        return from_values(Fingerprint, json.loads(read_text(path)))
+    except DAMAGE as error:
+        raise DamagedFileError(f"{path}: {problem_of(error)}; restore the file") from error
+
+
+def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
+    """Writes the fingerprint into its folder."""
+    write_atomically(folder.fingerprint, json.dumps(to_values(fingerprint)) + "\n")
+
+
+def settled_fingerprint(folder: RunFolder, config: StudyConfig, data: str) -> Fingerprint:
+    """The fingerprint that a run folder has; at the first start, that of the study and its data.
+
+    Raises:
+        RunFolderError: if the data are not those that the folder's trials were trained on.
+    """
+    kept = read_fingerprint(folder)
+    if kept is None:
+        return fingerprint_of(config, data)
+    if kept.data != data:
+        raise RunFolderError(
+            f"the trials of {folder.path} were trained on other data: {place_of(config)} has "
+            f"changed since (digest {data[:12] or 'none'}, not {kept.data[:12] or 'none'}); put "
+            "the old data back, or give the study another `study` name"
+        )
+    return kept
+
+
+def place_of(config: StudyConfig) -> str:
+    """The place of the data, as a key of the objective names it; else the objective's name."""
+    settings = config.objective.settings()
+    places = (str(settings[key]) for key in PLACES if settings.get(key))
+    return next(places, config.objective.name)

@@ -1,0 +1,84 @@
+"""The records of a run folder, each checked to be of the folder's study."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from fathom.objectives.user_objective import UserObjectiveConfig
+from fathom.search.record_json import from_json
+from fathom.search.records import HOPELESS_NATS, TrialRecord
+from fathom.search.run_folder import RunFolder, last_attempts, read_as
+from fathom.search.study.budget import Budget, expand_budgets
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
+
+Check = Callable[[TrialRecord], TrialRecord]
+"""Returns a record as it is; raises `ValueError` for one that the study can't have."""
+
+
+def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
+    """The trials of a run that have ended, in the order in which they ended.
+
+    A trial that was stopped and resumed has a line for each attempt; the last one holds.
+
+    Raises:
+        DamagedFileError: at a line that is not of this study.
+    """
+    check = own_records(config, read_fingerprint(folder))
+    return last_attempts(read_as(folder.records, lambda line: check(from_json(line))))
+
+
+def own_records(config: StudyConfig, fingerprint: Fingerprint | None) -> Check:
+    """The check that records are of a study; without a fingerprint, all must have the first's."""
+    budgets = {budget.params: budget for budget in expand_budgets(config)}
+    known = fingerprint.study if fingerprint else None
+
+    def check(record: TrialRecord) -> TrialRecord:
+        nonlocal known
+        known = record.spec.fingerprint if known is None else known
+        for name, value, own in _facts(record, config, budgets, known):
+            if value != own:
+                raise ValueError(f"it is of another study, with {name} {value} instead of {own}")
+        _check_training(record, config, budgets[record.spec.budget])
+        return record
+
+    return check
+
+
+def _facts(
+    record: TrialRecord, config: StudyConfig, budgets: dict[int, Budget], fingerprint: str
+) -> Iterator[tuple[str, object, object]]:
+    """Yields what a record says of its study: a name, its value, and what the study has there."""
+    spec, shape = record.spec, record.spec.shape
+    yield "study", spec.study, config.study
+    yield "count", spec.count.value, config.count.value
+    yield "budget", spec.budget, spec.budget if spec.budget in budgets else list(budgets)
+    budget = budgets[spec.budget]
+    yield "horizon_tokens", spec.horizon_tokens, budget.tokens
+    rate = config.train.learning_rate * spec.rate_scale
+    yield "learning_rate", spec.learning_rate, rate
+    yield "context", shape.context, config.objective.context
+    yield from ((name, getattr(shape, name), own) for name, own in config.model.options.items())
+    if abs(budget.count_error(shape)) > budget.tolerance or shape.depth not in config.space.depths:
+        yield "a shape", f"of depth {shape.depth}, size {shape.size(spec.count)}", budget.label
+    yield "fingerprint", spec.fingerprint or "none", fingerprint or "none"
+
+
+def _check_training(record: TrialRecord, config: StudyConfig, budget: Budget) -> None:
+    """Refuses a curve that no training of this budget has."""
+    for point in record.curve:
+        if point.tokens != point.step * budget.tokens_per_step or point.step > budget.steps:
+            raise ValueError(
+                f"`curve` can't have {point.tokens} tokens at step {point.step} of {budget.steps}"
+            )
+    if record.loss is None:
+        return
+    if record.tokens != budget.tokens and not config.train.patience:
+        raise ValueError(f"a finished trial can't have ended at {record.tokens} tokens")
+    if isinstance(config.objective, UserObjectiveConfig):
+        return  # what a guess loses at a user's own task is not known here
+    guess = math.log(record.spec.shape.vocab_size)
+    if record.loss > guess + HOPELESS_NATS:
+        raise ValueError(
+            f"a finished trial can't have the loss {record.loss:g}, far above {guess:.3f}, that of "
+            "a guess"
+        )

@@ -1,0 +1,62 @@
+"""A text that changes between two starts is refused: `search/study/fingerprint.py`."""
+
+from pathlib import Path
+
+import pytest
+
+from fathom.objectives.contract import data_digest_of
+from fathom.objectives.prepare import prepare
+from fathom.search.record_json import DamagedFileError
+from fathom.search.run_folder import RunFolder, RunFolderError
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.fingerprint import (
+    fingerprint_of,
+    read_fingerprint,
+    settled_fingerprint,
+    write_fingerprint,
+)
+
+LANGUAGE = "language, corpus: {path}, context: 8, eval_tokens: 64"
+ROWS = "transduction, data: {path}, context: 8"
+TEXTS = "classification, data: {path}, context: 8, label: last"
+
+
+def study_on(path: Path, objective: str) -> StudyConfig:
+    keys = objective.format(path=path)
+    return parse(f"study: demo\nbudgets: [8k]\nobjective: {{name: {keys}}}\n")
+
+
+def digest(config: StudyConfig) -> str:
+    return data_digest_of(prepare(config.objective))
+
+
+@pytest.mark.parametrize("objective", [LANGUAGE, ROWS, TEXTS])
+def test_one_letter_anywhere_in_the_data_is_another_digest(tmp_path: Path, objective: str) -> None:
+    path = tmp_path / "data.tsv"
+    content = "".join(f"word {at % 10}\t{'ab'[at % 2]}\n" for at in range(2000))
+    config = study_on(path, objective)
+    path.write_text(content)
+    first = digest(config)
+    assert first == digest(config)
+    for at in (0, len(content) // 2):
+        place = content.index("word", at)
+        path.write_text(content[:place] + "w" + content[place + 1 :].replace("word", "ward", 1))
+        assert digest(config) != first
+
+
+def test_a_folder_refuses_other_data_than_it_was_begun_on(tmp_path: Path) -> None:
+    folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
+    begun = settled_fingerprint(folder, config, "a text")
+    assert begun == fingerprint_of(config, "a text")
+    write_fingerprint(folder, begun)
+    assert settled_fingerprint(folder, config, "a text") == begun
+    with pytest.raises(RunFolderError, match=r"text\.txt has changed since .*put the old data"):
+        settled_fingerprint(folder, config, "another text")
+    assert read_fingerprint(folder) == begun
+
+
+def test_a_damaged_fingerprint_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.fingerprint.write_bytes(b'{"study": 3}')
+    with pytest.raises(DamagedFileError, match=r"fingerprint\.json: .*restore the file"):
+        read_fingerprint(folder)
