@@ -1,13 +1,14 @@
 """A user's own objective, named by its place: `my_package.my_task:MyObjective`.
 
-Preparing it runs the user's code, as naming it asks for. The working folder is searched first, as
-`python -m` does; Ray's workers do the same where they see that folder.
+Preparing it runs the user's code, as naming it asks for. The working folder is searched after what
+is installed; Ray's workers do the same where they see that folder.
 """
 
 import importlib
 import inspect
 import math
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -24,6 +25,9 @@ MEMBERS = (
 """Members of `contract.Objective`."""
 BATCHED_MEMBERS = ("batches", "losses", "evaluations")
 """Further members of `contract.ReplicatedObjective`."""
+
+MACHINERY = (__file__, importlib.__file__)
+"""Files that every import of a user's objective goes through."""
 
 UserObjectiveName = Annotated[
     str,
@@ -109,13 +113,16 @@ def load_user_objective(keys: UserObjectiveConfig) -> Any:
 
 def _class(name: str) -> Any:
     module_name, _, class_name = name.partition(":")
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folder = _search_working_folder()
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
+        if place := _place_of(error):
+            raise ObjectiveError(
+                f"objective {name} must be importable, but its import failed at {place}, got "
+                f"{reason}; mend it there"
+            ) from error
         raise ObjectiveError(
             f"the module of objective {name} must be importable from {folder}, got {reason}; "
             "check its name, and run where its folder is"
@@ -130,6 +137,29 @@ def _class(name: str) -> Any:
             + remedy
         )
     return found
+
+
+def _search_working_folder() -> str:
+    """Makes modules of the working folder importable, and returns the folder.
+
+    It comes after what is installed, which its files would hide otherwise, but before a checkout of
+    Fathom, which has folders of common names.
+    """
+    folder, checkout = str(Path.cwd()), str(Path(__file__).resolve().parents[1])
+    if folder not in sys.path:
+        place = sys.path.index(checkout) if checkout in sys.path else len(sys.path)
+        sys.path.insert(place, folder)
+    return folder
+
+
+def _place_of(error: Exception) -> str:
+    """File and line at which an import failed; empty if the module itself was not found."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and frame.filename not in MACHINERY
+    ]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
 def _check_keys(name: str, prepare: Any, settings: Mapping[str, Any]) -> None:

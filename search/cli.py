@@ -5,6 +5,8 @@ else.
 """
 
 import errno
+import os
+import signal
 import sys
 from typing import Annotated
 
@@ -57,7 +59,11 @@ for verb in VERBS:
 
 def main() -> None:
     """Entry point. Exit status: 2 and a line for each mistake of the user, 1 and a line for an
-    error of the machine such as a full disk, 130 for Ctrl-C."""
+    error of the machine such as a full disk, 130 for Ctrl-C or SIGTERM."""
+    # No process that this one starts looks for modules in the working folder first: its `random.py`
+    # would be run instead of Python's.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except ValueError as error:

@@ -101,7 +101,7 @@ def run_study(
         scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
         with Progress(scheduler, plans, console) as progress:
             interrupt = Interrupt()
-            with _hidden(CLOUD_SECRETS), interrupt.on_ctrl_c(folder, progress.print_line):
+            with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder, progress.print_line):
                 run_trials(scheduler, objective, progress.tick, interrupt)
         if interrupt.requested and not scheduler.done:
             progress.print_interruption(len(interrupt.saved))

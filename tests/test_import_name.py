@@ -14,6 +14,8 @@ from tests.support.places import ROOT
 
 COMMON_NAMES = ("models", "objectives", "search")
 """Folders of the checkout. Many programs have packages of these names."""
+INSTALLED = ("random", "platform", "pydantic", "optuna", "psutil")
+"""Modules that a search, its workers or its helpers import."""
 RAISES = 'raise ImportError(f"a search has imported {__name__} of the folder that it started in")\n'
 SMALL = ["budgets=[8k]", "tokens=4k", "trials=3", "confirm.seeds=1"]
 
@@ -35,7 +37,9 @@ def python(
 
 @pytest.fixture
 def occupied(tmp_path: Path) -> Path:
-    """A folder with packages of our folders' names, each of which raises when it is imported."""
+    """A folder with modules of common names, each of which raises when it is imported."""
+    for name in INSTALLED:
+        (tmp_path / f"{name}.py").write_text(RAISES)
     for name in COMMON_NAMES:
         package = tmp_path / name
         package.mkdir()
@@ -44,10 +48,10 @@ def occupied(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(300)
-def test_a_search_works_in_a_folder_with_packages_of_the_same_names(occupied: Path) -> None:
+def test_a_search_imports_nothing_of_the_folder_that_it_starts_in(occupied: Path) -> None:
     changes = [word for change in SMALL for word in ("--set", change)]
     study = ROOT / "configs" / "tiny.yaml"
-    done = python("-m", "fathom", "run", study, *changes, cwd=occupied)
+    done = python("-P", "-m", "fathom", "run", study, *changes, cwd=occupied)
 
     assert done.returncode == 0, done.stderr
     assert "ImportError" not in done.stdout + done.stderr

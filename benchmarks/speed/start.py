@@ -36,13 +36,14 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| command | seconds (median) | fastest | slowest |")
     print("|---|---|---|---|")
-    print(row_of("python -c pass", [sys.executable, "-c", "pass"], arguments.runs))
+    print(row_of("python -c pass", [sys.executable, "-P", "-c", "pass"], arguments.runs))
     for command in COMMANDS:
-        program = [sys.executable, "-m", "search", *command]
+        program = [sys.executable, "-P", "-m", "fathom", *command]
         if "runs/quickstart" not in command or Path("runs/quickstart").exists():
             print(row_of(f"fathom {' '.join(command)}", program, arguments.runs))
     pairs = [
-        (_time([sys.executable, "-c", BARE]), *_first_steps()) for _ in range(arguments.searches)
+        (_time([sys.executable, "-P", "-c", BARE]), *_first_steps())
+        for _ in range(arguments.searches)
     ]
     for name, seconds in zip(
         (
@@ -85,7 +86,7 @@ def _first_step(runs: Path, uri: str) -> float:
     folder = RunFolder(runs / load(STUDY).study)
     began = time.time()
     search = subprocess.Popen(
-        [sys.executable, "-m", "search", "run", str(STUDY), "--runs", str(runs)],
+        [sys.executable, "-P", "-m", "fathom", "run", str(STUDY), "--runs", str(runs)],
         env=os.environ | {"MLFLOW_TRACKING_URI": uri},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Ctrl-C: once to save all trials and end, a second time to end at once."""
+"""Ctrl-C or SIGTERM: all trials save and the search ends; a second Ctrl-C ends it at once."""
 
 import signal
 import threading
@@ -39,14 +39,17 @@ class Interrupt:
         return since is not None and time.monotonic() - since > SAVE_SECONDS
 
     @contextmanager
-    def on_ctrl_c(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
-        """Context in which a first Ctrl-C requests the end and a second one ends at once.
+    def on_signals(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
+        """Context in which Ctrl-C or SIGTERM requests the end, and a second Ctrl-C ends at once.
 
-        Only the main thread receives it; in any other nothing changes.
+        A second SIGTERM does not: `timeout` and some schedulers send it twice. Only the main thread
+        receives signals; in any other nothing changes.
         """
 
         def request(number: int, frame: FrameType | None) -> None:
             if self.requested:
+                if number == signal.SIGTERM:
+                    return
                 self._insisted = True
                 raise KeyboardInterrupt
             self._requested_at = time.monotonic()
@@ -57,7 +60,7 @@ class Interrupt:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, request)
+        before = {one: signal.signal(one, request) for one in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         except KeyboardInterrupt:  # Ray, where it hears of one, raises one of its own
@@ -65,5 +68,6 @@ class Interrupt:
                 raise InterruptNow from None
             raise
         finally:
-            signal.signal(signal.SIGINT, before)
+            for one, handler in before.items():
+                signal.signal(one, handler or signal.SIG_DFL)
             folder.ending.unlink(missing_ok=True)

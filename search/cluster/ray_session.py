@@ -7,7 +7,10 @@ import errno
 import logging
 import os
 import shutil
+import signal
 import socket
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import ray
 from ray._common.utils import get_default_system_temp_dir
 from ray._private.services import find_bootstrap_address
 from ray.exceptions import AuthenticationError
+from ray.job_config import JobConfig
 
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import ResourcesConfig
@@ -88,7 +92,7 @@ def join_cluster(**settings: Any) -> str | None:
             raise NotJoinedError(address, ConnectionError("nobody answers there"))
         return None  # the file of a `ray start` that is gone
     try:
-        ray.init(address=address, **QUIET, **settings)
+        _init(address=address, **settings)
     except ConnectionError as error:
         raise NotJoinedError(address, error.__cause__ or error) from None
     except (AuthenticationError, RuntimeError) as error:  # the latter for another version
@@ -143,11 +147,10 @@ def _start_here() -> None:
     before = {name: os.environ.get(name) for name in WORKER_ENVIRONMENT}
     os.environ.update(WORKER_ENVIRONMENT)
     try:
-        ray.init(
+        _init(
             address="local",
             include_dashboard=False,
             _system_config={"prestart_worker_first_driver": False},
-            **QUIET,
         )
     except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
         raise _no_start(error, folder) from None
@@ -157,6 +160,34 @@ def _start_here() -> None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+class _SamePath(JobConfig):
+    """Gives workers the search path of this process, so that they import what it imports.
+
+    Ray would have them look in the working folder first: before Fathom's own packages and, for what
+    is imported late, before Python's.
+    """
+
+    def __init__(self) -> None:
+        # A worker puts each in front of those before.
+        super().__init__(_py_driver_sys_path=[place for place in reversed(sys.path) if place])
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        """True: Ray then adds no folder of its own to the path."""
+        return True
+
+
+def _init(**settings: Any) -> None:
+    """Start or join Ray; SIGTERM stays with this process's handler, as Ray's aborts with a dump."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**QUIET, **settings, job_config=_SamePath())
+    except SystemExit:  # a SIGTERM meanwhile
+        raise KeyboardInterrupt from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _no_start(error: Exception, folder: Path) -> OSError:

@@ -48,6 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "task.py").write_text(MODULE)
     (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "mine" / "needy.py").write_text("\nimport nets\n")
     (tmp_path / "mine" / "wordy.py").write_text("raise ValueError('two\\nlines')\n")
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
@@ -61,7 +62,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("nothere.task:Task", {}, ("must be importable", "No module named 'nothere'")),
         ("mine.tusk:Task", {}, ("must be importable", "No module named 'mine.tusk'")),
-        ("mine.broken:Task", {}, ("must be importable", "ZeroDivisionError: division by zero")),
+        ("mine.broken:Task", {}, ("broken.py, line 1", "ZeroDivisionError: division by zero")),
+        ("mine.needy:Task", {}, ("needy.py, line 2, got", "No module named 'nets'", "mend it")),
         ("mine.wordy:Task", {}, ("ValueError: two lines;",)),
         ("mine.task:NoObjektive", {}, ("has no NoObjektive", "did you mean 'NoObjective'?")),
         ("mine.task:number", {}, ("must be a class with `prepare`", "has number without it")),

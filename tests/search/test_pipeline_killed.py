@@ -1,4 +1,4 @@
-"""Nothing is lost by Ctrl-C, or when a worker or the whole search is killed.
+"""Nothing is lost by Ctrl-C or SIGTERM, or when a worker or the whole search is killed.
 
 `python -m tests.drill` has the long form, with three hosts and more that can go wrong.
 """
@@ -87,6 +87,17 @@ class Search:
             began = time.monotonic()
             os.killpg(self.process.pid, signal.SIGINT)
             time.sleep(0.2)
+        return self.end(began)
+
+    def terminate(self) -> "Ended":
+        """SIGTERM to the search alone, twice as `timeout` sends it."""
+        began = time.monotonic()
+        for _ in range(2):
+            self.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+        return self.end(began)
+
+    def end(self, began: float) -> "Ended":
         out, err = self.process.communicate(timeout=LONGEST_SECONDS)
         seconds = time.monotonic() - began
         running = [run.info.run_name for run in mlflow_runs(self.folder) if is_running(run)]
@@ -115,6 +126,7 @@ class Story:
 
     folder: RunFolder
     interrupted: Ended
+    terminated: Ended
     at_once: Ended
 
 
@@ -131,7 +143,7 @@ def is_running(run: Run) -> bool:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """A worker is killed, the whole is killed, then Ctrl-C once, then twice; then it ends."""
+    """A worker is killed, the whole, then Ctrl-C, SIGTERM, Ctrl-C twice; then it ends."""
     tmp_path = tmp_path_factory.mktemp("story")
     first = Search(tmp_path / "killed")
     first.wait_until(lambda: first.reports() > 0)
@@ -145,14 +157,19 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     reports = second.reports()
     second.wait_until(lambda: second.reports() > reports)
     interrupted = second.interrupt()
+    fourth = Search(tmp_path / "killed")
+    reports = fourth.reports()
+    fourth.wait_until(lambda: fourth.reports() > reports)
+    terminated = fourth.terminate()
     third = Search(tmp_path / "killed")
     reports = third.reports()
     third.wait_until(lambda: third.reports() > reports)
     at_once = third.interrupt(times=2)
     again = Search(tmp_path / "killed")
     again.finish()
-    yield Story(again.folder, interrupted, at_once)
-    orphans += psutil.wait_procs([*second.children, *third.children], timeout=60)[1]
+    yield Story(again.folder, interrupted, terminated, at_once)
+    left = [one for search in (second, fourth, third) for one in search.children]
+    orphans += psutil.wait_procs(left, timeout=60)[1]
     assert not [one for one in orphans if one.is_running()], "Ray outlives a killed search"
 
 
@@ -174,8 +191,11 @@ def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
 
 
 @pytest.mark.timeout(500)
-def test_ctrl_c_saves_all_and_prints_results_and_the_command_to_resume(story: Story) -> None:
-    ended = story.interrupted
+@pytest.mark.parametrize("how", ["interrupted", "terminated"])
+def test_ctrl_c_or_sigterm_saves_all_and_prints_results_and_the_command_to_resume(
+    story: Story, how: str
+) -> None:
+    ended: Ended = getattr(story, how)
     assert ended.status == 130
     assert "Ending: trials under way save where they stand" in ended.out
     assert re.search(r"[0-2] saved where they stood", ended.out)

@@ -151,7 +151,7 @@ def _torch_gpus() -> tuple[int | None, str]:
 
     Asks in a separate process, which a CUDA that can't start may kill.
     """
-    output, trouble = output_of([sys.executable, "-c", ASK_TORCH], TORCH_SECONDS)
+    output, trouble = output_of([sys.executable, "-P", "-c", ASK_TORCH], TORCH_SECONDS)
     return (None, f"PyTorch: {trouble}") if trouble else (json.loads(output.splitlines()[-1]), "")
 
 
