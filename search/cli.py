@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from fathom.search.commands.answers import export, predict, train
-from fathom.search.commands.searching import ask, report, run, ui
+from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
 
-VERBS = (init, plan, check, doctor, run, report, export, train, ask, predict, schema, ui)
+VERBS = (init, plan, check, doctor, run, status, report, export, train, ask, predict, schema, ui)
 """Commands in the order of `fathom --help`."""
 
 app = typer.Typer(

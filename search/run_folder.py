@@ -4,6 +4,7 @@ Files of JSON lines are appended to and never rewritten. `records.jsonl` is the 
 with a line for each end of a trial: MLflow, the report and every statistic are derived from it.
 """
 
+import fcntl
 import json
 import os
 import uuid
@@ -104,6 +105,18 @@ class RunFolder:
         self.marker.parent.mkdir(parents=True, exist_ok=True)
         if not self.marker.exists():
             write_atomically(self.marker, uuid.uuid4().hex)
+
+
+def is_in_use(folder: RunFolder) -> bool:
+    """True while a `fathom` works on a run folder, which holds the lock of its state."""
+    try:
+        with (folder.state / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # there is none yet, or it can't be read
+        return False
+    return False
 
 
 def default_tracking_uri(runs: Path) -> str:

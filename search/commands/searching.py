@@ -1,4 +1,4 @@
-"""Commands that search or read a run: `run`, `report`, `ask` and `ui`."""
+"""Commands that search or read a run: `run`, `status`, `report`, `ask` and `ui`."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +84,36 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     console = Console()
     print_conclusion(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
+
+
+def status(
+    run_folder: Annotated[
+        Path | None, typer.Argument(help="Run folder, runs/NAME; all runs without one.")
+    ] = None,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Show how far a search is, from its files alone, while it runs or afterwards.
+
+    Without a run folder, a line for each run.
+    """
+    from rich.console import Console
+
+    from fathom.search.commands import run_status
+
+    if run_folder is None:
+        if as_json:
+            every = run_status.all_runs(runs)
+            own = [run for run in every if isinstance(run, run_status.RunStatus)]
+            print_json([run_status.status_json(run) for run in own])
+        else:
+            run_status.print_runs(runs, Console())
+        return
+    found = run_status.status_of(run_folder)
+    if as_json:
+        print_json(run_status.status_json(found))
+    else:
+        run_status.print_status(found, Console())
 
 
 def ask(

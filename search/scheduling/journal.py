@@ -88,6 +88,15 @@ def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
     """
     truncate_torn_line(folder.records)
     truncate_torn_line(folder.journal)
+    return past_of(folder, check)
+
+
+def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
+    """Read the records and the journal without changing them: a search may be writing there.
+
+    Raises:
+        DamagedFileError: at a line that can't be read, or that `check` refuses.
+    """
     past = Past(list(read_as(folder.records, lambda line: check(from_json(line)))), check)
     for record in past.attempts:
         past.running.end(record.spec.trial)

@@ -1,0 +1,169 @@
+"""`fathom status`: how far a search is, from its files alone, while it runs or afterwards."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fathom.search.formatting import format_count, format_seconds
+from fathom.search.record_json import DamagedFileError
+from fathom.search.records import Stage, TrialRecord
+from fathom.search.report.answer_log import read_answers
+from fathom.search.report.terminal.tables import empty_table
+from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
+from fathom.search.scheduling.journal import Past, past_of
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import Sampler
+from fathom.search.study.preflight import open_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a search is."""
+
+    folder: RunFolder
+    config: StudyConfig
+    past: Past
+    running: bool
+    """True while a `fathom` works on the folder."""
+
+    @property
+    def settled(self) -> list[int]:
+        """Budgets with nothing left to train."""
+        live = {record.spec.budget for record in self.past.running.records.values()}
+        asked = self.past.confirmations
+        return [own for own in self.config.budgets if asked.get(own) == () and own not in live]
+
+    @property
+    def state(self) -> str:
+        """`running`, `done` or `unfinished`."""
+        if self.running:
+            return "running"
+        return "done" if len(self.settled) == len(self.config.budgets) else "unfinished"
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since anything was written of a trial."""
+        files = (self.folder.records, self.folder.journal, self.folder.config)
+        return max(0.0, time.time() - max(f.stat().st_mtime for f in files if f.exists()))
+
+
+def status_of(path: Path) -> RunStatus:
+    """How far the search in a run folder is.
+
+    Raises:
+        ValueError: if it is not a run folder, or its files are damaged.
+    """
+    folder, config = open_run(path)
+    return RunStatus(folder, config, past_of(folder), is_in_use(folder))
+
+
+def print_status(status: RunStatus, console: Console) -> None:
+    """Prints a row for each budget, the trials under way, and what to type next."""
+    title = f"{status.config.study}: {status.state}"
+    headings = ("budget", "state", "explored", "confirmed", "running", "depth so far")
+    table = empty_table(title, headings)
+    for row in _rows(status):
+        table.add_row(*row)
+    console.print(table)
+    for record in status.past.running.records.values():
+        console.print(_trial_line(record, running=status.running), highlight=False)
+    idle = format_seconds(status.idle_seconds)
+    folder = status.folder
+    last = f"last written {idle} ago"
+    if status.running:
+        console.print(f"{last}; the search goes on", highlight=False)
+    elif status.state == "done":
+        console.print(f"{last}; nothing is left to train: fathom report {folder.path}")
+    else:
+        again = f"fathom run {folder.config} --runs {folder.path.parent}"
+        console.print(f"{last}; to go on:\n  {again}", highlight=False, soft_wrap=True)
+
+
+def status_json(status: RunStatus) -> dict[str, Any]:
+    """The status as JSON."""
+    return {
+        "study": status.config.study,
+        "folder": str(status.folder.path),
+        "state": status.state,
+        "budgets": len(status.config.budgets),
+        "settled_budgets": status.settled,
+        "trials_ended": len(status.past.ended),
+        "trials_running": sorted(status.past.running.records) if status.running else [],
+        "idle_seconds": status.idle_seconds,
+    }
+
+
+def all_runs(runs: Path) -> Iterator[RunStatus | tuple[Path, str]]:
+    """The status of each run folder in a folder, or its path and what is wrong with it.
+
+    Raises:
+        ConfigError: if there is no such folder.
+    """
+    if not runs.is_dir():
+        raise ConfigError(f"there is no folder {runs}; name it with --runs, or name a run folder")
+    for path in sorted(runs.iterdir()):
+        if RunFolder(path).config.is_file():
+            try:
+                yield status_of(path)
+            except (ConfigError, RunFolderError, DamagedFileError) as error:
+                yield path, str(error)
+
+
+def print_runs(runs: Path, console: Console) -> None:
+    """Prints a row for each run folder in a folder."""
+    table = empty_table("", ("run", "state", "budgets settled", "trials ended", "last written"))
+    problems = []
+    for run in all_runs(runs):
+        if isinstance(run, RunStatus):
+            settled = f"{len(run.settled)} of {len(run.config.budgets)}"
+            idle = f"{format_seconds(run.idle_seconds)} ago"
+            ended = str(len(run.past.ended))
+            table.add_row(str(run.folder.path), run.state, settled, ended, idle)
+        else:
+            table.add_row(str(run[0]), "unreadable", "", "", "")
+            problems.append(run[1])
+    if not table.row_count:
+        console.print(f"{runs} holds no run yet; `fathom run STUDY.yaml` makes one")
+        return
+    console.print(table)
+    for problem in problems:
+        console.print(problem, style="yellow", highlight=False, markup=False)
+
+
+def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
+    """Texts of the table's cells for each budget."""
+    config, past = status.config, status.past
+    answers = {own.budget: own.answers[-1] for own in read_answers(status.folder) if own.answers}
+    ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)
+    live = Counter(record.spec.budget for record in past.running.records.values())
+    most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"
+    for budget in config.budgets:
+        explored, confirmed = (ended[budget, stage] for stage in (Stage.EXPLORE, Stage.CONFIRM))
+        answer = answers.get(budget)
+        if budget in status.settled:
+            state = "done"
+        elif not (explored or confirmed or live[budget]):
+            state = "not begun"
+        else:
+            state = "confirming" if budget in past.confirmations else "exploring"
+        yield (
+            format_count(budget),
+            state,
+            f"{explored}{most}",
+            str(confirmed),
+            str(live[budget]) if status.running else "-",
+            f"{answer.depth}" if answer and answer.depth else "-",
+        )
+
+
+def _trial_line(record: TrialRecord, *, running: bool) -> str:
+    share = record.tokens / record.spec.horizon_tokens
+    loss = f", loss {record.curve[-1].loss:.4f}" if record.curve else ""
+    done = "running" if running else "interrupted"
+    return f"{record.spec.trial}: {done} at {share:.0%} of its tokens{loss}"

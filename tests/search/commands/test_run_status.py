@@ -1,0 +1,103 @@
+"""`fathom status`: what the files of a run say about how far it is."""
+
+import fcntl
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fathom.search.commands.run_status import (
+    RunStatus,
+    all_runs,
+    print_runs,
+    print_status,
+    status_json,
+    status_of,
+)
+from fathom.search.run_folder import RunFolder
+from fathom.search.study.config import dump
+from fathom.search.study.errors import ConfigError
+from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with a run that has ended, one that was stopped on its way, and another file."""
+    for name in ("whole", "begun"):
+        folder = RunFolder(tmp_path / name)
+        search = scheduler(study(study=name), folder.path)
+        folder.config.write_text(dump(search.config))
+        if name == "whole":
+            Simulation(search, best_at_four).run()
+        else:
+            search.next_trial()
+            search.next_trial()
+    (tmp_path / "mlflow.db").touch()
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def said(path: Path) -> str:
+    console = Console(file=StringIO(), width=200)
+    print_status(status_of(path), console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_a_search_that_has_ended_is_done(runs: Path) -> None:
+    status = status_of(runs / "whole")
+
+    assert status.state == "done"
+    assert status.settled == [20_000, 40_000]
+    assert "nothing is left to train" in said(runs / "whole")
+    assert status_json(status)["trials_running"] == []
+
+
+def test_a_search_that_was_stopped_says_how_to_go_on(runs: Path) -> None:
+    text = said(runs / "begun")
+
+    assert status_of(runs / "begun").state == "unfinished"
+    assert "exploring" in text
+    assert "interrupted at 0% of its tokens" in text
+    assert f"fathom run {runs}/begun/config.yaml --runs {runs}" in text
+
+
+def test_a_search_that_another_process_holds_is_running(runs: Path) -> None:
+    folder = RunFolder(runs / "begun")
+    with (folder.state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        status = status_of(folder.path)
+        assert status.state == "running"
+        assert len(status_json(status)["trials_running"]) == 2
+        assert "the search goes on" in said(folder.path)
+    assert status_of(folder.path).state == "unfinished"
+
+
+def test_looking_changes_nothing_not_even_a_torn_line(runs: Path) -> None:
+    journal = RunFolder(runs / "begun").journal
+    torn = journal.read_bytes() + b'{"event": "sta'
+    journal.write_bytes(torn)
+
+    status_of(runs / "begun")
+
+    assert journal.read_bytes() == torn
+
+
+def test_every_run_has_a_line_and_a_damaged_one_its_reason(runs: Path) -> None:
+    RunFolder(runs / "begun").records.write_text("{}\n")
+    console = Console(file=StringIO(), width=200)
+    print_runs(runs, console)
+    assert isinstance(console.file, StringIO)
+    text = console.file.getvalue()
+
+    assert [isinstance(run, RunStatus) for run in all_runs(runs)] == [False, True]
+    assert "unreadable" in text
+    assert "records.jsonl, line 1" in text
+    assert "2 of 2" in text
+    assert "empty" not in text
+
+
+def test_a_folder_that_is_not_there_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no folder"):
+        list(all_runs(tmp_path / "none"))
