@@ -16,10 +16,10 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
-from fathom.search.conclusion import Conclusion, best_law, conclude
+from fathom.search.conclusion import Conclusion, best_law
 from fathom.search.export.best import BestShape, best_yaml
 from fathom.search.formatting import format_count
-from fathom.search.pipeline import run_study
+from fathom.search.pipeline import conclude_run, run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
@@ -51,7 +51,7 @@ class Study:
     @cached_property
     def conclusion(self) -> Conclusion:
         """All statistics as values: optima, laws, audits of early stopping, paper analyses."""
-        return conclude(self.records, self.config)
+        return conclude_run(self.folder, self.config, self.records)
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -1,7 +1,7 @@
 """The findings of a study: every statistic of its records, as one value that is passed whole."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
@@ -43,6 +44,10 @@ class Conclusion:
     """Trials that have ended."""
     optima: tuple[Optimum, ...] = ()
     """Optimum of each budget that has trials, by budget."""
+    unfinished: tuple[int, ...] = ()
+    """Budgets whose search has not come to its end."""
+    resume: str = ""
+    """Command that resumes them."""
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -68,10 +73,31 @@ class Conclusion:
         return self.audits.get(budget, ())
 
 
-def conclude(records: Sequence[TrialRecord], config: StudyConfig) -> Conclusion:
-    """Decides the best depth of each budget from the records."""
+def conclude(
+    records: Sequence[TrialRecord],
+    config: StudyConfig,
+    *,
+    unfinished: Collection[int] = (),
+    resume: str = "",
+) -> Conclusion:
+    """Decides the best depth of each budget from the records.
+
+    What the search of an `unfinished` budget lacks, only the command `resume` can add.
+    """
     optima = find_optima(records, seed=config.seed)
-    return Conclusion(config=config, records=tuple(records), optima=optima)
+    return Conclusion(
+        config=config,
+        records=tuple(records),
+        optima=tuple(_unfinished(o) if o.budget in unfinished else o for o in optima),
+        unfinished=tuple(sorted(unfinished)),
+        resume=resume,
+    )
+
+
+def _unfinished(optimum: Optimum) -> Optimum:
+    ended = sum(optimum.trials.values())
+    reason = f"the search has not ended, and only {ended} of its trials have; resume it"
+    return replace(optimum, verdict=Verdict.UNFINISHED, reason=reason)
 
 
 def audit_budgets(

@@ -27,7 +27,7 @@ from fathom.search.run_folder import (
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.journal import read_past
+from fathom.search.scheduling.journal import read_past, unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
@@ -107,7 +107,7 @@ def run_study(
             progress.print_interruption(len(interrupt.saved))
             raise KeyboardInterrupt
         searched = time.time()
-        conclusion = conclude(scheduler.records, config)
+        conclusion = conclude_run(folder, config, scheduler.records)
         publish(folder, conclusion, tracker)
         _keep_speeds(ready, scheduler.records, time.time() - searched)
         if scheduler.done:
@@ -125,10 +125,18 @@ def report_study(path: Path) -> RunResult:
     with _locked(folder):
         records = read_records(folder, config)  # refused before MLflow sees any of it
         with _tracker(config, folder, path.parent) as tracker:
-            conclusion = conclude(records, config)
+            conclusion = conclude_run(folder, config, records)
             tracker.confirm()
             publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion)
+
+
+def conclude_run(
+    folder: RunFolder, config: StudyConfig, records: Sequence[TrialRecord]
+) -> Conclusion:
+    """Decides the best depth of each budget of a run, and says which of them are unfinished."""
+    unfinished = unfinished_budgets(config, folder)
+    return conclude(records, config, unfinished=unfinished, resume=folder.resume_command)
 
 
 def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker) -> None:

@@ -7,6 +7,7 @@ with a line for each end of a trial: MLflow, the report and every statistic are 
 import fcntl
 import json
 import os
+import shlex
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -67,6 +68,13 @@ class RunFolder:
     """A file beside the checkpoints; a node that sees it sees the checkpoints too."""
     ending = PathInside(f"state/checkpoints/{ENDING}")
     """A file beside the checkpoints that tells running trials to save and end."""
+
+    @property
+    def resume_command(self) -> str:
+        """The command that resumes the search in this folder."""
+        runs = self.path.parent
+        where = [] if runs == Path("runs") else ["--runs", str(runs)]
+        return shlex.join(["fathom", "run", str(self.config), *where])
 
     def results(self) -> list[Path]:
         """The files for people that there are: best shapes, report and figures."""

@@ -1,4 +1,4 @@
-"""The verdict on a budget: one of four words with a reason in one sentence."""
+"""The verdict on a budget: a word with a reason in one sentence."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,12 +33,13 @@ EDGE_SHARE = 0.25
 
 
 class Verdict(StrEnum):
-    """The verdict on a budget; the last two say what to run next."""
+    """The verdict on a budget; the last three say what to run next."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
     EDGE = "edge"
     INSUFFICIENT = "insufficient"
+    UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,8 @@ def _verdict_limit(optimum: Optimum) -> str:
             )
         case Verdict.EDGE:
             return "that the best depth lies inside the range that was tried."
+        case Verdict.UNFINISHED:
+            return "any best depth; its search has not ended."
         case Verdict.INSUFFICIENT:
             return (
                 f"that depth {optimum.optimal_depth} is the best; it is the best so far, no more."

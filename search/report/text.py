@@ -7,6 +7,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, ranges
 
 MOST_HORIZONS = 4
@@ -62,6 +63,14 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
 def plateau(optimum: Optimum) -> str:
     """Returns the plateau, for example `5-9`."""
     return ranges(optimum.plateau)
+
+
+def unfinished_text(conclusion: Conclusion) -> str:
+    """Returns which budgets are unfinished, with the command that resumes them; else empty."""
+    if not conclusion.unfinished:
+        return ""
+    budgets = ", ".join(map(format_count, conclusion.unfinished))
+    return f"Unfinished: the search of {budgets} has not ended. To resume it: {conclusion.resume}"
 
 
 def trials(optimum: Optimum) -> str:

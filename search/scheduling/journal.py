@@ -8,6 +8,7 @@ from fathom.search.record_json import from_json, from_values, report_from_json
 from fathom.search.records import TrialRecord, with_report
 from fathom.search.run_folder import RunFolder, last_attempts, read_as, truncate_torn_line
 from fathom.search.scheduling.confirmation import Choice
+from fathom.search.study.config import StudyConfig
 from fathom.search.study.own_records import Check
 
 
@@ -78,6 +79,24 @@ class Past:
                     self.confirmations.pop(line["budget"], None)
             case event:
                 raise ValueError(f"this version knows no event {str(event)[:40]!r}")
+
+
+def unfinished_budgets(config: StudyConfig, folder: RunFolder) -> frozenset[int]:
+    """The budgets whose search has not come to its end, by the journal; none without a journal."""
+    settled: dict[int, bool] = {}
+
+    def take(line: dict[str, Any]) -> None:
+        match line["event"]:
+            case "confirmations":
+                settled[line["budget"]] = not line["choices"]
+            case "extend":
+                settled[line["budget"]] = False
+
+    for _ in read_as(folder.journal, take):
+        pass
+    if not folder.journal.exists():
+        return frozenset()
+    return frozenset(budget for budget in config.budgets if not settled.get(budget))
 
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:

@@ -23,7 +23,7 @@ MARGIN = 2.5
 """Factor by which the chart reaches beyond the study's budgets."""
 WIDEST = 5
 """Factor in depth above which a band does not widen the scale."""
-NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT)
+NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT, Verdict.UNFINISHED)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
@@ -49,7 +49,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
     sentences = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
     if any(optimum.verdict in NOT_FOR_THE_LAW for optimum in known):
-        sentences.append("Hollow ones are at the edge or short of data.")
+        sentences.append("Hollow ones are at the edge, short of data or unfinished.")
     if laws:
         sentences.append(
             "The band holds the best depth of a new budget, as far as the law holds; a law is"

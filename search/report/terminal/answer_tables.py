@@ -10,7 +10,13 @@ from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.report.text import answer_row, interval, law_formula, shape_elsewhere
+from fathom.search.report.text import (
+    answer_row,
+    interval,
+    law_formula,
+    shape_elsewhere,
+    unfinished_text,
+)
 
 COLUMNS = (
     *("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict"),
@@ -21,6 +27,7 @@ VERDICT_STYLES = {
     Verdict.PLATEAU: "cyan",
     Verdict.EDGE: "yellow",
     Verdict.INSUFFICIENT: "red",
+    Verdict.UNFINISHED: "red",
 }
 
 
@@ -47,6 +54,8 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
         console.print(f"{label}: {optimum.reason}", highlight=False)
         if elsewhere := shape_elsewhere(optimum):
             console.print(f"{label}: {elsewhere}", highlight=False)
+    if unfinished := unfinished_text(conclusion):
+        console.print(unfinished, highlight=False, markup=False, soft_wrap=True)
     for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 

@@ -1,0 +1,79 @@
+"""Reports of a run whose search has not ended: they say so, and nothing that resuming cures."""
+
+import io
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.conclusion import Conclusion
+from fathom.search.export.best import best_yaml
+from fathom.search.pipeline import conclude_run
+from fathom.search.report.page import page
+from fathom.search.report.terminal.answer_tables import print_answers
+from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.scheduling.scheduler import Scheduler
+from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.reporting import visible
+
+
+def concluded(search: Scheduler) -> Conclusion:
+    return conclude_run(search.folder, search.config, search.records)
+
+
+def interrupted(path: Path, events: int) -> Scheduler:
+    search = scheduler(study(), path)
+    Simulation(search).run(events=events)
+    assert not search.done
+    return search
+
+
+def test_an_interrupted_search_is_called_unfinished_with_the_command_that_resumes_it(
+    tmp_path: Path,
+) -> None:
+    search = interrupted(tmp_path, 60)
+    found = concluded(search)
+    command = f"fathom run {search.folder.config} --runs {search.folder.path.parent}"
+    assert {own.verdict for own in found.optima} == {Verdict.UNFINISHED}
+    terminal = Console(file=io.StringIO(), width=80)
+    print_answers(found, terminal)
+    assert isinstance(terminal.file, io.StringIO)
+    for text in (terminal.file.getvalue(), visible(page(found, ()))):
+        assert "unfinished" in text
+        assert command in " ".join(text.split())
+        assert not any(remedy in text for remedy in ("confirm.", "space.depth", "raise `"))
+    assert all(own["verdict"] == "unfinished" for own in yaml.safe_load(best_yaml(found))["best"])
+    assert not found.laws
+
+
+def test_a_run_interrupted_before_any_answer_says_that_it_is_unfinished(tmp_path: Path) -> None:
+    found = concluded(interrupted(tmp_path, 1))
+    assert "Unfinished: the search of 20k, 40k has not ended" in visible(page(found, ()))
+
+
+def test_a_search_that_ended_is_not_called_unfinished(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search).run()
+    assert search.done
+    found = concluded(search)
+    assert found.unfinished == ()
+    assert Verdict.UNFINISHED not in {own.verdict for own in found.optima}
+
+
+def test_a_search_that_is_extended_is_unfinished_until_it_ends_again(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search).run()
+    event = {"event": "extend", "budget": 20_000, "first_rung": 1}
+    append_line(search.folder.journal, event)
+    assert concluded(search).unfinished == (20_000,)
+
+
+def test_records_without_a_journal_are_taken_as_they_are(tmp_path: Path) -> None:
+    search = interrupted(tmp_path, 60)
+    search.folder.journal.unlink()
+    assert concluded(search).unfinished == ()
+
+
+def test_a_run_folder_among_the_default_runs_is_resumed_by_the_shorter_command() -> None:
+    assert RunFolder(Path("runs/a b")).resume_command == "fathom run 'runs/a b/config.yaml'"
