@@ -19,8 +19,11 @@ SCHEMES = {
 """Schemes of the addresses of MLflow's own stores."""
 POSTGRESQL = ("postgresql", "postgresql+psycopg")
 """Schemes of the addresses that Optuna's studies may have."""
-SECRET_KEYS = r"(?:\w*password|passwd|pwd|\w*token|\w*secret)"
-"""Pattern of the parameters of a database's address that hold secrets."""
+SECRETS = ("password", "passwd", "pwd", "token", "secret")
+"""Ends of the names of parameters of a database's address that hold secrets."""
+SECRET_KEY = rf"\w++(?:{'|'.join(f'(?<={end})' for end in SECRETS)})="
+"""Pattern of such a parameter, at the start of a word: possessive, so that no long word is read
+again from each of its letters."""
 
 
 class TrackingError(ValueError):
@@ -82,9 +85,15 @@ def is_new_file(uri: str) -> bool:
 
 def without_credentials(text: str) -> str:
     """Returns the text with user names and passwords replaced by *** in every address."""
+    text = re.sub(r"[^\s'\"]++", _without_login, text)
+    return re.sub(rf"\b({SECRET_KEY})[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
+
+
+def _without_login(word: re.Match[str]) -> str:
     # To the last @ of a word: a password may hold what should have been escaped there.
-    text = re.sub(r"(?<=://)[^\s'\"]*@", "***@", text)
-    return re.sub(rf"({SECRET_KEYS}=)[^&\s'\"]*", r"\1***", text, flags=re.IGNORECASE)
+    head, separator, rest = word[0].partition("://")
+    _, at, place = rest.rpartition("@")
+    return f"{head}{separator}***@{place}" if at else word[0]
 
 
 def to_keep(uri: str) -> str:
@@ -98,7 +107,7 @@ def to_keep(uri: str) -> str:
     if head in ("http", "https") or not login:
         login = at = ""
     uri = f"{head}{separator}{login.partition(':')[0]}{at}{place}"
-    return re.sub(rf"[?&]{SECRET_KEYS}=[^&]*", "", uri, flags=re.IGNORECASE)
+    return re.sub(rf"[?&]{SECRET_KEY}[^&]*", "", uri, flags=re.IGNORECASE)
 
 
 def sqlite_path(uri: str) -> Path | None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,6 +114,15 @@ def written(*tops: Path) -> list[Path]:
 def test_an_address_is_kept_and_shown_without_its_password(uri: str, kept: str) -> None:
     assert to_keep(uri) == kept
     assert not re.search("s3|cret", without_credentials(f"MLflow at {uri} is down"))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["a", "token", "://", "password=", "x&token=", "://a@"])
+def test_long_words_are_searched_for_secrets_at_once(part: str) -> None:
+    began = time.process_time()
+    without_credentials(part * 60_000)
+    to_keep(f"postgresql://host/{part * 60_000}")
+    assert time.process_time() - began < 2
 
 
 def test_a_refused_address_does_not_repeat_a_part_of_its_password() -> None:

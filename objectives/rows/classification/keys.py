@@ -7,10 +7,13 @@ from pydantic import Field, model_validator
 from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, Whole
 from fathom.objectives.rows.classification.labelled_texts import (
     GENERATED,
+    GENERATED_TOKENIZERS,
     TextSplits,
     TextVocabulary,
+    generated_vocabulary,
     read_with_vocabulary,
 )
+from fathom.objectives.rows.classification.listops import FEWEST, check_rules
 from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples, padding_note
 
 
@@ -23,7 +26,7 @@ class ListOpsConfig(Group):
     """Most arguments of an operator; the fewest are 2."""
     min_length: Positive = 1
     """Tokens of the shortest expression; the longest has `context`."""
-    examples: Whole = Field(20_000, ge=20, le=10**6)
+    examples: Whole = Field(20_000, ge=FEWEST, le=10**6)
     """Number of expressions, those held out included."""
 
 
@@ -78,8 +81,17 @@ class ClassificationConfig(ObjectiveConfig):
         return read_with_vocabulary(**self.model_dump(exclude={"name", "pooling", "eval_examples"}))
 
     def vocab_size(self) -> int:
-        """Number of special tokens, words or bytes, and classes; reads or draws the texts."""
-        return self.read()[1].size
+        """Number of special tokens, words or bytes, and classes; reads the texts, but draws few."""
+        alone = self.data == GENERATED and not self.dev and not self.test
+        if not (alone and self.tokenizer in GENERATED_TOKENIZERS):
+            return self.read()[1].size
+        rules = self.listops
+        check_rules(
+            max_depth=rules.max_depth,
+            max_args=rules.max_args,
+            lengths=(rules.min_length, self.context),
+        )
+        return generated_vocabulary(self.tokenizer).size
 
     def padding_note(self) -> str:
         """A line on rows that are far shorter than the context; empty if none are."""

@@ -27,6 +27,8 @@ GENERATED = "listops"
 BYTES = "bytes"
 FLAT_LISTOPS = "listops"
 """Name of the tokenizer of words without the parentheses of trees."""
+GENERATED_TOKENIZERS = ("words", FLAT_LISTOPS)
+"""Tokenizers of which every id is known before an expression is drawn."""
 UNSEEN = PAD + 1
 TOKENS_FROM = PAD + 2
 BYTE_VALUES = 256
@@ -258,12 +260,18 @@ def read_with_vocabulary(
     return splits, vocabulary
 
 
+def generated_vocabulary(tokenizer: str) -> TextVocabulary:
+    """Every word and value of generated expressions, whichever of them are drawn."""
+    ids = numbered(sorted(listops.WORDS), TOKENS_FROM)
+    return TextVocabulary(tokenizer=tokenizer, words=ids, classes=listops.DIGITS)
+
+
 def _vocabulary(splits: TextSplits, tokenizer: str, *, generated: bool) -> TextVocabulary:
+    if generated and tokenizer in GENERATED_TOKENIZERS:
+        return generated_vocabulary(tokenizer)
     kind, _, most = tokenizer.partition(":")
     words: Iterable[str] = ()
-    if generated and kind != BYTES and not most:
-        words = listops.WORDS
-    elif kind != BYTES:
+    if kind != BYTES:
         every = (word for text in splits["train"] for word in _words(text.text, kind))
         words = most_frequent(every, int(most) if most else None)
     ids = numbered(sorted(words), TOKENS_FROM)

@@ -22,6 +22,8 @@ END = "]"
 DIGITS = tuple(map(str, range(10)))
 WORDS = (*DIGITS, *OPERATORS, END)
 OPERATOR_SHARE = 0.25
+FEWEST = 20
+"""Fewest expressions of a study."""
 PATIENCE = 100_000
 """Most trees drawn in a row without a new one; three in four are a digit, soon a repeated one."""
 
@@ -59,6 +61,11 @@ def expressions(
         f"at max_depth={max_depth}, max_args={max_args}, got {len(found)}; lower `examples`, or "
         "widen the lengths"
     )
+
+
+def check_rules(*, max_depth: int, max_args: int, lengths: tuple[int, int]) -> None:
+    """Raises the error of `expressions` for rules that give next to none, in a moment."""
+    expressions(FEWEST, max_depth=max_depth, max_args=max_args, lengths=lengths)
 
 
 def _node(tokens: list[str], draws: random.Random, levels: int, max_args: int, longest: int) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.classification.keys import ClassificationConfig, ListOpsConfig
 from fathom.objectives.rows.classification.labelled_texts import Text, read_with_vocabulary
 from fathom.objectives.rows.classification.listops import END, OPERATORS, WORDS, expressions
 
@@ -94,3 +95,16 @@ def test_the_published_expressions_have_their_published_values(mirror: object, n
     assert not {"(", ")"} & set(vocabulary.words)
     wrong = [text for text in every if str(parsed(text.text)[0]) != text.label]
     assert not wrong
+
+
+def test_the_vocabulary_of_generated_expressions_is_known_before_they_are_drawn() -> None:
+    keys = ClassificationConfig(
+        name="classification",
+        listops=ListOpsConfig(examples=10**6, min_length=501, max_args=10),
+        context=2000,
+    )
+    assert keys.vocab_size() == 2 + 15 + 10
+    few = keys.model_copy(update={"listops": ListOpsConfig(examples=20)})
+    assert few.vocab_size() == few.read()[1].size == 27
+    with pytest.raises(ObjectiveError, match="must allow 20 distinct expressions"):
+        keys.model_copy(update={"context": 1, "listops": ListOpsConfig()}).vocab_size()
