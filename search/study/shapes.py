@@ -6,9 +6,9 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 """
 
 import math
-from dataclasses import replace
-
-import numpy as np
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from fathom.models.shape import Count, Positions, Shape
 from fathom.search.formatting import format_count
@@ -63,6 +63,46 @@ def default_head_dim(config: StudyConfig) -> int:
     return 32 if smallest < 10_000_000 else 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Width:
+    """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
+    parameters."""
+
+    outside: int
+    block: int
+    per_d_ff: int
+    d_ffs: range
+    """Feed-forward widths that the ratios allow, ascending; may be empty."""
+    looped: bool
+    """True if all layers share one block."""
+
+    def params(self, depth: int, d_ff: int) -> int:
+        """Parameters of a shape of this width."""
+        return self.outside + self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
+
+    def nearest_d_ff(self, depth: int, params: int) -> int:
+        """The allowed feed-forward width whose shape is nearest to a number of parameters."""
+        if not self.per_d_ff:
+            return self.d_ffs[0]
+        wanted = ((params - self.outside) / self._blocks(depth) - self.block) / self.per_d_ff
+        index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
+        return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
+
+    def depths(self, least: float, most: float) -> tuple[float, float]:
+        """Smallest and largest depth at which a shape of this width can have that many parameters.
+
+        From the thickest layers to the thinnest; empty when the first is above the second.
+        """
+        thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
+        fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
+        if not self.looped:
+            return fewest, more
+        return (0, math.inf) if fewest <= 1 <= more else (1, 0)
+
+    def _blocks(self, depth: int) -> int:
+        return 1 if self.looped else depth
+
+
 def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     """All shapes of a budget, by the way that its unit is solved."""
     if budget.count is Count.HEADS:
@@ -95,27 +135,18 @@ def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list
 
 
 def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
-    """The shapes of every width: for each depth, the one with the fitting feed-forward width."""
-    step, fixed = _width_step(config), config.space.d_model
-    depths = np.array(config.space.depths)
-    shared = config.model.looped and budget.count is not Count.FLOPS
-    blocks = np.ones_like(depths) if shared else depths
-    shapes: list[Shape] = []
+    step = _width_step(config)
+    shallowest = config.space.depth[0]
+    fixed = config.space.d_model
+    shapes = []
     for d_model in (fixed,) if fixed else range(step, LARGEST_D_MODEL, step):
-        d_ffs = _d_ffs(config, d_model)
-        outside, block, per_d_ff = _parts(config, budget, vocab_size, d_model)
-        smallest = outside + blocks[0] * (block + per_d_ff * d_ffs.start)
-        if smallest > budget.params * (1 + budget.tolerance):
+        width = _width(config, budget, vocab_size, d_model)
+        if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
             break  # nor does anything wider fit
-        if not d_ffs:
-            continue
-        wanted = ((budget.params - outside) / blocks - block) / max(per_d_ff, 1)
-        index = np.rint((wanted - d_ffs.start) / d_ffs.step).clip(0, len(d_ffs) - 1).astype(int)
-        d_ff = d_ffs.start + d_ffs.step * index
-        sizes = outside + blocks * (block + per_d_ff * d_ff)
-        fit = abs(sizes / budget.params - 1) <= budget.tolerance
-        for depth, width in zip(depths[fit].tolist(), d_ff[fit].tolist(), strict=True):
-            shapes.append(build_shape(config, vocab_size, depth, d_model, width))
+        for depth in _depths(config, budget, width):
+            d_ff = width.nearest_d_ff(depth, budget.params)
+            if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
+                shapes.append(build_shape(config, vocab_size, depth, d_model, d_ff))
         if len(shapes) > MOST_SHAPES:
             raise PlanError(
                 f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
@@ -124,22 +155,33 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
     return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
 
 
-def _parts(
-    config: StudyConfig, budget: Budget, vocab_size: int, d_model: int
-) -> tuple[int, int, int]:
-    """The sizes of a width's parts: outside its blocks, of a block without d_ff, and per unit of
-    d_ff.
+def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
+    """Depths at which a width may meet the budget."""
+    if not width.d_ffs:
+        return ()
+    low, high = width.depths(*(budget.params * (1 + sign * budget.tolerance) for sign in (-1, 1)))
+    depths = config.space.depths
+    return depths[bisect_left(depths, low - ROUNDING) : bisect_right(depths, high + ROUNDING)]
 
-    A shape has `outside + blocks * (block + per_d_ff * d_ff)` parameters: three sizes fix these.
-    """
+
+def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:
+    # Three sizes fix what is affine in the depth and in the feed-forward width.
+    d_ffs = _d_ffs(config, d_model)
     first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
-    shapes = (
-        build_shape(config, vocab_size, depth, d_model, d_ff)
+    one, wider, deeper = (
+        replace(build_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(
+            budget.count
+        )
         for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
     )
-    one, wider, deeper = (replace(shape, looped=False).size(budget.count) for shape in shapes)
     per_d_ff = wider - one
-    return 2 * one - deeper, deeper - one - per_d_ff, per_d_ff
+    return _Width(
+        outside=2 * one - deeper,
+        block=deeper - one - per_d_ff,
+        per_d_ff=per_d_ff,
+        d_ffs=d_ffs,
+        looped=config.model.looped and budget.count is not Count.FLOPS,
+    )
 
 
 def _d_ffs(config: StudyConfig, d_model: int) -> range:
