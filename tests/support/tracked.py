@@ -162,7 +162,7 @@ def write_end(folder: Path, record: TrialRecord) -> None:
     append_line(RunFolder(folder).records, to_json(record))
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

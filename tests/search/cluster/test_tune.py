@@ -281,7 +281,7 @@ def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reaso
     search = scheduler(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("what another folder's marker holds")
-    monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere))
+    monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere), raising=False)
     with pytest.raises(StorageError, match=r"every node must see .*checkpoints, and .* does not"):
         run_trials(search, cycle())
     assert not search.records, "no trial failed of it"
