@@ -89,6 +89,9 @@ class Points:
     marker: Marker
     bars: tuple[tuple[float, float], ...] = ()
     """(low, high) of a vertical error bar for each point; empty without bars."""
+    values: tuple[tuple[float, float | None], ...] = ()
+    """The values behind each point, for points that are drawn elsewhere than at their values; a
+    None has no value. Empty where all are drawn at their values."""
     in_legend: bool = True
 
 
@@ -101,6 +104,8 @@ class Line:
     y: tuple[float, ...]
     hue: Hue
     hover: str = ""
+    has_values: bool = True
+    """False for a line that marks a place on the x axis, whose heights are no values."""
     dash: bool = False
     width: float = 2
     in_legend: bool = True

@@ -98,6 +98,7 @@ def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Ma
         hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
         hue=chart.GREEN,
         marker=chart.Marker.SQUARE,
+        values=tuple((depth, None) for depth in optimum.plateau),
     )
     return [*marks, *_curves(optimum), plateau]
 
@@ -199,7 +200,7 @@ def _trials(
     aside = [0.0 if edge is None else _aside(depths, i) for i in range(len(depths))]
     x = [depth * math.exp(place) for depth, place in zip(depths, aside, strict=True)]
     y = [last_loss(record) if edge is None else edge for record in records]
-    return trial_points(name, records, x, y, hue, marker, in_legend=in_legend)
+    return trial_points(name, records, x, y, hue, marker, values=depths, in_legend=in_legend)
 
 
 def _aside(depths: Sequence[int], index: int) -> float:

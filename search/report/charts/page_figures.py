@@ -81,17 +81,31 @@ def _plotly_axis(axis: Axis) -> dict[str, Any]:
 
 
 def _trace(mark: Mark, chart: Chart) -> dict[str, Any]:
-    axes = f"{chart.x.quantity} %{{x:{chart.x.hover}}}, {chart.y.quantity} %{{y:{chart.y.hover}}}"
+    x, y = chart.x, chart.y
+    axes = f"{x.quantity} %{{x:{x.hover}}}, {y.quantity} %{{y:{y.hover}}}"
     match mark:
         case Band():
             own = _band(mark)
         case Line():
-            own = _line(mark) | {
-                "hovertemplate": f"{html.escape(mark.hover)}<br>{axes}<extra></extra>"
-            }
+            shown = f"{html.escape(mark.hover)}<br>{axes}" if mark.has_values else mark.hover
+            own = _line(mark) | {"hovertemplate": f"{shown}<extra></extra>"}
         case Points():
-            own = _points(mark) | {"hovertemplate": f"%{{text}}<br>{axes}<extra></extra>"}
+            own = _points(mark) | _hover(mark, chart)
     return {"type": "scatter", "name": html.escape(mark.name), **own}
+
+
+def _hover(points: Points, chart: Chart) -> dict[str, Any]:
+    """Returns what a person reads who points at a point: its values, wherever it is drawn."""
+    x, y = chart.x, chart.y
+    values = points.values or tuple(zip(points.x, points.y, strict=True))
+    templates = []
+    for _, height in values:
+        shown = f"{x.quantity} %{{customdata[0]:{x.hover}}}"
+        if height is not None:
+            shown += f", {y.quantity} %{{customdata[1]:{y.hover}}}"
+            shown += "" if y.low <= height <= y.high else " (off scale)"
+        templates.append(f"%{{text}}<br>{shown}<extra></extra>")
+    return {"customdata": [list(pair) for pair in values], "hovertemplate": templates}
 
 
 def _band(band: Band) -> dict[str, Any]:

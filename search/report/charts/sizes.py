@@ -39,7 +39,11 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " scale, are not drawn."
         ),
         x=chart.params_axis(known[0].count.label, *ends),
-        y=replace(loss_axis(heights), label="loss above the best depth (nats)"),
+        y=replace(
+            loss_axis(heights),
+            label="loss above the best depth (nats)",
+            quantity="loss above the best",
+        ),
         marks=chart.visible(*_depths(courses), _crossings(crossings, courses)),
         legend_title="depth",
         wide=True,

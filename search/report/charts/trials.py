@@ -57,6 +57,7 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
             y=(y.low, y.high),
             hue=chart.MUTED,
             hover=f"rung at {format_count(rung)} tokens",
+            has_values=False,
             dash=True,
             width=1,
             in_legend=rung == rungs[0],
@@ -112,14 +113,24 @@ def trial_points(
     hue: chart.Hue,
     marker: chart.Marker,
     *,
+    values: Sequence[float] | None = None,
     in_legend: bool = True,
 ) -> chart.Points:
-    """Returns one point for each trial, described when a person points at it."""
+    """Returns one point for each trial, described when a person points at it.
+
+    `values` are the trials' values on the x axis, where they are not drawn there; the losses that
+    are shown are those of the records.
+    """
+    losses = [last_loss(record) for record in records]
     return chart.Points(
         name=name,
         x=tuple(x),
         y=tuple(y),
         hover=tuple(map(describe, records)),
+        values=tuple(
+            (value, loss if math.isfinite(loss) else None)
+            for value, loss in zip(x if values is None else values, losses, strict=True)
+        ),
         hue=hue,
         marker=marker,
         in_legend=in_legend,

@@ -93,6 +93,42 @@ def test_rungs_are_marked_on_the_learning_curves(
     assert rungs == [BUDGETS[1] * 20 // 4, BUDGETS[1] * 20 // 2]
 
 
+def test_a_hover_text_shows_values_of_the_records_wherever_a_point_is_drawn(
+    study: list[TrialRecord],
+) -> None:
+    records = {r.spec.trial: r for r in of_budget(study, BUDGETS[0])}
+    off_scale = 0
+    for chart in make_charts(conclusion_of(list(records.values()))):
+        for trace in interactive(chart)["data"] if chart.budget else ():
+            hovers = [trace.get(name, ()) for name in ("text", "customdata", "hovertemplate")]
+            if not hovers[0]:
+                continue
+            for text, (x, y), template in zip(*hovers, strict=True):
+                assert "%{x" not in template, "the place at which a point is drawn"
+                assert "%{y" not in template
+                record = records.get(text.split("<br>")[0])
+                if record is None:
+                    continue
+                assert y == record.curve[-1].loss
+                if chart.key.startswith("loss-against-depth"):
+                    assert x == record.spec.shape.depth
+                assert template.count("(off scale)") == (y > chart.y.high)
+                off_scale += y > chart.y.high
+    assert off_scale
+
+
+def test_marks_that_are_no_losses_show_no_loss(study: list[TrialRecord]) -> None:
+    own = of_budget(study, BUDGETS[0])
+    charts = {chart.key: interactive(chart) for chart in make_charts(conclusion_of(own))}
+    depths = charts[f"loss-against-depth-{BUDGETS[0]}"]["data"]
+    [plateau] = [trace for trace in depths if trace["name"] == "plateau"]
+    assert all("loss" not in template for template in plateau["hovertemplate"])
+    curves = charts[f"learning-curves-{BUDGETS[0]}"]["data"]
+    rungs = [trace for trace in curves if trace["name"] == "rung"]
+    assert rungs
+    assert not any("loss" in trace["hovertemplate"] for trace in rungs)
+
+
 def test_interactive_charts_are_plain_json(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
