@@ -40,6 +40,9 @@ NOT_SOURCE = frozenset(
 # Written when the interpreter was built: it holds this machine's paths and compiler flags.
 BUILD_CONFIGURATION = "_sysconfigdata"
 
+SYSTEM_FILES = ("/proc", "/sys")
+"""Folders whose files are made up by the system as they are read."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -209,6 +212,11 @@ def _candidates(corpus: str) -> Iterator[Path]:
     if corpus == STDLIB:
         return _stdlib_files()
     path = os.path.expanduser(corpus)
+    if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
+        raise ObjectiveError(
+            f"a corpus must not be of the system's own files, some of which never end, got "
+            f"{corpus!r}; copy its text to a file"
+        )
     if os.path.isdir(path):
         return _folder_files(Path(path))
     if os.path.isfile(path):

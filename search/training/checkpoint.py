@@ -10,9 +10,13 @@ from typing import Any
 
 import torch
 
+from fathom.objectives.files import open_regular
 from fathom.search.run_folder import UNFINISHED
 
-DAMAGED = (zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, OSError, ValueError)
+DAMAGED = (
+    *(zipfile.BadZipFile, pickle.UnpicklingError, NotImplementedError, OSError, EOFError),
+    *(RuntimeError, LookupError, TypeError, ValueError, AttributeError),
+)
 """Errors on reading a file that was truncated, changed, or never was a checkpoint."""
 
 
@@ -41,13 +45,19 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
     """The state in the file, on the device; None without a file, or with a damaged one, whose
     trial trains again from the beginning, to the same end.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     try:
-        with zipfile.ZipFile(path) as archive:  # PyTorch itself compares no checksums
-            if damaged := archive.testzip():
-                raise zipfile.BadZipFile(f"{damaged} is not what was written")
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        with open_regular(path) as file:
+            with zipfile.ZipFile(file) as archive:  # PyTorch itself compares no checksums
+                if damaged := archive.testzip():
+                    raise zipfile.BadZipFile(f"{damaged} is not what was written")
+            file.seek(0)
+            state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+        if not isinstance(state, dict):
+            raise ValueError(f"it holds a {type(state).__name__}")
+    except torch.OutOfMemoryError:
+        raise
     except DAMAGED as error:
         warnings.warn(f"{path} is damaged and is not used: {error}", stacklevel=2)
         return None

@@ -4,8 +4,10 @@ import gc
 import math
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -81,14 +83,13 @@ class RunningTrial:
         plan = train_plan(config, assignment.budget, spec, device.type)
         plan = replace(plan, micro_batches=micro_batches)
         parametrization = config.model.parametrization.build()
-        self._objective, self._training = (
-            objective,
-            Training(
-                spec.shape, parametrization, plan, seed=assignment.seed, device=device, ranks=ranks
-            ),
-        )
+        new = partial(
+            Training, spec.shape, parametrization, plan, seed=assignment.seed, device=device,
+            ranks=ranks,
+        )  # fmt: skip
+        self._objective, self._training = objective, new()
         self._log, self._schedule = TrialLog(assignment, device), ReportSchedule(assignment)
-        self._restore()
+        self._restore(new)
         self._log.setup_seconds = time.perf_counter() - began
 
     def reports(self) -> Iterator[Report]:
@@ -145,10 +146,18 @@ class RunningTrial:
         """Save the state of this moment in the trial's checkpoint file."""
         self._log.save(self._training.state_dict())
 
-    def _restore(self) -> None:
-        training, state = self._training, self._log.restore()
-        if state is not None:
-            training.load_state_dict(state)
+    def _restore(self, new: Callable[[], Training]) -> None:
+        try:
+            state = self._log.restore()
+            if state is not None:
+                self._training.load_state_dict(state)
+        except torch.OutOfMemoryError:
+            raise
+        except checkpoint.DAMAGED as error:
+            warnings.warn(f"a checkpoint is damaged and is not used: {error!r}", stacklevel=2)
+            self._log.forget()
+            self._training = new()  # the old one may hold a part of it
+        training = self._training
         first = training.ranks.broadcast(lambda: training.step)
         if first != training.step:  # a network folder showed them different files
             raise WorkerLostError(f"a rank begins at step {training.step}, rank 0 at {first}")

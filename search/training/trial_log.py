@@ -110,6 +110,10 @@ class TrialLog:
         training: dict[str, Any] = state["training"]
         return training
 
+    def forget(self) -> None:
+        """Drops what was restored: the trial begins anew."""
+        self._points = []
+
     def _identity(self) -> dict[str, Any]:
         """Fields in which the checkpoint of another training differs."""
         spec = self._spec

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.objectives.download import cache_folder
+from fathom.objectives.download import cache_folder, read_file
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from fathom.objectives.text.language.keys import LanguageConfig
@@ -287,3 +287,17 @@ def test_every_document_is_somewhere_and_the_held_out_share_is_near_the_fraction
     rounding = len(texts)
     assert fraction / 2 * total <= held_out <= 2 * fraction * total + rounding
     assert kept >= (1 - fraction) / 2 * total - rounding
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("corpus", ["/proc", "/proc/kmsg", "/sys/kernel"])
+def test_files_of_the_system_are_no_text(corpus: str) -> None:
+    with pytest.raises(ObjectiveError, match=r"system's own files.*copy its text to a file"):
+        check_corpus(corpus)
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.tsv")
+    with pytest.raises(ObjectiveError, match="it is not a regular file"):
+        read_file(tmp_path / "rows.tsv")

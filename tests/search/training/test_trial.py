@@ -1,13 +1,15 @@
 """One trial: its reports, the checkpoint that outlives it, and exceptions that become outcomes."""
 
 import errno
+import io
 import itertools
 import math
+import os
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 import torch
@@ -350,9 +352,27 @@ def damage(path: Path, how: str) -> None:
     elif how == "another file":
         content = bytearray(b"not a checkpoint")
     path.write_bytes(content)
+    state: Any = torch.load(io.BytesIO(content), weights_only=True) if how in STATES else None
+    if how == "a pipe":
+        path.unlink()
+        os.mkfifo(path)
+    elif how == "a list":
+        torch.save([state], path)
+    elif how == "a tensor":
+        torch.save(torch.zeros(3), path)
+    elif how in STATES:
+        del (state["training"] if how == "model" else state)[how]
+        torch.save(state, path)
 
 
-@pytest.mark.parametrize("how", ["cut short", "one byte changed", "another file"])
+STATES = ("a list", "a tensor", "points", "training", "model")
+"""Ways in which a whole file is no checkpoint; the last three name a key that it lacks."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "how", ["cut short", "one byte changed", "another file", "a pipe", *STATES]
+)
 def test_a_damaged_checkpoint_is_reported_and_the_trial_starts_anew_to_the_same_end(
     tmp_path: Path, how: str
 ) -> None:
