@@ -27,10 +27,12 @@ def export(
     ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
-    from fathom.search.export.best import best_file, read_best, select
+    from fathom.search.export.best import best_file, doubts, read_best, select
     from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
+    for line in doubts(best, budget):
+        print(f"fathom: {line}", file=sys.stderr)
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 

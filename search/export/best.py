@@ -9,6 +9,7 @@ import yaml
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
@@ -23,6 +24,10 @@ ANSWER = (
     *("reason", "loss"),
 )
 """Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
+
+
+UNSETTLED = (Verdict.INSUFFICIENT, Verdict.UNFINISHED)
+"""Verdicts of an answer that is no more than the best so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,18 @@ def read_best(path: Path, budget: str | None) -> BestShape:
     if entry["budget"] not in config.budgets:
         raise ConfigError(f"{path}: its study has no budget {format_count(entry['budget'])}")
     return BestShape(config, entry["budget"], shape)
+
+
+def doubts(source: Path, budget: str | None) -> list[str]:
+    """A line for each exported answer that its study could not settle."""
+    entries = _content(source)["best"]
+    chosen = entries if budget is None else [_choose(entries, budget, source)]
+    return [
+        f"the answer for {format_count(entry['budget'])} is {entry['verdict']}: {entry['reason']}"
+        for entry in chosen
+        if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
+        if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
+    ]
 
 
 def _entry(optimum: Optimum) -> dict[str, Any]:

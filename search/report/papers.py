@@ -101,6 +101,8 @@ def verdict(own: MatchedComparison) -> str:
     """Returns the verdict on the deeper model at the furthest common level."""
     if not own.levels:
         return "not comparable (curves do not overlap)"
+    if own.levels[0].shallow.mean == own.levels[0].deep.mean == 0:
+        return "nothing learned (0 for both)"
     found = own.levels[0].difference
     if found.interval is None:
         return f"{found.mean:+.3f} (one trial each, so no error is known)"

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from fathom.models.shape import Normalization, Residual
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion, conclude
-from fathom.search.export.best import best_yaml, read_best, select
+from fathom.search.export.best import best_yaml, doubts, read_best, select
+from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
@@ -112,3 +114,16 @@ def test_a_file_that_is_no_export_is_a_users_error(text: str, tmp_path: Path) ->
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"best\.yaml"):
         read_best(path, None)
+
+
+def test_an_export_of_an_answer_that_is_not_settled_says_so(
+    tmp_path: Path, found: Conclusion
+) -> None:
+    [optimum, *rest] = found.optima
+    poor = replace(optimum, verdict=Verdict.INSUFFICIENT, reason="too few seeds; set `a: 3`")
+    sure = [replace(own, verdict=Verdict.IDENTIFIED) for own in rest]
+    path = tmp_path / "best.yaml"
+    path.write_text(best_yaml(replace(found, optima=(poor, *sure))))
+    line = f"the answer for {format_count(poor.budget)} is insufficient: too few seeds; set `a: 3`"
+    assert doubts(path, None) == [line]
+    assert doubts(path, str(poor.budget)) == [line]

@@ -10,9 +10,10 @@ from rich.console import Console
 
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
+from fathom.search.analysis.papers.matched_loss import Estimate, LossLevel, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.papers import crossing_law_text, need_text, papers_lines
+from fathom.search.report.papers import crossing_law_text, need_text, papers_lines, verdict
 from fathom.search.report.terminal.answer_tables import print_papers
 from tests.support.papers import GEN, crossing_records, hop_records, matched_records
 from tests.support.reporting import page_on, publish, rows, visible
@@ -180,3 +181,18 @@ def test_the_name_of_a_metric_cannot_become_part_of_the_page() -> None:
 
     assert "<img" not in page
     assert hostile in visible(page)
+
+
+def test_a_metric_that_stayed_at_zero_is_called_nothing_learned() -> None:
+    zero = Estimate(mean=0.0, interval=(0.0, 0.0))
+    level = LossLevel(level=1.0, shallow=zero, deep=zero, difference=zero)
+    pair = MatchedComparison(
+        budget=1,
+        metric="exact_match/gen",
+        yardstick="loss",
+        shallow=1,
+        deep=2,
+        trials=(2, 2),
+        levels=(level,),
+    )
+    assert verdict(pair) == "nothing learned (0 for both)"
