@@ -93,7 +93,7 @@ def test_every_run_has_a_line_and_a_damaged_one_its_reason(runs: Path) -> None:
 
     assert [isinstance(run, RunStatus) for run in all_runs(runs)] == [False, True]
     assert "unreadable" in text
-    assert "records.jsonl, line 1" in text
+    assert "records.jsonl:1: " in text
     assert "2 of 2" in text
     assert "empty" not in text
 
