@@ -14,6 +14,7 @@ from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.interrupt import Interrupt, InterruptNow
 from fathom.search.cluster.ray_session import cluster_address, start_ray
+from fathom.search.cluster.time_limit import TimeLimit
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
@@ -101,9 +102,17 @@ def run_study(
         scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
         with Progress(scheduler, plans, console) as progress:
             interrupt = Interrupt()
+            limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
+
+            def tick() -> None:
+                limit.tick(progress.print_line)
+                progress.tick()
+
             with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder, progress.print_line):
-                run_trials(scheduler, objective, progress.tick, interrupt)
-        if interrupt.requested and not scheduler.done:
+                if not limit.over:
+                    run_trials(scheduler, objective, tick, interrupt)
+            limit.keep()
+        if interrupt.requested and not (scheduler.done or limit.over):
             progress.print_interruption(len(interrupt.saved))
             raise KeyboardInterrupt
         searched = time.time()

@@ -62,6 +62,8 @@ class RunFolder:
     """Interim answers of each budget, in the order in which they were found."""
     optuna = PathInside("state/optuna.log")
     """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
+    hours = PathInside("state/seconds")
+    """Seconds that all runs on the folder have taken together."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""
     marker = PathInside(f"state/checkpoints/{MARKER}")

@@ -38,6 +38,12 @@ class Interrupt:
         since = self._requested_at
         return since is not None and time.monotonic() - since > SAVE_SECONDS
 
+    def request(self, folder: RunFolder) -> None:
+        """Asks for the end: no trial starts any more, and those under way save."""
+        self._requested_at = time.monotonic()
+        with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
+            folder.ending.touch()
+
     @contextmanager
     def on_signals(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
         """Context in which Ctrl-C or SIGTERM requests the end, and a second Ctrl-C ends at once.
@@ -52,9 +58,7 @@ class Interrupt:
                     return
                 self._insisted = True
                 raise KeyboardInterrupt
-            self._requested_at = time.monotonic()
-            with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
-                folder.ending.touch()
+            self.request(folder)
             say(MESSAGE)
 
         if threading.current_thread() is not threading.main_thread():

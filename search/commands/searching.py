@@ -2,6 +2,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,10 @@ def run(
         bool,
         typer.Option("--extend", help="Resume the trials that paused at a rung that failed."),
     ] = False,
+    max_hours: Annotated[
+        float | None,
+        typer.Option(min=0, help="End after so many hours, those of earlier runs included."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
@@ -30,7 +35,7 @@ def run(
     from fathom.search.study.preflight import check_ready
 
     with placed(study, overrides):
-        ready = check_ready(config, runs)
+        ready = replace(check_ready(config, runs), max_hours=max_hours)
     studies = None
     if config.tracking.optuna is not None:  # an address that does not answer is refused at once
         from fathom.search.scheduling.optuna_studies import open_database
@@ -64,7 +69,8 @@ def run(
     console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
     if as_json:
         print_json(report_json(conclusion))
-    if not any(optimum.optimal_depth for optimum in conclusion.optima):
+    answered = any(optimum.optimal_depth for optimum in conclusion.optima)
+    if not (answered or conclusion.unfinished):
         print(f"fathom: no trial finished; {folder.records} says why", file=sys.stderr)
         sys.exit(1)
 

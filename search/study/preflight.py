@@ -27,6 +27,8 @@ class ReadyStudy:
     """Plan of each budget, by ascending size."""
     began: float = field(default_factory=time.time)
     """Unix time of these checks, with which the run begins."""
+    max_hours: float | None = None
+    """Hours after which the search ends, those of earlier runs included; None without a limit."""
 
     @property
     def folder(self) -> RunFolder:
