@@ -24,7 +24,7 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.writer import make_charts
-from fathom.search.run_folder import RunFolder, write_atomically
+from fathom.search.run_folder import RunFolder, locked, write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
@@ -215,7 +215,8 @@ def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path
         ValueError: before any trial starts, if the study can't be run.
     """
     ready = check_ready(_config(study), Path(runs))
-    run_study(ready, Console())
+    with locked(ready.folder):
+        run_study(ready, Console())
     return load(ready.folder.path)
 
 

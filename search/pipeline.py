@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,10 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.writer import write_report
 from fathom.search.run_folder import (
+    InUseError,
     RunFolder,
-    RunFolderError,
     default_tracking_uri,
+    locked,
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
@@ -73,8 +74,8 @@ def run_study(
     """Searches every budget, concludes and reports; continues an earlier run on the same folder.
 
     With `extended`, trials are resumed as well that were paused at a rung which failed its audit.
-    A caller may pass what it has prepared already: the objective with its data, and the place of
-    Optuna's studies, which is closed at the end.
+    The caller holds the folder's lock. It may pass what it has prepared already: the objective with
+    its data, and the place of Optuna's studies, which is closed at the end.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
@@ -85,8 +86,8 @@ def run_study(
     fingerprint = settled_fingerprint(folder, config, data_digest_of(objective))
     if extended or not ready.has_report:
         start_ray(config.resources)
+    folder.create()
     with (
-        _locked(folder),
         _checked(folder, own_records(config, fingerprint)),
         closing(studies or FileStudies(folder.optuna)) as kept,
         _tracker(config, folder, ready.runs, searching=True) as tracker,
@@ -125,18 +126,23 @@ def run_study(
 
 
 def report_study(path: Path) -> RunResult:
-    """Concludes again from the records of a run folder and rewrites its report.
+    """Concludes again from the records of a run folder, also while it is searched, and rewrites its
+    report.
 
     Raises:
         RunFolderError: if the folder is not a run folder.
     """
     folder, config = open_run(path)
-    with _locked(folder):
+    with ExitStack() as held:
+        searched = not _held(held, folder)  # it then mirrors itself into MLflow
         records = read_records(folder, config)  # refused before MLflow sees any of it
-        with _tracker(config, folder, path.parent) as tracker:
-            conclusion = conclude_run(folder, config, records)
+        tracker = None
+        if not searched:
+            tracker = held.enter_context(_tracker(config, folder, path.parent))
+        conclusion = conclude_run(folder, config, records)
+        if tracker:
             tracker.confirm()
-            publish(folder, conclusion, tracker)
+        publish(folder, conclusion, tracker)
     return RunResult(folder, conclusion)
 
 
@@ -148,11 +154,23 @@ def conclude_run(
     return conclude(records, config, unfinished=unfinished, resume=folder.resume_command)
 
 
-def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker) -> None:
-    """Writes best.yaml and the report, and hands the answers to MLflow."""
-    write_atomically(folder.best, best_yaml(conclusion))
-    write_report(conclusion, folder.path)
-    tracker.conclude(conclusion)
+def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:
+    """Writes best.yaml and the report, and hands the answers to MLflow unless a search does."""
+    with (folder.state / "report.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a report and a search that ends write the same files
+        write_atomically(folder.best, best_yaml(conclusion))
+        write_report(conclusion, folder.path)
+    if tracker:
+        tracker.conclude(conclusion)
+
+
+def _held(held: ExitStack, folder: RunFolder) -> bool:
+    """True if the folder is now locked; False if another process has it."""
+    try:
+        held.enter_context(locked(folder))
+    except InUseError:
+        return False
+    return True
 
 
 def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_seconds: float) -> None:
@@ -181,20 +199,6 @@ def _extend(
         console.print(extension.sentence, highlight=False)
     if not extensions:
         console.print("Nothing to extend: no rung that stops trials has failed its audit")
-
-
-@contextmanager
-def _locked(folder: RunFolder) -> Iterator[None]:
-    """Context in which no other process can use the run folder."""
-    folder.create()
-    with (folder.state / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunFolderError(
-                f"{folder.path} is in use by another `fathom`; wait for it"
-            ) from error
-        yield
 
 
 @contextmanager

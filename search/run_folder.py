@@ -10,6 +10,7 @@ import os
 import shlex
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,6 +128,37 @@ def is_in_use(folder: RunFolder) -> bool:
     except OSError:  # there is none yet, or it can't be read
         return False
     return False
+
+
+class InUseError(RunFolderError):
+    """A run folder that another process searches or reports."""
+
+
+@contextmanager
+def locked(folder: RunFolder) -> Iterator[None]:
+    """Context in which no other process searches the run folder, before anything is in it too.
+
+    Folders made for it are removed again if nothing was written to them.
+
+    Raises:
+        InUseError: when another process has it.
+    """
+    path = folder.state / "lock"
+    made = [place for place in (path.parent, *path.parent.parents) if not place.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUseError(f"{folder.path} is in use by another `fathom`; wait for it") from None
+        try:
+            yield
+        finally:
+            if made and not folder.config.exists():
+                path.unlink(missing_ok=True)
+                for place in made:
+                    with suppress(OSError):  # something is in it
+                        place.rmdir()
 
 
 def default_tracking_uri(runs: Path) -> str:

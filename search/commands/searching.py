@@ -43,18 +43,21 @@ def run(
         studies = open_database(config, ready.folder)
     from rich.console import Console
 
+    from fathom.search.run_folder import locked
+
     console = Console(stderr=as_json)
     console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
     try:
-        if extend or not ready.has_report:
-            from fathom.search.cluster.ray_session import start_ray
+        with locked(ready.folder):
+            if extend or not ready.has_report:
+                from fathom.search.cluster.ray_session import start_ray
 
-            with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, and Ray to start
-                aside.submit(import_module, "torch")
-                start_ray(config.resources)
-        from fathom.search.pipeline import run_study
+                with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
+                    aside.submit(import_module, "torch")
+                    start_ray(config.resources)
+            from fathom.search.pipeline import run_study
 
-        result = run_study(ready, console, studies=studies, extended=extend)
+            result = run_study(ready, console, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     from fathom.search.report.data import report_json
@@ -156,6 +159,7 @@ def ask(
     from fathom.search.commands.ask.answer import answer_json
     from fathom.search.commands.ask.run import prepare_study, print_answer
     from fathom.search.pipeline import run_study
+    from fathom.search.run_folder import locked
     from fathom.search.study.preflight import check_ready
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
@@ -163,7 +167,9 @@ def ask(
         config, objective = prepare_study(asked, file, console)
         if only_plan:
             return
-        result = run_study(check_ready(config, runs), console, objective=objective)
+        ready = check_ready(config, runs)
+        with locked(ready.folder):
+            result = run_study(ready, console, objective=objective)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     found = print_answer(asked, file, objective.vocab_size, result, console)

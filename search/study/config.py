@@ -92,6 +92,15 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
+    def _check_name(self) -> Self:
+        if self.study.lower().startswith(("mlflow.db", "mlartifacts")):
+            raise ValueError(
+                "`study` must not be the name of a file that MLflow keeps beside the run folders, "
+                f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_model(self) -> Self:
         head_dim = self.space.head_dim
         if head_dim and head_dim % 2 and self.model.positions is Positions.ROTARY:

@@ -29,6 +29,8 @@ STOP_SECONDS = 10.0
 SERVER_SETTINGS = {
     # Nine more processes, for services that no study uses.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    # Its own processes would run a `random.py` of the working folder.
+    "PYTHONSAFEPATH": "1",
 }
 """Environment of the server."""
 
@@ -39,8 +41,8 @@ def open_ui(
     """Serve the page until Ctrl-C or SIGTERM, saying where studies are; a server has its page.
 
     Raises:
-        TrackingError: when the address cannot be used, or there is no store yet.
-        ValueError: when the port is taken, or the server does not start.
+        TrackingError: when the address cannot be used, there is no store yet, the port is taken, or
+            the server does not start.
     """
     store.settle()
     store.check(uri)
@@ -119,7 +121,7 @@ def _wait_until_ready(
         time.sleep(0.2)
     output.seek(0)
     last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
-    raise ValueError(f"MLflow's server ended by itself: {without_credentials(last)}")
+    raise TrackingError(f"MLflow's server ended by itself: {without_credentials(last)}")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
@@ -138,7 +140,7 @@ def _check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ValueError(
+            raise TrackingError(
                 f"`fathom ui` needs a free port, got {host}:{port} ({error.strerror}); "
                 "choose another with --port"
             ) from None

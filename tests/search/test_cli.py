@@ -79,6 +79,7 @@ BROKEN = {
     "not YAML": ("study: [", ("YAML",)),
     "a key twice": (GOOD + "study: again\n", ("study", "twice")),
     "a name that leaves the folder": (GOOD.replace("good", "../evil"), ("study", "../evil")),
+    "the name of MLflow's file": (GOOD.replace("study: good", "study: mlflow.db"), ("`study`",)),
     "no count called that": (GOOD.replace("non_embedding", "all"), ("count", "all")),
     "rates without 1": (GOOD + "confirm: {rates: [0.5, 2]}\n", ("rates", "1")),
     "not a number": (GOOD + "train: {learning_rate: .nan}\n", ("learning_rate",)),

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from fathom.search.study.store_uri import TrackingError
 from fathom.search.tracking.ui import open_ui, terminated_as_interrupted
 from tests.support.tracked import CONFIG, Place
 
@@ -45,7 +46,7 @@ def test_ctrl_c_and_sigterm_end_the_page_alike(end: signal.Signals) -> None:
 def test_the_page_names_a_taken_port_and_a_missing_store(place: Place, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=f"needs a free port, got 127.0.0.1:{port}"):
+        with pytest.raises(TrackingError, match=f"needs a free port, got 127.0.0.1:{port}"):
             open_ui(place.uri, port=port)
     with pytest.raises(ValueError, match="run a study first"):
         open_ui(f"sqlite:///{tmp_path}/none.db")
