@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fathom.search.commands.arguments import BudgetOption, Json, Runs
+from fathom.search.commands.arguments import BudgetOption, Json, Runs, Trust
 from fathom.search.commands.output import command_again, print_json
 
 
@@ -58,14 +58,17 @@ def train(
     register: Annotated[
         str | None, typer.Option(help="Name for the model in MLflow's registry.")
     ] = None,
+    trust: Trust = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
     from fathom.search.export.best import best_file, read_best
     from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.study.preflight import check_trusted
     from fathom.search.study.store_uri import check_form, check_model_name
 
     chosen = read_best(best_file(best), budget)
+    check_trusted(chosen.config, best, trust=trust)
     if register is not None:  # checked before the training, which takes longer
         check_model_name(register)
         check_form(default_tracking_uri(runs))

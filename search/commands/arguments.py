@@ -13,4 +13,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Another value, such as train.batch_size=8."),
 ]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run code that a run folder or best.yaml names.")
+]
 BudgetOption = Annotated[str | None, typer.Option(help="Which budget, for example 10M.")]

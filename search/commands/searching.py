@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from fathom.models.shape import Count
-from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile
+from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile, Trust
 from fathom.search.commands.output import command_again, exit_interrupted, print_json
 
 
 def run(
     study: StudyFile,
     overrides: Overrides = None,
+    trust: Trust = False,
     runs: Runs = Path("runs"),
     extend: Annotated[
         bool,
@@ -32,7 +33,9 @@ def run(
     from fathom.search.study.config import load, placed
 
     config = load(study, overrides)
-    from fathom.search.study.preflight import check_ready
+    from fathom.search.study.preflight import check_ready, check_trusted_study
+
+    check_trusted_study(config, study, trust=trust)
 
     with placed(study, overrides):
         ready = replace(check_ready(config, runs), max_hours=max_hours)

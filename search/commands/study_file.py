@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fathom.search.commands.arguments import Json, Overrides, Runs, StudyFile
+from fathom.search.commands.arguments import Json, Overrides, Runs, StudyFile, Trust
 from fathom.search.commands.output import print_json
 
 
@@ -31,6 +31,7 @@ def init(
 def plan(
     study: StudyFile,
     overrides: Overrides = None,
+    trust: Trust = False,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
     price: Annotated[
         float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
@@ -46,8 +47,10 @@ def plan(
     from fathom.search.study.config import load, placed
     from fathom.search.study.machine import this_machine
     from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
+    from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
+    check_trusted_study(config, study, trust=trust)
     machine = this_machine(config)
     with placed(study, overrides):
         plans = plan_study(config, vocab_size_of(config), machine)
@@ -61,6 +64,7 @@ def plan(
 def check(
     study: StudyFile,
     overrides: Overrides = None,
+    trust: Trust = False,
     steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
     as_json: Json = False,
 ) -> None:
@@ -71,8 +75,10 @@ def check(
     from rich.console import Console
 
     from fathom.search.study.config import load, placed
+    from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
+    check_trusted_study(config, study, trust=trust)
     console = Console(stderr=as_json, highlight=False)
     from fathom.search.commands.check import output
     from fathom.search.commands.check.check import check_study
@@ -97,6 +103,7 @@ def doctor(
         Path | None, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")
     ] = None,
     overrides: Overrides = None,
+    trust: Trust = False,
     runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -107,8 +114,11 @@ def doctor(
     from rich.console import Console
 
     from fathom.search.study.config import load
+    from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides) if study else None
+    if study and config:
+        check_trusted_study(config, study, trust=trust)
     from fathom.search.cluster.doctor.examine import examine
     from fathom.search.cluster.doctor.messages import findings_json, print_findings, would_work
 

@@ -9,7 +9,7 @@ from fathom.objectives.keys import Group, short
 from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
 from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.errors import PlanError
+from fathom.search.study.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.machine import this_machine
 from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
@@ -66,6 +66,28 @@ def _check_batched_objective(config: StudyConfig) -> None:
             f"{', '.join(BATCHED_MEMBERS)}, got {replicas}; drop it, or see objectives/contract.py",
             key="resources.replicas",
         )
+
+
+def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
+    """Checks that code named by what may be another's, a run or its answer, was allowed to run.
+
+    A study file that a user writes is his own word; `config.yaml` of a run folder is not.
+
+    Raises:
+        ConfigError: if the file names a class, and `trust` is not given.
+    """
+    if isinstance(config.objective, UserObjectiveConfig) and not trust:
+        raise ConfigError(
+            f"{file} names code, {config.objective.name}, which would be run; read it, and add "
+            "--trust if it is yours or you trust its author"
+        )
+
+
+def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
+    """Checks `check_trusted` for a study file that is the `config.yaml` of a run folder."""
+    folder = RunFolder(file.parent)
+    if file.name == folder.config.name and (folder.state.exists() or folder.records.exists()):
+        check_trusted(config, file, trust=trust)
 
 
 def open_run(path: Path) -> tuple[RunFolder, StudyConfig]:

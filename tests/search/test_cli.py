@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from fathom.objectives.contract import data_digest_of
+from fathom.objectives.prepare import prepare
 from fathom.search.records import Outcome
-from fathom.search.run_folder import MARKER, read_records
+from fathom.search.run_folder import MARKER, RunFolder, read_records
 from fathom.search.study.config import dump
+from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.groups import StoppingConfig
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
@@ -274,7 +277,11 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
     """The first search is planted and has no checkpoints; the resumed trials are trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
     config = study(objective=quick, budgets=(20_000,), tokens=16_000, trials=16, stopping=STOPPING)
-    planted = scheduler(config, tmp_path / "runs" / config.study)
+    folder = RunFolder(tmp_path / "runs" / config.study)
+    folder.create()
+    data = data_digest_of(prepare(config.objective))
+    write_fingerprint(folder, fingerprint_of(config, data))
+    planted = scheduler(config, folder.path)
     Simulation(planted, slow_deep).run()
     cut = {r.spec.trial for r in planted.records if r.outcome is Outcome.STOPPED}
     (tmp_path / "study.yaml").write_text(dump(config))

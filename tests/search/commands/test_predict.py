@@ -15,7 +15,7 @@ from fathom.search.analysis.optimum import find_optima
 from fathom.search.commands.predict import predict_size, predict_table, print_table
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
-from fathom.search.run_folder import append_line
+from fathom.search.run_folder import append_line, read_records
 from fathom.search.study.errors import ConfigError
 from tests.support.simulated import simulated_study
 
@@ -34,6 +34,14 @@ def run_of(folder: Path, records: Sequence[TrialRecord]) -> str:
     for record in records:
         append_line(folder / "records.jsonl", to_json(record))
     return str(folder)
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records here are of planted worlds, and the study file beside them is none of theirs."""
+    monkeypatch.setattr(
+        "fathom.search.commands.predict.read_records", lambda run, _: read_records(run.records)
+    )
 
 
 @pytest.fixture(scope="module")
