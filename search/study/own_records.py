@@ -37,7 +37,9 @@ def own_records(config: StudyConfig, fingerprint: Fingerprint | None) -> Check:
         known = record.spec.fingerprint if known is None else known
         for name, value, own in _facts(record, config, budgets, known):
             if value != own:
-                raise ValueError(f"it is of another study, with {name} {value} instead of {own}")
+                raise ValueError(
+                    f"it is of another study, with {name} {value!s:.80} instead of {own}"
+                )
         _check_training(record, config, budgets[record.spec.budget])
         return record
 
