@@ -1,5 +1,6 @@
 """The groups of a study file: each is a frozen value whose attributes are its keys."""
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -287,8 +288,8 @@ class ResourcesConfig(Group):
 
     @property
     def threads(self) -> int:
-        """Number of CPU threads of a process that trains."""
-        return max(1, int(self.cpus_per_trial))
+        """Number of CPU threads of a process that trains, at most the cores of this machine."""
+        return max(1, min(int(self.cpus_per_trial), os.cpu_count() or 1))
 
     def gpus_of_trial(self, gpus: float) -> float:
         """Number of GPUs of each trial on a machine or cluster that has `gpus` of them."""

@@ -125,10 +125,10 @@ def ask_tracking(uri: str) -> Finding:
 
 def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Finding, ...]:
     """A finding of how fast this machine trains, which is kept for `fathom plan`; empty in a
-    cluster, where other machines train."""
-    if cluster.address:
-        return ()
+    cluster, where other machines train, and if a trial wants more cores than there are."""
     resources = config.resources if config else ResourcesConfig()
+    if cluster.address or resources.threads < int(resources.cpus_per_trial):
+        return ()
     # In a process of its own, which a CUDA that can't start may kill.
     command = [sys.executable, "-P", "-m", "fathom.search.training.measure_speed"]
     measured, trouble = output_of([*command, resources.model_dump_json()], SPEED_SECONDS)

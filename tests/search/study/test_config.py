@@ -1,5 +1,6 @@
 """Study files: the accepted ones, and the error messages for the others."""
 
+import os
 import re
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Positions
 from fathom.search.study.config import StudyConfig, dump, load, parse
 from fathom.search.study.errors import ConfigError, groups_of
-from fathom.search.study.groups import Sampler
+from fathom.search.study.groups import ResourcesConfig, Sampler
 from tests.support.places import ROOT
 
 MINIMAL = {"study": "s", "objective": "language", "budgets": ["1M"]}
@@ -599,3 +600,8 @@ def test_whatever_the_value_of_a_key_the_answer_is_a_study_or_lines_with_the_key
 @given(st.text(max_size=40))
 def test_whatever_the_text_the_answer_is_a_few_lines(text: str) -> None:
     assert len(refusal(text).splitlines()) <= 9
+
+
+def test_a_process_never_has_more_threads_than_the_machine_has_cores() -> None:
+    assert ResourcesConfig(cpus_per_trial=9999).threads == os.cpu_count()
+    assert ResourcesConfig(cpus_per_trial=1).threads == 1
