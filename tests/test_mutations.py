@@ -53,7 +53,8 @@ class Answer:
         """The fault of the output; empty if it is an answer or a line for each mistake."""
         lines = self.complaint.splitlines()
         if self.status in (None, 0):
-            return "" if not lines else f"complained of nothing: {lines}"
+            noted = all(line.startswith("fathom: the answer for") for line in lines)
+            return "" if noted else f"complained of nothing: {lines}"
         if self.status not in (1, 2):
             return f"status {self.status}"
         plain = all(line.startswith("fathom: ") and len(line) < 1000 for line in lines)

@@ -31,18 +31,16 @@ def export(
     from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
-    for line in doubts(best, budget):
-        print(f"fathom: {line}", file=sys.stderr)
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 
         print(*export_folder(read_best(best, budget), to, out, weights, nearest=nearest), sep="\n")
-        return
-    text = select(best, budget)
-    if out is None:
-        print(text, end="")
+    elif out is None:
+        print(select(best, budget), end="")
     else:
-        write_atomically(out, text)
+        write_atomically(out, select(best, budget))
+    for line in doubts(best, budget):
+        print(f"fathom: {line}", file=sys.stderr)
 
 
 def train(
