@@ -147,7 +147,7 @@ def ask(
     runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Say how deep a model of some size should be, by searching smaller ones that fit the time.
+    """Say how deep a model of some size should be; searches it, or smaller ones that fit the time.
 
     Writes the study that it searches, to be edited and run again; the same question resumes.
     """
@@ -159,7 +159,6 @@ def ask(
     )  # fmt: skip
     from rich.console import Console
 
-    from fathom.search.commands.ask.answer import answer_json
     from fathom.search.commands.ask.run import prepare_study, print_answer
     from fathom.search.pipeline import run_study
     from fathom.search.run_folder import locked
@@ -177,7 +176,7 @@ def ask(
         exit_interrupted(interrupt)
     found = print_answer(asked, file, objective.vocab_size, result, console)
     if as_json:
-        print_json(answer_json(found) if found else None)
+        print_json(found)
     if found is None:
         sys.exit(1)
 

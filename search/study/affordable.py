@@ -35,6 +35,9 @@ WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Ratio of neighbouring budgets of `ask`: of four budgets, and at least of three."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 """Largest budgets of `ask`, times powers of ten."""
+CHEAPER = 0.85
+"""Largest budget of `ask`, as a share of the asked size, whose search with the budgets below it
+costs less than a search of the asked size alone."""
 SHARE_OF_TIME = 0.85
 """Share of the hours that `ask` plans; the rest is a reserve for what no plan knows."""
 
@@ -78,22 +81,31 @@ def budgets_below(top: int, smallest: int) -> tuple[int, ...]:
     return (*(_two_digits(top / step**k) for k in range(number - 1, 0, -1)), top)
 
 
-def choose_budgets(most: int, hours: float, hours_of: HoursOf, *, smallest: int) -> tuple[int, ...]:
-    """The budgets of `ask` with the largest top, at most `most`, whose search fits the hours.
+def choose_budgets(
+    params: int, most: int, hours: float, hours_of: HoursOf, *, smallest: int
+) -> tuple[int, ...]:
+    """The budgets of `ask`: the asked size alone if its search fits the hours, else smaller ones.
+
+    The smaller ones have the largest top, at most `most`, that fits. The asked size is priced only
+    if all of them fit, which cost less, so that no size far too large is measured.
 
     Raises:
-        ConfigError: if the smallest budgets take too long.
+        ConfigError: if the cheapest of these searches takes too long.
     """
-    ladders = (budgets_below(top, smallest) for top in _tops(smallest, most))
-    priced = ((budgets, hours_of(budgets) / SHARE_OF_TIME) for budgets in ladders)
+    tops = [top for top in _tops(smallest, most) if top <= CHEAPER * params]
+    options = [budgets_below(top, smallest) for top in tops]
+    if most >= params or not tops:
+        options.append((params,))
+    priced = ((budgets, hours_of(budgets) / SHARE_OF_TIME) for budgets in options)
     chosen, refused = largest_affordable((option, option[1] <= hours) for option in priced)
     if chosen is None:
         assert refused is not None, "there is at least one option"
         budgets, needed = refused
+        ladder = f"the smallest budgets with a law ({', '.join(map(format_count, budgets))})"
+        what = f"a search of {format_count(params)} itself" if len(budgets) == 1 else ladder
         raise ConfigError(
-            f"`--hours` must be at least {needed:.2g} on this machine, for the smallest budgets "
-            f"with a law ({', '.join(map(format_count, budgets))}), got {hours:g}; "
-            "give it more time, or fewer `--tokens`"
+            f"`--hours` must be at least {needed:.2g} on this machine, for {what}, "
+            f"got {hours:g}; give it more time, or fewer `--tokens`"
         )
     return chosen[0]
 

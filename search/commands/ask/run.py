@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from rich.console import Console
@@ -9,12 +10,13 @@ from rich.console import Console
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
-from fathom.search.commands.ask.answer import Answer, answer, answer_yaml, lines
+from fathom.search.commands.ask.answer import answer, answer_json, answer_yaml, lines
 from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question
+from fathom.search.commands.ask.searched import searched, searched_json, searched_lines
 from fathom.search.commands.plan_tables import print_plan
-from fathom.search.conclusion import why_no_law
-from fathom.search.formatting import format_count, format_seconds
+from fathom.search.conclusion import Conclusion, why_no_law
+from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.run_folder import write_atomically
@@ -57,6 +59,7 @@ def prepare_study(
         ]
 
     budgets = choose_budgets(
+        question.params,
         most_params(question, len(objective.train)),
         question.hours,
         lambda budgets: search_hours(plans(budgets), pace.machine(budgets[-1])),
@@ -79,31 +82,46 @@ def most_params(question: Question, train_tokens: int) -> int:
 
 def print_answer(
     question: Question, study: Path, vocab_size: int, result: RunResult, console: Console
-) -> Answer | None:
+) -> dict[str, Any] | None:
     """Prints the answer of each budget, then the answer to the question or why there is none.
 
-    An answer is also written to answer.yaml in the run folder, in the form of best.yaml.
+    Returns the answer as JSON; None if there is none. A shape by a law is also written to
+    answer.yaml in the run folder, in the form of best.yaml.
     """
     conclusion, file = result.conclusion, result.folder.path / "answer.yaml"
-    found = answer(question, conclusion, vocab_size)
     print_answers(conclusion, console)
-    text = [f"\nReport      {result.folder.report}"]
-    if found is None:
-        text.append(
-            f"No answer, because there is no law: {why_no_law(conclusion.optima)}. The lines above "
-            f"say what each budget needs; edit {study}, with another `study` name, and "
-            "ask again."
-        )
+    console.print(f"\nReport      {result.folder.report}", highlight=False)
+    found: dict[str, Any] | None = None
+    if own := searched(question, conclusion):
+        found, text = searched_json(question, own), searched_lines(own)
+        text += _next(f"{result.folder.path} --budget {exact_count(own.budget)}")
+    elif by_law := answer(question, conclusion, vocab_size):
+        write_atomically(file, answer_yaml(by_law))
+        found, text = answer_json(by_law), [*lines(by_law), *_next(str(file))]
     else:
-        write_atomically(file, answer_yaml(found))
-        text += lines(found)
-        text += [
-            f"Next        fathom train {file}",
-            f"            fathom export {file} --format hf",
-        ]
+        text = [_no_answer(question, conclusion, study)]
     for line in text:
         console.print(line, highlight=False)
     return found
+
+
+def _next(source: str) -> list[str]:
+    return [
+        f"Next        fathom train {source}",
+        f"            fathom export {source} --format hf",
+    ]
+
+
+def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
+    """Why there is no answer, and what to do."""
+    if question.params in conclusion.config.budgets:
+        why = f"the search of {format_count(question.params)} leaves its best depth open"
+    else:
+        why = f"there is no law: {why_no_law(conclusion.optima)}"
+    return (
+        f"No answer, because {why}. The lines above say what each budget needs; edit {study}, with "
+        "another `study` name, and ask again."
+    )
 
 
 def _written(question: Question, file: Path) -> StudyConfig:
@@ -121,13 +139,18 @@ def _text(
 ) -> str:
     """The text of the study file, with comments that explain the choice."""
     budgets = [plan.budget.params for plan in plans]
+    answered = (
+        "The size that is asked for, searched itself."
+        if budgets == [question.params]
+        else f"Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: "
+        f"the depth at {format_count(question.params)} is read from their law."
+    )
     hours = search_hours(plans, machine)
     epochs = plans[-1].budget.tokens / train_tokens
     head = (
         f"{modeline()}\n"
         f"# {question.command}\n"
-        f"# Smaller models at the same {question.tokens_per_parameter:.3g} tokens a parameter: the "
-        f"depth at {format_count(question.params)} is read from their law.\n"
+        f"# {answered}\n"
         f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on "
         f"{machine.description} (measured at {format_count(budgets[-1])}); "
         f"at most {epochs:.1f} epochs of the text.\n"

@@ -14,6 +14,7 @@ from rich.console import Console
 from fathom.models.shape import Count
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.api import Study
 from fathom.search.api import load as load_run
 from fathom.search.commands.ask.answer import Answer, answer, answer_json, answer_yaml, lines
@@ -162,16 +163,56 @@ def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> Non
     assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
 
 
+def test_a_size_that_was_searched_is_answered_by_its_search(
+    searched: Study, tmp_path: Path
+) -> None:
+    console, folder = quiet(), RunFolder(tmp_path)
+
+    found = print_answer(
+        asked(params="60k", tokens="120k"), Path("mine.yaml"), 256,
+        RunResult(folder, searched.conclusion), console,
+    )  # fmt: skip
+
+    _, optimum, _ = searched.conclusion.optima
+    assert found is not None
+    assert (found["depth"], found["law"]) == (optimum.optimal_depth, None)
+    assert "by a search of this size: nothing is extrapolated" in said(console)
+    assert f"fathom train {tmp_path} --budget 60k" in said(console)
+    assert not (tmp_path / "answer.yaml").exists()
+
+
+def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> None:
+    config = asked(params="20k", tokens="40k").study((20_000,))
+    open_ended = replace(searched.conclusion.optima[0], verdict=Verdict.EDGE)
+    lawless = replace(searched.conclusion, optima=(open_ended,), config=config)
+    console = quiet()
+
+    found = print_answer(
+        asked(params="20k", tokens="40k"), Path("mine.yaml"), 256,
+        RunResult(searched.folder, lawless), console,
+    )  # fmt: skip
+
+    assert found is None
+    assert "the search of 20k leaves its best depth open" in said(console)
+
+
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
-    small = asked(params="100k", tokens="5M", hours=90.0)
+    small = asked(params="1M", tokens="50M", hours=40.0)
 
     config, _ = prepare_study(small, file, console)
 
     assert load(file) == config
     assert file.read_text().splitlines()[1] == f"# {small.command}"
     assert len(config.budgets) >= 3
-    assert "Planned" in file.read_text()
+    assert "is read from their law" in file.read_text()
+
+
+def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
+    config, _ = prepare_study(asked(params="10k", tokens="200k"), tmp_path / "ask.yaml", quiet())
+
+    assert config.budgets == (10_000,)
+    assert "The size that is asked for, searched itself" in (tmp_path / "ask.yaml").read_text()
 
 
 def test_the_same_question_continues_with_its_present_file(tmp_path: Path) -> None:

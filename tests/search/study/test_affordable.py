@@ -35,20 +35,31 @@ def test_three_keep_a_factor_of_two_at_least_where_there_is_little(top: int) -> 
 
 @pytest.mark.parametrize("hours", [0.1, 1, 8, 100])
 def test_the_largest_ladder_that_fits_is_chosen(hours: float) -> None:
-    budgets = choose_budgets(10**9, hours, square, smallest=SMALLEST)
+    budgets = choose_budgets(10**9, 10**9, hours, square, smallest=SMALLEST)
 
     assert square(budgets) <= SHARE_OF_TIME * hours < square((2 * budgets[-1],))
 
 
-def test_a_size_that_can_be_searched_itself_is_the_largest_budget() -> None:
-    assert choose_budgets(1_234_567, 100, square, smallest=SMALLEST)[-1] == 1_234_567
+@pytest.mark.parametrize("params", [10_000, 85_000, 1_234_567])
+def test_a_size_whose_search_fits_the_hours_is_searched_alone(params: int) -> None:
+    assert choose_budgets(params, params, 100, square, smallest=SMALLEST) == (params,)
+
+
+def test_a_small_size_that_does_not_fit_is_not_read_from_larger_ones() -> None:
+    with pytest.raises(ConfigError, match=r"at least 0\.0029 .* for a search of 50k itself, got"):
+        choose_budgets(50_000, 50_000, 0.001, square, smallest=SMALLEST)
+
+
+def test_no_budget_is_larger_than_the_asked_size() -> None:
+    for hours in (0.05, 0.1, 0.2, 1, 2, 3):
+        assert choose_budgets(10**6, 10**6, hours, square, smallest=SMALLEST)[-1] <= 10**6
 
 
 def test_too_little_time_is_an_error_with_the_time_needed() -> None:
     with pytest.raises(
         ConfigError, match=r"`--hours` must be at least 0\.0099 .*\(20k, 40k, 80k\)"
     ):
-        choose_budgets(10**9, 0.001, square, smallest=SMALLEST)
+        choose_budgets(10**9, 10**9, 0.001, square, smallest=SMALLEST)
 
 
 def test_only_affordable_sizes_are_measured() -> None:
@@ -58,7 +69,9 @@ def test_only_affordable_sizes_are_measured() -> None:
         asked.append(budgets[-1])
         return square(budgets)
 
-    choose_budgets(10**12, 1, hours_of, smallest=SMALLEST)
+    choose_budgets(10**12, 10**12, 1, hours_of, smallest=SMALLEST)
+
+    choose_budgets(10**12, 500_000, 1, hours_of, smallest=SMALLEST)  # a text of 10M tokens
 
     assert max(asked) <= 2_000_000
 
