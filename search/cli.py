@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,13 @@ from fathom.search.commands.study_file import check, doctor, init, plan, schema
 
 VERBS = (init, plan, check, doctor, run, status, report, export, train, ask, predict, schema, ui)
 """Commands in the order of `fathom --help`."""
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""Base class of Typer's errors of a command line, whose home depends on its version."""
+LONGEST_LINE = 800
+"""Characters of an error's line."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, also of Typer's own."""
 
 app = typer.Typer(
     name="fathom",
@@ -65,7 +72,10 @@ def main() -> None:
     os.environ["PYTHONSAFEPATH"] = "1"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        app()
+        status = app(standalone_mode=False)
+    except UsageError as error:
+        _print_usage_error(error)
+        sys.exit(2)
     except ValueError as error:
         if type(error).__module__.split(".")[0] != "fathom":
             raise
@@ -81,13 +91,27 @@ def main() -> None:
         _print_error(f"{error.strerror}{where}{remedy}")
         sys.exit(1)
     except KeyboardInterrupt:
+        status = INTERRUPTED
+    if status == INTERRUPTED:
         print("fathom: interrupted", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(status or 0)
+
+
+def _print_usage_error(error: Any) -> None:
+    """Prints one line on a command line that is not understood; nothing for one without any words,
+    of which the help was printed."""
+    if message := error.format_message():
+        command = error.ctx.command_path if error.ctx else "fathom"
+        _print_error(f"{message.rstrip('.')}; see `{command} --help`")
 
 
 def _print_error(text: str) -> None:
-    """Prints one line without passwords and control characters."""
+    """Prints one line without passwords and control characters; a long one without its middle,
+    which then is a path or a value of the user's."""
     from fathom.search.formatting import printable
     from fathom.search.study.store_uri import without_credentials
 
-    print(f"fathom: {printable(without_credentials(text))}", file=sys.stderr)
+    line = printable(without_credentials(text))
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    print(f"fathom: {line}", file=sys.stderr)

@@ -185,7 +185,7 @@ def ui(
     runs: Runs = Path("runs"),
     study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
     overrides: Overrides = None,
-    port: Annotated[int, typer.Option(help="Port on this machine.")] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
     """Serve MLflow's page on loopback, on the store that the runs used."""
     from fathom.search.run_folder import default_tracking_uri

@@ -34,7 +34,8 @@ def plan(
     trust: Trust = False,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
     price: Annotated[
-        float | None, typer.Option(min=0, help="Of an hour of a GPU, or without one of a core.")
+        float | None,
+        typer.Option(min=0, max=1e9, help="Of an hour of a GPU, or without one of a core."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -65,7 +66,9 @@ def check(
     study: StudyFile,
     overrides: Overrides = None,
     trust: Trust = False,
-    steps: Annotated[int, typer.Option(min=8, help="Length of each short training.")] = 250,
+    steps: Annotated[
+        int, typer.Option(min=8, max=100_000, help="Length of each short training.")
+    ] = 250,
     as_json: Json = False,
 ) -> None:
     """Show whether one learning rate suits shapes of every depth and width, in two minutes.

@@ -42,9 +42,9 @@ class StudyConfig(Group):
     objective: ObjectiveChoice
     """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
     keys."""
-    budgets: tuple[Parameters, ...] = Field(min_length=1, examples=[["300k", "1M"]])
-    """Sizes to compare shapes at, ascending: parameters, or the unit of `count`; for example [300k,
-    1M]."""
+    budgets: tuple[Parameters, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
+    """Sizes to compare shapes at, ascending, at most 50: parameters, or the unit of `count`; for
+    example [300k, 1M]."""
     count: Count = Count.TOTAL
     """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width."""
     tolerance: Real = Field(0.005, gt=0.0, le=0.05)

@@ -131,6 +131,8 @@ def _rule(error: ErrorDetails, field: FieldInfo) -> str:
         return BOUNDS[error["type"]].format(**error.get("ctx", {}))
     if error["type"] == "string_pattern_mismatch" and field.description:
         return field.description
+    if error["type"] == "too_long" and get_args(field.annotation)[-1] is Ellipsis:
+        return f"at most {error['ctx']['max_length']} values"
     return _kind(field.annotation) + _example(field, " such as ")
 
 

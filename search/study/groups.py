@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -184,7 +185,7 @@ class ModelConfig(Group):
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
     parametrization: ParametrizationConfig = ParametrizationConfig()
 
-    @property
+    @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
         return {name: value for name, value in self if name != "parametrization"}

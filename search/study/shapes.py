@@ -116,13 +116,20 @@ def _shapes(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape
 
 def _stacked(config: StudyConfig, d_model: int, vocab_size: int) -> list[Shape]:
     """Shapes of one width, one for each depth."""
-    if d_model % (step := _width_step(config)):
-        raise PlanError(
-            f"`d_model` must be a multiple of {step}, which its heads need, got {d_model}; "
-            f"use {d_model // step * step or step}, or other heads in `space`"
-        )
+    key = "budgets" if config.space.d_model is None else "space.d_model"
+    _check_width(d_model, _width_step(config), key=key)
     d_ff = round(config.space.ff_ratio[0] * d_model) if config.space.feed_forward else 0
     return [build_shape(config, vocab_size, depth, d_model, d_ff) for depth in config.space.depths]
+
+
+def _check_width(d_model: int, step: int, *, key: str) -> None:
+    """Raises `PlanError` if heads of the study do not fit a width that it gives."""
+    if d_model % step:
+        raise PlanError(
+            f"`{key}` must be a multiple of {step}, which the heads of `space` need, got "
+            f"{d_model}; use {d_model // step * step or step}, or other heads",
+            key=key,
+        )
 
 
 def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
@@ -138,6 +145,8 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
     step = _width_step(config)
     shallowest = config.space.depth[0]
     fixed = config.space.d_model
+    if fixed:
+        _check_width(fixed, heads_step(config), key="space.d_model")
     shapes = []
     for d_model in (fixed,) if fixed else range(step, LARGEST_D_MODEL, step):
         width = _width(config, budget, vocab_size, d_model)

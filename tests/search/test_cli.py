@@ -67,6 +67,10 @@ BROKEN = {
     "budget of words": (GOOD.replace("[20k", "[large"), ("budgets", "large")),
     "budgets descending": (GOOD.replace("[20k, 40k, 80k]", "[40k, 20k]"), ("ascend",)),
     "no budgets": (GOOD.replace("[20k, 40k, 80k]", "[]"), ("budgets",)),
+    "a long path": (
+        GOOD.replace("stdlib", "x" * 4000),
+        ("corpus must be", "... ", "check the path"),
+    ),
     "missing corpus": (GOOD.replace("stdlib", "./nowhere.txt"), ("nowhere.txt",)),
     "unknown corpus": (GOOD.replace("stdlib", "shakespear"), ("shakespear", "tiny_shakespeare")),
     "unknown tokenizer": (GOOD.replace("stdlib", "stdlib, tokenizer: words"), ("tokenizer",)),
@@ -144,6 +148,24 @@ def test_the_version_is_that_of_the_package() -> None:
     done = fathom("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"fathom {version('fathom-depth')}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("plan",), ("STUDY.yaml", "plan --help")),
+        (("plan", "a.yaml", "b.yaml"), ("b.yaml",)),
+        (("plan", "a.yaml", "--shape"), ("--shape", "--shapes")),
+        (("plan", "a.yaml", "--price", "nan"), ("--price", "0")),
+        (("plans",), ("plans",)),
+        (("ui", "--port", "70000"), ("--port", "65535")),
+        (("predict", "--params"), ("--params",)),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_one_line(
+    arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_user_error(fathom(*arguments), *words)
 
 
 @pytest.mark.parametrize("verb", ["export", "train"])

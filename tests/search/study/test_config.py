@@ -320,6 +320,7 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a seed below zero": ({"seed": -1}, ("`seed` must be at least 0, got -1",)),
     "a seed too large": ({"seed": 2**31}, ("`seed` must be below 2147483648",)),
     "no budget": ({"budgets": []}, ("`budgets` must be a list", "[300k, 1M]", "got []")),
+    "too many": ({"budgets": list(range(1, 99))}, ("`budgets` must be at most 50 values, got",)),
     "a lone budget": ({"budgets": "1M"}, ("`budgets` must be a list", "[300k, 1M]", "'1M'")),
     "budgets descending": ({"budgets": ["3M", "1M"]}, ("`budgets` must ascend", "3000000")),
     "a budget twice": ({"budgets": ["1M", "1000k"]}, ("`budgets` must ascend without repeats",)),

@@ -346,3 +346,14 @@ def test_if_no_budget_works_the_ranges_are_named() -> None:
     config = study("1M", "space: {depth: [2, 3]}")
     with pytest.raises(ConfigError, match=r"3 depths are needed; .*widen `space.depth`"):
         feasible_shapes(config, expand_budgets(config)[0], VOCAB)
+
+
+@pytest.mark.parametrize(("d_model", "use"), [(50, "48"), (1, "16")])
+def test_a_width_that_no_heads_fit_is_refused(d_model: int, use: str) -> None:
+    with pytest.raises(ConfigError, match=rf"`space.d_model` must .* got {d_model}; use {use},"):
+        walk("3e5", f"space: {{d_model: {d_model}}}")
+
+
+def test_a_width_need_not_suit_heads_that_are_fixed_in_number_and_width() -> None:
+    shapes = walk("3e5", "space: {d_model: 50, n_heads: 3, head_dim: 16}")[2]
+    assert {(shape.d_model, shape.n_heads, shape.head_dim) for shape in shapes} == {(50, 3, 16)}
