@@ -85,7 +85,7 @@ def run_study(
     objective = objective or prepare(config.objective)
     fingerprint = settled_fingerprint(folder, config, data_digest_of(objective))
     if extended or not ready.has_report:
-        start_ray(config.resources)
+        start_ray(config.resources, folder.resume_command)
     folder.create()
     with (
         _checked(folder, own_records(config, fingerprint)),

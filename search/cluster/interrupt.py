@@ -75,3 +75,17 @@ class Interrupt:
             for one, handler in before.items():
                 signal.signal(one, handler or signal.SIG_DFL)
             folder.ending.unlink(missing_ok=True)
+
+
+@contextmanager
+def deaf_to_sigterm() -> Iterator[None]:
+    """Context in which processes that start, and theirs, do not hear SIGTERM.
+
+    Many send it to all of a job's processes (Slurm, systemd, `timeout`, `kill -- -GROUP`). This
+    process hears it, and ends the others once the trials have saved.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,35 +3,20 @@
 Imports neither Tune nor torch, so that Ray can start while both are imported.
 """
 
-import errno
-import logging
 import os
-import shutil
-import signal
 import socket
-import sys
-import threading
-from pathlib import Path
 from typing import Any
 
 import ray
-from ray._common.utils import get_default_system_temp_dir
 from ray._private.services import find_bootstrap_address
 from ray.exceptions import AuthenticationError
-from ray.job_config import JobConfig
 
+from fathom.search.cluster.connect import connect
+from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import ResourcesConfig
 
-WORKER_ENVIRONMENT = {
-    # glibc otherwise gives every large activation back to the kernel and faults its pages in again.
-    "MALLOC_MMAP_THRESHOLD_": str(2**30),
-    "MALLOC_TRIM_THRESHOLD_": str(2**33),
-}
-QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 CONNECT_SECONDS = 5.0
-LEAST_FREE = 10_000_000
-"""Bytes free in Ray's folder for logs and sockets; with less Ray does not start."""
 
 
 class NotJoinedError(ConfigError):
@@ -51,8 +36,11 @@ class NotJoinedError(ConfigError):
         super().__init__(f"{self.problem}; {self.remedy}")
 
 
-def start_ray(resources: ResourcesConfig) -> None:
-    """Join the Ray cluster that runs here, else start Ray on this machine alone."""
+def start_ray(resources: ResourcesConfig, again: str) -> None:
+    """Join the Ray cluster that runs here, else start Ray on this machine alone.
+
+    `again` is the command that resumes the search, for the case that Ray dies.
+    """
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     # Resuming needs none of Ray's own experiment state (restoring it loses the rungs), so one
@@ -64,7 +52,7 @@ def start_ray(resources: ResourcesConfig) -> None:
     if ray.is_initialized():
         return
     if join_cluster(runtime_env={"env_vars": WORKER_ENVIRONMENT}) is None:
-        _start_here()
+        start_here(again)
         _check_resources(resources)
 
 
@@ -92,7 +80,7 @@ def join_cluster(**settings: Any) -> str | None:
             raise NotJoinedError(address, ConnectionError("nobody answers there"))
         return None  # the file of a `ray start` that is gone
     try:
-        _init(address=address, **settings)
+        connect(address=address, **settings)
     except ConnectionError as error:
         raise NotJoinedError(address, error.__cause__ or error) from None
     except (AuthenticationError, RuntimeError) as error:  # the latter for another version
@@ -131,74 +119,6 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
 def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:
     """Ray's label selector for all nodes except these ids; empty without any."""
     return {"ray.io/node-id": f"!in({','.join(nodes)})"} if nodes else {}
-
-
-def _start_here() -> None:
-    """Start Ray on this machine, with the environment that its workers need.
-
-    No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
-
-    Raises:
-        OSError: when Ray does not start, mostly for its folder of logs and sockets.
-    """
-    folder = Path(get_default_system_temp_dir())
-    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
-        raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
-    before = {name: os.environ.get(name) for name in WORKER_ENVIRONMENT}
-    os.environ.update(WORKER_ENVIRONMENT)
-    try:
-        _init(
-            address="local",
-            include_dashboard=False,
-            _system_config={"prestart_worker_first_driver": False},
-        )
-    except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
-        raise _no_start(error, folder) from None
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-class _SamePath(JobConfig):
-    """Gives workers the search path of this process, so that they import what it imports.
-
-    Ray would have them look in the working folder first: before Fathom's own packages and, for what
-    is imported late, before Python's.
-    """
-
-    def __init__(self) -> None:
-        # A worker puts each in front of those before.
-        super().__init__(_py_driver_sys_path=[place for place in reversed(sys.path) if place])
-
-    def _runtime_env_has_working_dir(self) -> bool:
-        """True: Ray then adds no folder of its own to the path."""
-        return True
-
-
-def _init(**settings: Any) -> None:
-    """Start or join Ray; SIGTERM stays with this process's handler, as Ray's aborts with a dump."""
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(**QUIET, **settings, job_config=_SamePath())
-    except SystemExit:  # a SIGTERM meanwhile
-        raise KeyboardInterrupt from None
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def _no_start(error: Exception, folder: Path) -> OSError:
-    number = getattr(error, "errno", None) or errno.EIO
-    remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
-    return OSError(number, f"Ray can't start ({last_line(error)[:300]}); {remedy}", str(folder))
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of an error's text, which in a traceback says what happened."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
 
 
 def _check_resources(resources: ResourcesConfig) -> None:

@@ -170,7 +170,7 @@ def run_trials(
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     resources = scheduler.config.resources
-    start_ray(resources)
+    start_ray(resources, scheduler.folder.resume_command)
     actor: type[TrialActor] = TrialActor
     actor_needs = needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
     if resources.processes_per_trial > 1:

@@ -15,7 +15,7 @@ import ray
 from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
-from fathom.search.cluster.ray_session import last_line
+from fathom.search.cluster.connect import last_line
 from fathom.search.records import Outcome
 
 MAX_DEATHS = 4

@@ -90,10 +90,11 @@ class Search:
         return self.end(began)
 
     def terminate(self) -> "Ended":
-        """SIGTERM to the search alone, twice as `timeout` sends it."""
+        """SIGTERM to every process of the job, twice, as Slurm, systemd and `timeout` send it."""
         began = time.monotonic()
         for _ in range(2):
-            self.process.send_signal(signal.SIGTERM)
+            for one in (psutil.Process(self.process.pid), *self.children):
+                one.send_signal(signal.SIGTERM)
             time.sleep(0.2)
         return self.end(began)
 

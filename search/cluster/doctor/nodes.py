@@ -10,10 +10,11 @@ from ray._private.utils import get_num_cpus, get_used_memory
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
 from fathom.search.cluster.doctor.gather import gather
 from fathom.search.cluster.doctor.storage import is_answered
-from fathom.search.cluster.ray_session import cluster_address, join_cluster, last_line
+from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 90.0
 """Longest wait for all nodes: PyTorch alone can take a minute to load from a network disk."""

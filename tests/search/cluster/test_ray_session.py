@@ -29,7 +29,7 @@ def test_a_folder_that_ray_cannot_write_to_is_named_with_the_remedy(
     (tmp_path / "file").touch()
     alone.setenv("RAY_TMPDIR", str(tmp_path / "file"))
     with pytest.raises(OSError, match=r"Ray can't start .*set RAY_TMPDIR") as refusal:
-        start_ray(RESOURCES)
+        start_ray(RESOURCES, "fathom run")
     assert refusal.value.filename == str(tmp_path / "file")
     assert refusal.value.errno == errno.ENOTDIR
 
@@ -41,7 +41,7 @@ def test_a_folder_whose_name_is_too_long_for_a_socket_is_named_with_the_remedy(
     long.mkdir()
     alone.setenv("RAY_TMPDIR", str(long))
     with pytest.raises(OSError, match=r"cannot exceed .*RAY_TMPDIR to a folder of a short"):
-        start_ray(RESOURCES)
+        start_ray(RESOURCES, "fathom run")
 
 
 def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
@@ -51,7 +51,7 @@ def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
     usage = namedtuple("usage", ["total", "used", "free"])
     alone.setattr("shutil.disk_usage", lambda _: usage(10**9, 10**9, 4096))
     with pytest.raises(OSError, match="Ray can't start: no space left") as refusal:
-        start_ray(RESOURCES)
+        start_ray(RESOURCES, "fathom run")
     assert refusal.value.errno == errno.ENOSPC
 
 

@@ -160,7 +160,7 @@ def test_a_ray_that_another_search_has_started_is_not_joined(
 ) -> None:
     """Such a Ray ends with the other search and would end the trials of this one."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    start_ray(parse(STUDY).resources)
+    start_ray(parse(STUDY).resources, "again")
     assert join_cluster() is None
 
 

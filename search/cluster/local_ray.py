@@ -1,0 +1,182 @@
+"""Starts Ray on this machine alone, where only this machine and this user reach it."""
+
+import errno
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import get_default_system_temp_dir
+from ray._private import ray_constants, services
+from ray._private.authentication import authentication_token_setup
+from ray._private.utils import detect_fate_sharing_support
+
+from fathom.search.cluster.connect import connect, last_line
+from fathom.search.cluster.interrupt import deaf_to_sigterm
+from fathom.search.cluster.ray_death import end_with_ray
+
+log = logging.getLogger(__name__)
+
+WORKER_ENVIRONMENT = {
+    # glibc otherwise gives every large activation back to the kernel and faults its pages in again.
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+}
+LEAST_FREE = 10_000_000
+"""Bytes free in Ray's folder for logs and sockets; with less Ray does not start."""
+SLOW_SECONDS = 25.0
+"""A start that failed after this time was too slow: Ray gives each of its steps at least 30 s."""
+
+
+class _RayProcess(subprocess.Popen[bytes]):
+    """A process of Ray, in a group of its own, that a SIGTERM to a whole job does not end.
+
+    Workers and what manages them would else be gone before the trials have saved.
+    """
+
+    def __init__(self, command: Sequence[str], **settings: Any) -> None:
+        with deaf_to_sigterm():
+            super().__init__(command, **settings, start_new_session=True)
+
+    def terminate(self) -> None:
+        """Ends the process, which would not hear a SIGTERM."""
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends the process and its helpers, which else wait for others that are gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def start_here(again: str) -> None:
+    """Start Ray on this machine, with the environment that its workers need; twice if it is slow.
+
+    No worker is started ahead: Tune gives its actors a `runtime_env`, which none of those fits.
+    Should Ray die later, this process ends and names `again`, the command that resumes the search.
+
+    Raises:
+        OSError: when Ray does not start, mostly for its folder of logs and sockets.
+    """
+    folder = Path(get_default_system_temp_dir())
+    if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
+        raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
+    with _environment(WORKER_ENVIRONMENT), _private_token(), _loopback(), _silent():
+        if not _starts_in_time(folder):
+            log.warning("Ray has not started in time, as %s; trying once more", _busy())
+            if not _starts_in_time(folder):
+                remedy = f"when less runs here, go on with: {again}"
+                raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
+    end_with_ray(again)
+
+
+def _starts_in_time(folder: Path) -> bool:
+    """Starts Ray; False if it took too long. Raises OSError where it can't start at all."""
+    began = time.monotonic()
+    try:
+        _start()
+    except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
+        if time.monotonic() - began < SLOW_SECONDS:
+            raise _no_start(error, folder) from None
+        return False
+    return True
+
+
+def _start() -> None:
+    """Start Ray, and leave nothing of it behind if that fails."""
+    started: list[subprocess.Popen[bytes]] = []
+    # Elsewhere than on Linux Ray's processes end with this one by their common group.
+    kind = _RayProcess if detect_fate_sharing_support() else subprocess.Popen
+
+    def process(command: Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
+        started.append(kind(command, **settings))
+        return started[-1]
+
+    try:
+        with _replaced(services, "ConsolePopen", process):
+            connect(
+                address="local",
+                include_dashboard=False,
+                _system_config={"prestart_worker_first_driver": False},
+            )
+    except BaseException:
+        ray.shutdown()
+        for one in started:
+            one.kill()
+        raise
+
+
+def _busy() -> str:
+    """How busy this machine is."""
+    cores = os.cpu_count() or 1
+    return f"this machine is busy ({os.getloadavg()[0]:.0f} processes on {cores} cores)"
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Context in which processes that start have these variables."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _replaced(module: Any, name: str, value: object) -> Iterator[None]:
+    """Context in which Ray meets another value in one of its modules."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def _loopback() -> AbstractContextManager[None]:
+    """Context in which Ray takes this machine for one without a network: all of it then listens on
+    127.0.0.1."""
+    return _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
+
+
+def _silent() -> AbstractContextManager[None]:
+    """Context in which Ray starts no thread that prints pages of its logs; what becomes of a worker
+    is said of its trial."""
+    return _replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
+
+
+@contextmanager
+def _private_token() -> Iterator[None]:
+    """Context in which Ray writes its token for this user's eyes only; narrows one of before."""
+    path = authentication_token_setup._get_default_token_path()
+    with suppress(OSError):  # there is none, or it is another user's
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    write = authentication_token_setup.generate_and_save_token
+
+    def write_privately() -> None:
+        before = os.umask(0o077)
+        try:
+            write()
+        finally:
+            os.umask(before)
+
+    with _replaced(authentication_token_setup, "generate_and_save_token", write_privately):
+        yield
+
+
+def _no_start(error: Exception, folder: Path) -> OSError:
+    number = getattr(error, "errno", None) or errno.EIO
+    remedy = "set RAY_TMPDIR to a folder of a short name with room, which can be written to; it is"
+    return OSError(number, f"Ray can't start ({last_line(error)[:300]}); {remedy}", str(folder))
