@@ -106,7 +106,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Ray's decision to continue or stop a trial, after the reports of its worker."""
-        self._failures.restricted.difference_update(name for name, _ in result["reports"])
+        self._failures.reported(name for name, _ in result["reports"])
         report = self._scheduler.report
         go_on = [name for name, latest in result["reports"] if report(name, latest)]
         if not go_on:
@@ -161,6 +161,7 @@ def run_trials(
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
+        AllWorkersDieError: when no worker lives long enough to report.
         OSError: when the run folder can't be written.
     """
     if scheduler.done:

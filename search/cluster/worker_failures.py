@@ -7,7 +7,7 @@ killed a worker, since that error is none of the `RayActorError`s that it expect
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,12 +22,23 @@ MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
 HOST = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 """Address of the worker's host, in Ray's message of its death."""
+TRIALS_ALIKE = 3
+"""Number of trials that, lost alike in a row and without a report of any other, end the search."""
+NOT_STARTED = "in its creation task"
+"""Part of Ray's message for a worker that failed before its first trial, which no trial has caused:
+what it imports, or the data on its device."""
+PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+"""Places in a traceback."""
 NODE_DIED = "node has died"
 """Part of Ray's message for a worker that was lost with its node, which no trial has caused."""
 
 
 class KilledForMemoryError(RayActorError):
     """The death of a worker whose node was running out of memory."""
+
+
+class AllWorkersDieError(ValueError):
+    """Every worker dies for the same reason, so that the search can't go on."""
 
 
 class WorkerFailures:
@@ -38,6 +49,7 @@ class WorkerFailures:
         self._needs = needs
         self._deaths: Counter[str] = Counter()
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
+        self._in_a_row: Counter[str] = Counter()
         self.out_of_memory: set[str] = set()
         """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
         self.restricted: set[str] = set()
@@ -46,8 +58,17 @@ class WorkerFailures:
         """Trial -> why it left its batched trials: they lost their worker, which is held against
         none of them, since together they need more than each alone."""
 
+    def reported(self, trials: Iterable[str]) -> None:
+        """Notes that workers live, and that these trials have found nodes for themselves."""
+        self.restricted.difference_update(trials)
+        self._in_a_row.clear()
+
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
-        """Outcome and reason of a trial that this failure ends; None if it is to be resumed."""
+        """Outcome and reason of a trial that this failure ends; None if it is to be resumed.
+
+        Raises:
+            AllWorkersDieError: when it is not this trial's alone.
+        """
         self.restricted.discard(trial)
         reason = last_line(error)
         if isinstance(error, KilledForMemoryError):
@@ -59,8 +80,15 @@ class WorkerFailures:
             return None
         self._hosts[trial].update(HOST.findall(str(error)))
         self._deaths[trial] += 1
+        alike = re.sub(
+            r"[0-9a-f]{8,}|[0-9]+", "", reason
+        )  # but for numbers of processes and actors
+        self._in_a_row[alike] += 1
         if self._deaths[trial] < MAX_DEATHS:
             return None
+        most = MAX_DEATHS if NOT_STARTED in str(error) else MAX_DEATHS * TRIALS_ALIKE
+        if self._in_a_row[alike] == self._in_a_row.total() >= most:
+            raise AllWorkersDieError(_all_die(error, self._in_a_row.total()))
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
 
     def split(self, trials: Sequence[str], error: BaseException) -> None:
@@ -87,6 +115,17 @@ class WorkerFailures:
             return ()
         self.restricted.add(trial)
         return bad
+
+
+def _all_die(error: BaseException, deaths: int) -> str:
+    """The line for a search of which no worker lives."""
+    places = PLACE.findall(str(error))
+    place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""
+    return (
+        f"every worker must live to train, but all {deaths} so far died alike{place}: "
+        f"{last_line(error)[:300]}; mend that (`fathom doctor` looks for it), and the same command "
+        "goes on: nothing is lost"
+    )
 
 
 @contextmanager

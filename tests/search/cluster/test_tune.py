@@ -25,7 +25,11 @@ from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import all_nodes_but, join_cluster, start_ray
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter, run_trials
 from fathom.search.cluster.worker import StorageError
-from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
+from fathom.search.cluster.worker_failures import (
+    AllWorkersDieError,
+    WorkerFailures,
+    memory_kills_as_deaths,
+)
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
 from fathom.search.scheduling.optuna_studies import open_file
@@ -304,6 +308,54 @@ def test_a_full_disk_ends_the_search_with_its_own_error(
     run_trials(again, cycle())
     assert again.done
     assert Outcome.FAILED not in {r.outcome for r in again.records}
+
+
+class Unplaceable(Cycle):
+    """Data that no worker can put on its device."""
+
+    def to(self, device: torch.device) -> Self:
+        raise RuntimeError(f"no kernel for process {os.getpid()}")
+
+
+def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_it_can_be_resumed(
+    tmp_path: Path,
+) -> None:
+    search = scheduler(tmp_path)
+    with pytest.raises(
+        AllWorkersDieError, match=r"test_tune\.py, line \d+: RuntimeError: no kernel .* goes on"
+    ):
+        run_trials(search, Unplaceable(np.arange(4096) % 256))
+    assert not search.records, "no trial failed of it"
+    again = scheduler(tmp_path)
+    run_trials(again, cycle())
+    assert again.done
+    assert Outcome.FAILED not in {r.outcome for r in again.records}
+
+
+def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() -> None:
+    def worker_died(number: int) -> RayActorError:
+        return RayActorError(error_msg=f"The actor died.\nProcess {number} has crashed.")
+
+    def lose(failures: WorkerFailures, trial: str) -> None:
+        for number in range(4):
+            failures.end_of(trial, worker_died(number))
+
+    failures = WorkerFailures({"CPU": 1.0})
+    lose(failures, "a")
+    lose(failures, "b")
+    failures.reported(["c"])
+    lose(failures, "d")
+    lose(failures, "e")
+    with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
+        lose(failures, "f")
+
+
+def test_workers_that_die_of_different_reasons_end_no_search() -> None:
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "abcdef":
+        for number in range(4):
+            error = RayActorError(error_msg=f"The actor died.\nCrash {'xyz'[number % 3]}")
+            failures.end_of(trial, error)
 
 
 @dataclass
