@@ -57,7 +57,8 @@ PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 def report_json(conclusion: Conclusion) -> dict[str, Any]:
     """Returns the findings as JSON values.
 
-    `crossings` is None, and `required_depths` and `matched` are empty, if the records have none.
+    `crossings` is None, and `required_depths`, `matched` and `depth_metrics` are empty, if the
+    records have none.
     """
     laws = conclusion.laws
     return {

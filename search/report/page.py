@@ -16,7 +16,7 @@ from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
-from fathom.search.report.papers import papers_values
+from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.provenance import provenance, settings_of
 from fathom.search.scheduling.audit import RungAudit
 
@@ -115,6 +115,7 @@ def _budget(conclusion: Conclusion, optimum: Optimum, charts: Sequence[Chart]) -
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
         "charts": [chart for chart in charts if chart.budget == optimum.budget],
+        "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],
         "audit": [_audit_row(rung) for rung in rungs],
     }

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from statistics import fmean
 from typing import Any
 
 from fathom.search.analysis.papers.crossing_law import CrossingLaw
 from fathom.search.analysis.papers.crossings import Crossing, CrossingKind, Crossings
+from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.papers.matched_loss import LOSS, Estimate, MatchedComparison
 from fathom.search.analysis.papers.required_depth import DifficultyDepth, RequiredDepth
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.text import counted, optional, sentence
+from fathom.search.report.text import counted, metric_name, optional, sentence
 
 Interval = tuple[float, float | None]
 
@@ -31,7 +33,11 @@ def papers_lines(papers: PaperFindings) -> list[str]:
         lines += [f"crossing: {crossing_text(pair)}" for pair in named]
         lines.append(f"crossings: {crossing_law_text(papers.crossings.law)}")
     lines += [f"{format_count(own.budget)}: {needs_text(own)}" for own in papers.required_depths]
+    lines += [metric_text(own) for own in papers.depth_metrics]
+    unlearned = {(own.budget, own.name) for own in papers.depth_metrics if own.nothing_learned}
     for title, pairs in matched_groups(papers.matched):
+        if (pairs[0].budget, pairs[0].metric) in unlearned:
+            continue
         compared = (f"{pair.shallow} to {pair.deep} {verdict(pair)}" for pair in pairs)
         lines.append(f"{title}, depth {', '.join(compared)}")
     return lines
@@ -109,6 +115,54 @@ def verdict(own: MatchedComparison) -> str:
     low, high = found.interval
     word = "better" if low > 0 else "worse" if high < 0 else "not told apart"
     return f"{word} ({span(found.mean, found.interval, '{:+.3f}')})"
+
+
+def metric_text(own: DepthMetric) -> str:
+    """Returns the means of a metric by depth, or that nothing was learned."""
+    title = f"{format_count(own.budget)}: {metric_name(own.kind).lower()} on {own.split}"
+    if own.nothing_learned:
+        return f"{title}: 0 at every depth, nothing learned"
+    first, *others = (f"{fmean(each):.3f} at depth {depth}" for depth, each in own.values.items())
+    return f"{title}: {', '.join([first, *(other.replace('depth ', '') for other in others)])}"
+
+
+def metrics_by_kind(papers: PaperFindings, budget: int) -> dict[str, list[DepthMetric]]:
+    """Returns kind, such as `exact_match` -> its metrics at a budget, one for each split."""
+    kinds: dict[str, list[DepthMetric]] = {}
+    for own in papers.depth_metrics:
+        if own.budget == budget:
+            kinds.setdefault(own.kind, []).append(own)
+    return kinds
+
+
+def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
+    """Returns the values of the tables of metrics by depth of a budget, one for each kind."""
+    return [
+        {
+            "title": f"{metric_name(kind)} by depth",
+            "rows": [_metric_row(depth, metrics) for depth in metrics[0].values],
+            "unlearned": [
+                f"{metric_name(kind)} on {own.split} is 0 at every depth: nothing learned, so it"
+                " can't compare them; raise `tokens` or `budgets`."
+                for own in metrics
+                if own.nothing_learned
+            ],
+        }
+        for kind, metrics in metrics_by_kind(papers, budget).items()
+    ]
+
+
+def _metric_row(depth: int, metrics: Sequence[DepthMetric]) -> dict[str, str]:
+    cells = {own.split: own.values[depth] for own in metrics}
+    return {
+        "depth": str(depth),
+        "trials": str(len(metrics[0].values[depth])),
+        **{
+            split: f"{fmean(values):.3f}"
+            + (f" [{min(values):.3f} to {max(values):.3f}]" if len(values) > 1 else "")
+            for split, values in cells.items()
+        },
+    }
 
 
 def span(value: float, interval: Interval, form: str) -> str:

@@ -82,6 +82,11 @@ def trials(optimum: Optimum) -> str:
     )
 
 
+def metric_name(kind: str) -> str:
+    """Returns the name of a metric for people, for example `Exact match`."""
+    return kind.replace("_", " ").capitalize()
+
+
 def sentence(text: str) -> str:
     """Returns the text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""

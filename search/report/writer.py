@@ -10,11 +10,13 @@ from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.law import depth_against_budget
+from fathom.search.report.charts.metrics import metric_against_depth
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import learning_curves
 from fathom.search.report.data import save_tables, tables
 from fathom.search.report.page import page
+from fathom.search.report.papers import metrics_by_kind
 
 FIGURES = (".png", ".svg")
 TABLES = (".csv",)
@@ -50,6 +52,10 @@ def make_charts(conclusion: Conclusion) -> tuple[Chart, ...]:
         own = conclusion.records_of(optimum.budget)
         charts += [
             loss_against_depth(own, optimum),
+            *(
+                metric_against_depth(metrics, optimum)
+                for metrics in metrics_by_kind(conclusion.papers, optimum.budget).values()
+            ),
             learning_curves(own, optimum),
             loss_against_step_time(own, optimum),
             loss_against_flops(own, optimum),

@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from rich.console import Console
@@ -15,8 +16,9 @@ from fathom.search.analysis.papers.required_depth import DifficultyDepth
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.papers import crossing_law_text, need_text, papers_lines, verdict
 from fathom.search.report.terminal.answer_tables import print_papers
-from tests.support.papers import GEN, crossing_records, hop_records, matched_records
-from tests.support.reporting import page_on, publish, rows, visible
+from fathom.search.report.writer import make_charts
+from tests.support.papers import DEV, GEN, crossing_records, hop_records, matched_records
+from tests.support.reporting import conclusion_of, page_on, publish, rows, visible
 from tests.support.simulated import simulated_study
 
 LEVINE = crossing_records(seeds=2)
@@ -30,6 +32,36 @@ def found_in(records: Sequence[TrialRecord]) -> PaperFindings:
 
 def said_of(records: Sequence[TrialRecord]) -> str:
     return visible(page_on(records))
+
+
+def test_the_page_has_exact_match_by_depth_as_table_and_figure(tmp_path: Path) -> None:
+    words = visible(publish(tmp_path, PETTY))
+    means = {
+        depth: fmean(r.curve[-1].metrics[GEN] for r in PETTY if r.spec.shape.depth == depth)
+        for depth in (2, 4, 8)
+    }
+
+    assert "Exact match by depth depthtrialsdevgen" in words
+    for depth, mean in means.items():
+        assert f"{mean:.3f} [" in words
+        assert f"{mean:.3f} at {'depth ' if depth == 2 else ''}{depth}" in "\n".join(
+            papers_lines(found_in(PETTY))
+        )
+    assert (tmp_path / "figures" / "exact-match-against-depth-1000000.svg").exists()
+
+
+def test_exact_match_of_zero_everywhere_is_nothing_learned() -> None:
+    zero = [
+        replace(record, curve=tuple(replace(p, metrics={DEV: 0.0, GEN: 0.0}) for p in record.curve))
+        for record in PETTY
+    ]
+    words, lines = said_of(zero), "\n".join(papers_lines(found_in(zero)))
+
+    assert "Exact match on gen is 0 at every depth: nothing learned" in words
+    assert "1M: exact match on gen: 0 at every depth, nothing learned" in lines
+    assert "0.000 at" not in lines
+    assert "at equal" not in lines
+    assert not [chart for chart in make_charts(conclusion_of(zero)) if "match" in chart.key]
 
 
 def test_a_section_appears_only_with_findings() -> None:

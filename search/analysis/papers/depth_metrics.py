@@ -1,0 +1,45 @@
+"""Exact match and accuracy at each depth, at the end of training."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fathom.search.analysis.papers.metric_trials import metric_trials
+from fathom.search.records import TrialRecord, by_budget
+
+NAMED = re.compile(r"(?P<kind>exact_match|accuracy)/(?P<split>[^/]+)(/all)?")
+"""Pattern of a metric of a whole split, such as `exact_match/gen/all`; not of one category."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthMetric:
+    """One metric of a split at each depth of a budget, all the better the higher."""
+
+    budget: int
+    name: str
+    """The metric, such as `exact_match/gen/all`."""
+    kind: str
+    """`exact_match` or `accuracy`."""
+    split: str
+    values: Mapping[int, tuple[float, ...]]
+    """Depth, ascending -> the last value of each trial that stands for it."""
+
+    @property
+    def nothing_learned(self) -> bool:
+        """True if every trial of every depth has 0: depths can't be compared by it."""
+        return not any(value for values in self.values.values() for value in values)
+
+
+def find_depth_metrics(records: Sequence[TrialRecord]) -> tuple[DepthMetric, ...]:
+    """The metrics by budget and name, of those that every trial of the budget measured."""
+    found: list[DepthMetric] = []
+    for budget, own in by_budget(records).items():
+        trials = metric_trials(own)
+        ends = {depth: [r.curve[-1].metrics for r in each] for depth, each in trials.items()}
+        measured = [set(metrics) for each in ends.values() for metrics in each]
+        for name in sorted(set.intersection(*measured)) if measured else ():
+            if match := NAMED.fullmatch(name):
+                values = {d: tuple(m[name] for m in each) for d, each in ends.items()}
+                parts = match.groupdict()
+                found.append(DepthMetric(budget=budget, name=name, values=values, **parts))
+    return tuple(found)

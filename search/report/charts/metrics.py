@@ -1,0 +1,68 @@
+"""The chart of exact match, or accuracy, against depth for one budget."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.papers.depth_metrics import DepthMetric
+from fathom.search.report.charts import chart
+from fathom.search.report.text import metric_name, question
+
+HUES = (chart.ACCENT, chart.ORANGE, chart.GREEN, chart.PINK, chart.INK, chart.MUTED)
+
+
+def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> chart.Chart | None:
+    """Returns the chart of one kind of metric on each split; None where nothing was learned."""
+    if all(own.nothing_learned for own in metrics):
+        return None
+    name = metric_name(metrics[0].kind)
+    highest = max(value for own in metrics for each in own.values.values() for value in each)
+    high = min(1.0, 1.25 * highest)
+    return chart.Chart(
+        key=f"{metrics[0].kind.replace('_', '-')}-against-depth-{optimum.budget}",
+        title=f"{name} against depth",
+        question=question(optimum),
+        caption=f"{name} of each split at the end of training. A point is a trial, a line joins the"
+        " means of the depths. Trials are those of the answer: confirming ones where a depth has"
+        " any, each at its best learning rate.",
+        x=chart.depth_axis([depth for own in metrics for depth in own.values]),
+        y=chart.Axis(
+            label=f"{name.lower()} (share of the rows)",
+            low=-0.03 * high,
+            high=1.04 * high,
+            ticks=chart.linear_ticks(0, high),
+            quantity=name.lower(),
+            hover=".4~f",
+        ),
+        marks=tuple(
+            mark
+            for index, own in enumerate(metrics)
+            for mark in _marks(own, HUES[index % len(HUES)])
+        ),
+        budget=optimum.budget,
+        legend_title="split",
+        wide=True,
+    )
+
+
+def _marks(own: DepthMetric, hue: chart.Hue) -> list[chart.Mark]:
+    points = [(depth, value) for depth, each in own.values.items() for value in each]
+    x, y = zip(*points, strict=True)
+    return [
+        chart.Line(
+            name=own.split,
+            x=tuple(own.values),
+            y=tuple(map(fmean, own.values.values())),
+            hue=hue,
+            hover=f"mean on {own.split}",
+        ),
+        chart.Points(
+            name=own.split,
+            x=x,
+            y=y,
+            hover=tuple(f"a trial on {own.split}" for _ in points),
+            hue=hue,
+            marker=chart.Marker.DOT,
+            in_legend=False,
+        ),
+    ]
