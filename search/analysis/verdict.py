@@ -134,13 +134,17 @@ def seeds_to_resolve(noise: float) -> int:
 def _more_seeds(estimates: DepthEstimates) -> str:
     seeds = max(3, seeds_to_resolve(estimates.noise))
     if seeds <= max(own.trials for own in estimates.depths):
-        return "what the feed-forward ratio does hides how depths differ; raise `trials`"
+        return (
+            "underpowered: the feed-forward ratio changes the loss by as much as depth does; "
+            "raise `trials`"
+        )
     remedy = (
         f"set `confirm.seeds: {seeds}`"
         if seeds <= MOST_SEEDS
-        else f"raise `tokens`, as it would take {seeds} seeds"
+        else f"about {seeds} seeds would be needed, so raise `tokens`"
     )
-    return f"seeds differ by {estimates.noise:.4f} nats, which hides how depths differ; {remedy}"
+    noise = f"{estimates.noise:.4f} nats"
+    return f"underpowered: seeds differ by {noise}, which hides the effect of depth; {remedy}"
 
 
 def _unknown_noise(freedom: int) -> str:

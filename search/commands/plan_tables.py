@@ -64,11 +64,11 @@ def print_plan(
     for plan in plans:
         if plan.rungs:
             steps = (
-                f"at {rounded_count(rung.tokens)} tokens {rung.surviving:.1f} of "
-                f"{rung.arriving:.1f} continue"
+                f"at {rounded_count(rung.tokens)} tokens about {rung.surviving:.0f} of "
+                f"{rung.arriving:.0f} trials are promoted"
                 for rung in plan.rungs
             )
-            console.print(f"{plan.budget.label}: expected {', '.join(steps)}", highlight=False)
+            console.print(f"{plan.budget.label}: {', '.join(steps)}", highlight=False)
     total = format_seconds(3600 * search_hours(plans, machine))
     start = format_seconds(machine.start_seconds)
     text = f"about {total} in all, {start} of it to start and to report, on {machine.description}"

@@ -25,7 +25,7 @@ def certainty(optimum: Optimum) -> dict[str, str]:
     if optimum.family_disagreement is not None:
         facts["Other family of curves"] = (
             f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
-            " which is the doubt about the model"
+            " a measure of the doubt about the model"
         )
     if optimum.share_without_minimum is not None:
         facts["Draws without a lowest point"] = (

@@ -223,8 +223,8 @@ def _ranking_text(audit: RungAudit) -> str:
         return f"{number} finished, too few to compare the ranking with the final loss"
     if audit.rank_correlation is None:
         return (
-            f"only {audit.pairs} pairs of trials differ by more than seed noise in the end, too few"
-            " to compare the ranking with the final loss"
+            f"pairs of trials that differ by more than seed noise in the end: {audit.pairs}, too"
+            " few to compare the ranking with the final loss"
         )
     rounded = round(audit.rank_correlation, 2) + 0.0  # so that there is no -0.00
     weak = ", which is low" if audit.rank_correlation < WEAK_CORRELATION else ", no depth bias"

@@ -113,11 +113,12 @@ class Draft:
         """The reason why the draft is too large: its epochs or its hours; empty if it is not."""
         if self.epochs > MOST_EPOCHS:
             return (
-                f"{self.summary} would be {self.epochs:.1f} epochs of the text, not {MOST_EPOCHS}"
+                f"{self.summary} would be {self.epochs:.1f} epochs of the text, over the limit of "
+                f"{MOST_EPOCHS}"
             )
         if self.hours > hours:
-            times = f"{format_seconds(3600 * self.hours)}, not {format_seconds(3600 * hours)}"
-            return f"{self.summary} would take {times}"
+            taken, limit = format_seconds(3600 * self.hours), format_seconds(3600 * hours)
+            return f"{self.summary} would take {taken}, over your limit of {limit}"
         return ""
 
 
@@ -157,7 +158,7 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
         too_long = refused is not None and refused.epochs > MOST_EPOCHS
         remedy = "give it more text" if too_long else "allow more `--hours`"
         raise ConfigError(f"no study is small enough: {reason}; {remedy}")
-    return replace(chosen, reason=reason)
+    return replace(chosen, reason=f"next larger option: {reason}" if refused else reason)
 
 
 def study_name(path: Path) -> str:
@@ -203,7 +204,7 @@ def study_text(seen: Seen, draft: Draft) -> str:
         modeline(),
         f"# {seen.summary}.",
         f"# {draft.duration}.",
-        f"# No larger, because {draft.reason}.",
+        f"# {draft.reason[:1].upper()}{draft.reason[1:]}.",
         _line("study", config.study, "also the name of its folder in runs/"),
         "objective:",
         _line("  name", "language", "predict the next token"),

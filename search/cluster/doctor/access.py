@@ -86,7 +86,9 @@ def judge_ports(cluster: ClusterFacts) -> tuple[Finding, ...]:
     bare = [(node, one) for node, one in rays if not (cluster.address and _token(node))]
     if bare:
         text = f"{_services(bare)}: open at {_places(bare)}"
-        text += ", without a token" if cluster.address else ", of a Ray that is not asked here"
+        text += (
+            ", without a token" if cluster.address else ", of another Ray cluster that is running"
+        )
         remedy = GIVE_TOKEN if cluster.address else "end it with `ray stop`, or close its ports"
         findings.append(warning("ports", text, remedy))
     if hidden:

@@ -175,7 +175,7 @@ def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
     assert own.pairs < 15
     assert own.rank_correlation is None
     assert own.trusted is None
-    assert "pairs of trials differ by more than seed noise in the end" in own.sentence
+    assert "pairs of trials that differ by more than seed noise in the end: " in own.sentence
     assert "always_finish" not in own.sentence
 
 

@@ -84,11 +84,15 @@ def test_the_study_is_the_largest_that_text_and_hours_allow(tokens: int, hours: 
     larger = ",".join(str(2 * budget) for budget in draft.config.budgets)
     again = choose(seen(tokens), "mine", budgets=larger, hours=1e9) if tokens > 10**6 else None
     assert again is None or again.hours > hours
-    assert ("epochs of the text, not 4" in draft.reason) != ("would take" in draft.reason)
+    assert ("epochs of the text, over the limit of 4" in draft.reason) != (
+        "would take" in draft.reason
+    )
 
 
 def test_a_text_too_small_for_any_study_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match=r"would be 8\.0 epochs of the text, not 4; give it more"):
+    with pytest.raises(
+        ConfigError, match=r"would be 8\.0 epochs of the text, over the limit of 4; give it more"
+    ):
         chosen(seen(100_000))
 
 
@@ -108,7 +112,9 @@ def test_hours_too_short_for_the_bracket_of_rates_are_met_without_it() -> None:
 
 
 def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> None:
-    with pytest.raises(ConfigError, match=r"would take \d+ min, not 36 s; allow more `--hours`"):
+    with pytest.raises(
+        ConfigError, match=r"would take \d+ min, over your limit of 36 s; allow more `--hours`"
+    ):
         chosen(seen(), hours=0.01)
 
 
@@ -117,7 +123,9 @@ def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> Non
     draft = chosen(seen(), "100k,200k", hours=3)
     assert draft.config.budgets == (100_000, 200_000)
     assert draft.tokens_per_parameter == 10
-    assert draft.reason == "100k, 200k for 4M tokens would take 4.0 h, not 3.0 h"
+    assert draft.reason == (
+        "next larger option: 100k, 200k for 4M tokens would take 4.0 h, over your limit of 3.0 h"
+    )
     with pytest.raises(ConfigError, match="no study is small enough: 1B for 5B tokens would take"):
         chosen(seen(10**12), "1B")
 

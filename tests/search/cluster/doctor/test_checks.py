@@ -311,7 +311,7 @@ def test_rays_own_ports_are_open_between_nodes_and_well_with_a_token_alone() -> 
     assert "without a token" in found.message
     elsewhere = only(judge_ports(replace(cluster(guarded), address="")))
     assert elsewhere.level is Severity.WARNING
-    assert "a Ray that is not asked here" in elsewhere.message
+    assert "another Ray cluster that is running" in elsewhere.message
 
 
 def test_hidden_ports_count_as_neither_open_nor_closed() -> None:
