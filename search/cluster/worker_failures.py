@@ -20,13 +20,15 @@ from fathom.search.records import Outcome
 
 MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
-HOST = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
+HOST = re.compile(r"\bip(?:: |=)([^\s,]+)")
 """Address of the worker's host, in Ray's message of its death."""
 TRIALS_ALIKE = 3
 """Number of trials that, lost alike in a row and without a report of any other, end the search."""
 NOT_STARTED = "in its creation task"
 """Part of Ray's message for a worker that failed before its first trial, which no trial has caused:
 what it imports, or the data on its device."""
+NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
+"""Numbers of processes and actors in Ray's message of a death."""
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
 NODE_DIED = "node has died"
@@ -50,6 +52,7 @@ class WorkerFailures:
         self._deaths: Counter[str] = Counter()
         self._hosts: defaultdict[str, set[str]] = defaultdict(set)
         self._in_a_row: Counter[str] = Counter()
+        self._hosts_in_a_row: set[str] = set()
         self.out_of_memory: set[str] = set()
         """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
         self.restricted: set[str] = set()
@@ -62,6 +65,7 @@ class WorkerFailures:
         """Notes that workers live, and that these trials have found nodes for themselves."""
         self.restricted.difference_update(trials)
         self._in_a_row.clear()
+        self._hosts_in_a_row.clear()
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """Outcome and reason of a trial that this failure ends; None if it is to be resumed.
@@ -78,18 +82,37 @@ class WorkerFailures:
             return None
         if NODE_DIED in str(error):
             return None
-        self._hosts[trial].update(HOST.findall(str(error)))
+        hosts = HOST.findall(str(error))
+        self._hosts[trial].update(hosts)
         self._deaths[trial] += 1
-        alike = re.sub(
-            r"[0-9a-f]{8,}|[0-9]+", "", reason
-        )  # but for numbers of processes and actors
-        self._in_a_row[alike] += 1
+        self._hosts_in_a_row.update(hosts)
+        self._in_a_row[NUMBERS.sub("", reason)] += 1
+        if self._all_die(starting=NOT_STARTED in str(error)):
+            raise AllWorkersDieError(_line(error, self._in_a_row.total()))
         if self._deaths[trial] < MAX_DEATHS:
             return None
-        most = MAX_DEATHS if NOT_STARTED in str(error) else MAX_DEATHS * TRIALS_ALIKE
-        if self._in_a_row[alike] == self._in_a_row.total() >= most:
-            raise AllWorkersDieError(_all_die(error, self._in_a_row.total()))
         return Outcome.FAILED, f"its worker died {MAX_DEATHS} times: {reason}"
+
+    def _all_die(self, *, starting: bool) -> bool:
+        """True if no worker lives: all die alike, and none has reported since the first of them.
+
+        One that dies while it starts dies of no trial, so a few are enough, on every node.
+        """
+        deaths = self._in_a_row.total()
+        if len(self._in_a_row) > 1 or deaths < MAX_DEATHS:
+            return False
+        if starting:
+            return {node["NodeManagerAddress"] for node in self._able()} <= self._hosts_in_a_row
+        return deaths >= MAX_DEATHS * TRIALS_ALIKE
+
+    def _able(self) -> list[dict[str, Any]]:
+        """The nodes that have the resources of a trial."""
+        return [
+            node
+            for node in ray.nodes()
+            if node["Alive"]
+            and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
+        ]
 
     def split(self, trials: Sequence[str], error: BaseException) -> None:
         """Records the reason why batched trials are resumed one by one."""
@@ -104,12 +127,7 @@ class WorkerFailures:
         hosts = self._hosts[trial]
         if not hosts:
             return ()
-        able = [
-            node
-            for node in ray.nodes()
-            if node["Alive"]
-            and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
-        ]
+        able = self._able()
         bad = tuple(node["NodeID"] for node in able if node["NodeManagerAddress"] in hosts)
         if not bad or len(bad) == len(able):
             return ()
@@ -117,7 +135,7 @@ class WorkerFailures:
         return bad
 
 
-def _all_die(error: BaseException, deaths: int) -> str:
+def _line(error: BaseException, deaths: int) -> str:
     """The line for a search of which no worker lives."""
     places = PLACE.findall(str(error))
     place = f" at {places[-1][0]}, line {places[-1][1]}" if places else ""

@@ -317,7 +317,7 @@ class Unplaceable(Cycle):
         raise RuntimeError(f"no kernel for process {os.getpid()}")
 
 
-def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_it_can_be_resumed(
+def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_no_trial_fails_of_it(
     tmp_path: Path,
 ) -> None:
     search = scheduler(tmp_path)
@@ -325,11 +325,8 @@ def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_it_can_be
         AllWorkersDieError, match=r"test_tune\.py, line \d+: RuntimeError: no kernel .* goes on"
     ):
         run_trials(search, Unplaceable(np.arange(4096) % 256))
-    assert not search.records, "no trial failed of it"
-    again = scheduler(tmp_path)
-    run_trials(again, cycle())
-    assert again.done
-    assert Outcome.FAILED not in {r.outcome for r in again.records}
+    assert not search.records
+    assert {*scheduler(tmp_path).live} == {*search.live}, "a search that resumes takes them up"
 
 
 def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() -> None:
@@ -341,13 +338,34 @@ def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() ->
             failures.end_of(trial, worker_died(number))
 
     failures = WorkerFailures({"CPU": 1.0})
-    lose(failures, "a")
-    lose(failures, "b")
-    failures.reported(["c"])
+    for trial in "ab":
+        lose(failures, trial)
+        failures.reported(["c"])
     lose(failures, "d")
     lose(failures, "e")
     with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
         lose(failures, "f")
+
+
+def test_workers_that_can_not_start_on_one_node_end_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [
+        {"NodeID": host, "NodeManagerAddress": host, "Resources": {"CPU": 4.0}, "Alive": True}
+        for host in ("10.0.0.1", "10.0.0.2")
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+
+    def not_started(host: str) -> RayActorError:
+        where = f"ray::TrialActor.__init__() (pid=7, ip={host}, actor_id=ab)"
+        return RayActorError(error_msg=f"It raised in its creation task, {where}\nImportError: x")
+
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "abcdefgh":
+        assert failures.end_of(trial, not_started("10.0.0.1")) is None
+        assert failures.excluded_nodes(trial) == ("10.0.0.1",)
+    with pytest.raises(AllWorkersDieError, match="all 9 so far died alike: ImportError: x"):
+        failures.end_of("a", not_started("10.0.0.2"))
 
 
 def test_workers_that_die_of_different_reasons_end_no_search() -> None:
