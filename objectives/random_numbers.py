@@ -1,5 +1,8 @@
 """Generators of random numbers for a training step or an evaluation, by seed."""
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,9 +22,47 @@ def training_draws(*, seed: int, step: int) -> torch.Generator:
 
 
 def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArray[np.int64]:
-    """Indices (batch_size,) of the rows of a training step, drawn from all `count` on the host."""
-    draws = np.random.Generator(np.random.PCG64(mixed(seed, step)))
-    return draws.integers(count, size=batch_size)
+    """Indices (batch_size,) of the rows of a training step, which depend on seed and step alone.
+
+    Every epoch is a new permutation of all `count` rows: each is trained on once an epoch.
+    """
+    rows = np.empty(batch_size, np.int64)
+    for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
+        rows[own] = _order(count, seed, epoch)[places]
+    return rows
+
+
+def training_windows(
+    tokens: int, context: int, *, seed: int, step: int, batch_size: int
+) -> NDArray[np.int64]:
+    """First tokens (batch_size,) of the windows of a training step, in a text of `tokens` tokens.
+
+    Every epoch cuts the text into windows at other places and permutes them: each token is trained
+    on once an epoch, but for fewer than two windows at the ends of the text.
+    """
+    count = max(1, tokens // context - 1)
+    spare = tokens - 1 - count * context
+    starts = np.empty(batch_size, np.int64)
+    for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
+        first = mixed(seed, epoch) % (spare + 1)
+        starts[own] = _order(count, seed, epoch)[places] * np.int64(context) + first
+    return starts
+
+
+def _epochs(count: int, *, step: int, batch_size: int) -> Iterator[tuple[int, slice, slice]]:
+    """The epochs of a step; of each, the places of its rows in its order and in the batch."""
+    begin, end = step * batch_size, (step + 1) * batch_size
+    for epoch in range(begin // count, (end - 1) // count + 1):
+        low, high = max(begin, epoch * count), min(end, (epoch + 1) * count)
+        own = slice(low - epoch * count, high - epoch * count)
+        yield epoch, own, slice(low - begin, high - begin)
+
+
+@lru_cache(maxsize=16)
+def _order(count: int, seed: int, epoch: int) -> NDArray[np.uint32]:
+    """The numbers 0, 1, ..., `count` - 1 in the order of an epoch, (count,)."""
+    draws = np.random.Generator(np.random.PCG64(mixed(seed, epoch)))
+    return draws.permutation(np.arange(count, dtype=np.uint32))
 
 
 def held_out_draws(number: int) -> torch.Generator:

@@ -21,7 +21,7 @@ from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
-from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of
@@ -100,7 +100,7 @@ class Pretraining:
         if step * batch_size * context >= self.tokens:
             return None
         text = arrays.tokens_of(self.text)
-        starts = training_rows(len(text) - context, seed=seed, step=step, batch_size=batch_size)
+        starts = training_windows(len(text), context, seed=seed, step=step, batch_size=batch_size)
         inputs, targets = arrays.windows(text, torch.from_numpy(starts).to(text.device), context)
         return Batch(inputs, targets.masked_fill(targets == word_ids.UNKNOWN, IGNORED))
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fathom.objectives.arrays import placed, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.random_numbers import training_draws
+from fathom.objectives.random_numbers import training_windows
 from fathom.objectives.text.corpus import check_lengths, read_corpus
 from fathom.objectives.text.encode import Ids, encode
 from fathom.objectives.text.language.keys import LanguageConfig
@@ -62,14 +63,20 @@ class Language:
         )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Windows that begin anywhere in the training split, drawn where it lies."""
+        """Windows of the training split, each token once an epoch."""
         return self.batches(seeds=(seed,), step=step, batch_size=batch_size)
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         """The windows of each seed, one seed after another, all read at once."""
         tokens = tokens_of(self.train)
-        starts = {seed: self._starts(seed, step, batch_size) for seed in seeds}
-        return windows(tokens, torch.cat([starts[seed] for seed in seeds]), self.context)
+        of_seed = {
+            seed: training_windows(
+                len(tokens), self.context, seed=seed, step=step, batch_size=batch_size
+            )
+            for seed in set(seeds)
+        }
+        starts = torch.from_numpy(np.concatenate([of_seed[seed] for seed in seeds]))
+        return windows(tokens, starts.to(tokens.device), self.context)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token, a scalar."""
@@ -107,10 +114,3 @@ class Language:
     def _metrics(self, nats: float) -> dict[str, float]:
         loss = nats / (self.eval_windows * self.context)
         return {"loss": loss, "bits_per_byte": loss / math.log(2) * self.tokens_per_byte}
-
-    def _starts(self, seed: int, step: int, batch_size: int) -> Tensor:
-        """Positions (B,) at which a training batch's windows begin."""
-        tokens = tokens_of(self.train)
-        draws = training_draws(seed=seed, step=step)
-        starts = torch.randint(len(tokens) - self.context, (batch_size,), generator=draws)
-        return starts.to(tokens.device)
