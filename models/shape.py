@@ -126,7 +126,7 @@ class Shape:
     tied: bool = True
     positions: Positions = Positions.ROTARY
     residual: Residual = Residual.PRE
-    norm: Normalization = Normalization.LAYER
+    norm: Normalization = Normalization.RMS
     biases: bool = False
     """True if linear maps in the blocks and layer norms have biases; the unembedding has none."""
     embedding_rank: int | None = None

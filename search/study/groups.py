@@ -170,8 +170,9 @@ class ModelConfig(Group):
     residual: Residual = Residual.PRE
     """Placement of norms and residual connections; all but `pre` need a scheme other than
     `completep`."""
-    norm: Normalization = Normalization.LAYER
-    """`layer` norm, or `rms` norm as in Llama, which is slower on a CPU."""
+    norm: Normalization = Normalization.RMS
+    """`rms` norm, as in Llama, or `layer` norm. No other framework has layer norms without biases
+    in a model with rotary positions."""
     biases: bool = False
     """Biases in linear maps and layer norms, as in GPT-2."""
     embedding_rank: Positive | None = None
