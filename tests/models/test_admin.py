@@ -15,7 +15,7 @@ from fathom.models.parametrization import (
     Scheme,
     first_skip,
 )
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.shape import Normalization, Positions, Residual, Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(
@@ -31,6 +31,7 @@ SHAPE = Shape(
     context=16,
     positions=Positions.LEARNED,
     residual=Residual.ADMIN,
+    norm=Normalization.LAYER,
 )
 
 
