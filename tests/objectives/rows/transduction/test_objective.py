@@ -174,7 +174,7 @@ def test_exact_match_in_one_pass_is_that_of_a_greedy_decoder(task: Transduction)
         if number % 2:
             written[int(draws.integers(len(written)))] = WORDS_FROM
         rows.append((prompt, written))
-        decoded = greedy(model, prompt, end=END, context=15, device=CPU)
+        decoded = greedy(model, prompt, end=END, context=16, device=CPU)
         expected.append(decoded == written)
 
     split = split_of(rows, task.vocab_size)
