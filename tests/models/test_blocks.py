@@ -17,7 +17,7 @@ from fathom.models.parametrization import (
     forward_scales,
     rules,
 )
-from fathom.models.shape import Residual, Shape
+from fathom.models.shape import Normalization, Residual, Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(
@@ -90,7 +90,8 @@ def change_of_output(residual: Residual, depth: int) -> float:
     """
     logs = []
     for seed in range(3):
-        model = model_of(replace(SHAPE, residual=residual, depth=depth), seed)
+        shape = replace(SHAPE, residual=residual, depth=depth, norm=Normalization.LAYER)
+        model = model_of(shape, seed)
         seen: list[Tensor] = []
         (model.final_norm or model.blocks[-1]).register_forward_hook(
             lambda _module, _inputs, output, seen=seen: seen.append(output)

@@ -17,7 +17,7 @@ PARAMETRIZATION = Parametrization(
 SHAPE = Shape(depth=3, d_model=24, d_ff=40, n_heads=3, head_dim=6, vocab_size=13, context=40)
 PLAIN = (
     SHAPE,
-    replace(SHAPE, norm=Normalization.RMS),
+    replace(SHAPE, norm=Normalization.LAYER),
     replace(SHAPE, positions=Positions.LEARNED),
     replace(SHAPE, looped=True, tied=False, embedding_rank=5),
 )

@@ -21,7 +21,7 @@ VARIANTS = [
     for tied in (False, True)
     for positions in Positions
     for d_ff in (0, 24)
-] + [replace(SHAPE, norm=Normalization.RMS, gated=gated) for gated in (False, True)]
+] + [replace(SHAPE, norm=Normalization.LAYER, gated=gated) for gated in (False, True)]
 COUNT = 3
 
 

@@ -26,6 +26,7 @@ GPT2_SMALL = Shape(
     vocab_size=50257,
     context=1024,
     positions=Positions.LEARNED,
+    norm=Normalization.LAYER,
 )
 
 SIZES: tuple[dict[str, Any], ...] = (
@@ -112,6 +113,7 @@ def test_hop_models_have_their_published_sizes() -> None:
                 vocab_size=30,
                 context=100,
                 positions=Positions.LEARNED,
+                norm=Normalization.LAYER,
                 biases=True,
             )
             assert shape.params_total == sum(built(shape).values()) == params

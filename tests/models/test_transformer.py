@@ -234,7 +234,7 @@ def test_a_branch_of_weight_zero_leaves_its_block_an_identity() -> None:
         for name, weight in model.named_parameters():
             if name.endswith("out.weight"):
                 weight.zero_()
-    embedded = F.layer_norm(model.embedding(tokens), (SHAPE.d_model,))
+    embedded = F.rms_norm(model.embedding(tokens), (SHAPE.d_model,), eps=1e-5)
     expected = embedded @ model.embedding.weight.T * model.scales.logits
     assert torch.allclose(model(tokens), expected, atol=1e-5)
 

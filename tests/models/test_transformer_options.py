@@ -32,7 +32,7 @@ SHAPE = Shape(
 EACH = (
     *(replace(SHAPE, residual=residual) for residual in Residual),
     *(replace(SHAPE, residual=residual, d_ff=0) for residual in Residual),
-    *(replace(SHAPE, residual=residual, norm=Normalization.RMS) for residual in Residual),
+    *(replace(SHAPE, residual=residual, norm=Normalization.LAYER) for residual in Residual),
     replace(SHAPE, biases=True),
     replace(SHAPE, embedding_rank=5),
     replace(SHAPE, embedding_rank=5, tied=False),
@@ -241,7 +241,7 @@ def test_rms_norm_keeps_the_mean_and_has_no_bias() -> None:
     assert norms
     assert not [name for name in norms if name.endswith("bias")]
     assert layer.params_total - rms.params_total == (2 * SHAPE.depth + 1) * SHAPE.d_model
-    assert replace(SHAPE, norm=Normalization.RMS).params_total == SHAPE.params_total
+    assert replace(SHAPE, norm=Normalization.LAYER).params_total == SHAPE.params_total
     x = torch.randn(5, SHAPE.d_model, generator=torch.Generator().manual_seed(0))
     for shape, moved in ((layer, False), (rms, True)):
         norm = Norm(shape, 1.0)
