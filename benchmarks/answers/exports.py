@@ -32,26 +32,30 @@ from fathom.search.study.config import study_of
 from fathom.search.training import checkpoint
 from fathom.search.training.weights_folder import WEIGHTS, Note, claim
 
-RMS, NONE, LEARNED = Normalization.RMS, Positions.NONE, Positions.LEARNED
+RMS, LAYER = Normalization.RMS, Normalization.LAYER
+NONE, LEARNED = Positions.NONE, Positions.LEARNED
 CASES: dict[str, tuple[dict[str, Any], ...]] = {
     "hf": (
         {"norm": RMS, "gated": True},
         {"norm": RMS, "gated": True, "biases": True, "tied": False},
         {"norm": RMS, "gated": True, "positions": NONE},
         {"norm": RMS},
-        {"tied": False},
-        {"biases": True},
-        {"biases": True, "positions": LEARNED},
+        {"norm": LAYER, "tied": False},
+        {"norm": LAYER, "biases": True},
+        {"norm": LAYER, "biases": True, "positions": LEARNED},
     ),
     "litgpt": (
         {"norm": RMS},
         {"norm": RMS, "gated": True, "tied": False},
         {"norm": RMS, "positions": NONE},
-        {"biases": True},
-        {"biases": True, "gated": True},
-        {"tied": False},
+        {"norm": LAYER, "biases": True},
+        {"norm": LAYER, "biases": True, "gated": True},
+        {"norm": LAYER, "tied": False},
     ),
-    "nanogpt": ({"positions": LEARNED}, {"positions": LEARNED, "biases": True}),
+    "nanogpt": (
+        {"norm": LAYER, "positions": LEARNED},
+        {"norm": LAYER, "positions": LEARNED, "biases": True},
+    ),
     "torchtitan": (
         {"norm": RMS, "gated": True},
         {"norm": RMS, "gated": True, "tied": False},

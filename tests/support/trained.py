@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Shape
+from fathom.models.shape import Normalization, Shape
 from fathom.search.export.best import BestShape
 from fathom.search.study.config import study_of
 
@@ -19,7 +19,7 @@ LANGUAGE = {"name": "language", "context": 16, "eval_tokens": 64}
 def best_of(
     *, scheme: Scheme = Scheme.COMPLETEP, objective: dict[str, Any] | None = None, **sizes: Any
 ) -> BestShape:
-    """A shape of the study's one budget; `sizes` are fields of `Shape`."""
+    """A shape of the study's one budget; `sizes` are fields of `Shape`. Its norm is layer norm."""
     plain: dict[str, Any] = {
         "depth": 3,
         "d_model": 24,
@@ -28,6 +28,7 @@ def best_of(
         "head_dim": 8,
         "vocab_size": 256,
         "context": 16,
+        "norm": Normalization.LAYER,
     }
     shape = Shape(**(plain | sizes))
     config = study_of(

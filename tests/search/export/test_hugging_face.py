@@ -29,23 +29,24 @@ from fathom.search.export.weights import write_weights
 from fathom.search.study.config import study_of
 from tests.support.trained import LANGUAGE, best_of, some_tokens
 
-RMS, NONE, LEARNED = Normalization.RMS, Positions.NONE, Positions.LEARNED
+RMS, LAYER = Normalization.RMS, Normalization.LAYER
+NONE, LEARNED = Positions.NONE, Positions.LEARNED
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Llama", {"norm": RMS, "gated": True}),
     ("Llama", {"norm": RMS, "gated": True, "biases": True, "tied": False}),
     ("SmolLM3", {"norm": RMS, "gated": True, "positions": NONE}),
     ("Arcee", {"norm": RMS}),
     ("Arcee", {"norm": RMS, "biases": True, "tied": False}),
-    ("Starcoder2", {"biases": True}),
-    ("Starcoder2", {"biases": True, "tied": False}),
-    ("GPT2", {"biases": True, "positions": LEARNED}),
-    ("GPT2", {"biases": True, "positions": LEARNED, "tied": False}),
+    ("Starcoder2", {"norm": LAYER, "biases": True}),
+    ("Starcoder2", {"norm": LAYER, "biases": True, "tied": False}),
+    ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED}),
+    ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "tied": False}),
 )
 """The architecture that is to be found, and the options of its shape."""
 CENTRED = (
-    ("Llama", {"gated": True, "tied": False}),
-    ("SmolLM3", {"gated": True, "tied": False, "positions": NONE}),
-    ("Arcee", {"tied": False}),
+    ("Llama", {"norm": LAYER, "gated": True, "tied": False}),
+    ("SmolLM3", {"norm": LAYER, "gated": True, "tied": False, "positions": NONE}),
+    ("Arcee", {"norm": LAYER, "tied": False}),
 )
 """Layer norm without biases, of which weights can make RMSNorm."""
 
