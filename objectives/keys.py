@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 LONGEST_VALUE = 80
 """Characters of a wrong value that an error message repeats."""
 SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+EVAL_CHUNK_TOKENS = 8192
+"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
 

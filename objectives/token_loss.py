@@ -12,9 +12,6 @@ from torch.autograd.function import once_differentiable
 
 from fathom.objectives.contract import IGNORED, Batch, Model
 
-EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
-
 
 def token_losses(model: Model, batch: Batch) -> Tensor:
     """Loss of each token in nats, (N,)."""

@@ -63,7 +63,7 @@ class RunFolder:
     """Interim answers of each budget, in the order in which they were found."""
     optuna = PathInside("state/optuna.log")
     """Optuna's studies, one a budget: `optuna-dashboard` opens the file as it is."""
-    hours = PathInside("state/seconds")
+    seconds = PathInside("state/seconds")
     """Seconds that all runs on the folder have taken together."""
     ray = PathInside("state/ray")
     """Ray Tune's own files."""

@@ -49,7 +49,7 @@ class LadderRun:
 
 @dataclass(frozen=True, slots=True)
 class LadderResult:
-    """What a training measured."""
+    """The loss and the speed of one training."""
 
     run: LadderRun
     loss: float

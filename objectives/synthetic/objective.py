@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.keys import SyntheticConfig
-from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
+from fathom.objectives.token_loss import answers, masked_loss
 
 CPU = torch.device("cpu")
 SOLVED_ERROR = 0.05

@@ -40,7 +40,7 @@ class TimeLimit:
         """Writes down the seconds taken so far."""
         self._kept = self._clock()
         with suppress(OSError):  # of a full disk, which ends no search
-            write_atomically(self._folder.hours, f"{self._spent():.1f}\n")
+            write_atomically(self._folder.seconds, f"{self._spent():.1f}\n")
 
     def _spent(self) -> float:
         return self._before + max(0.0, self._clock() - self._began)
@@ -53,7 +53,7 @@ class TimeLimit:
 def spent_seconds(folder: RunFolder) -> float:
     """Seconds that earlier runs on a folder have taken; 0 if the note is missing or damaged."""
     with suppress(OSError, ValueError):
-        seconds = float(folder.hours.read_text(encoding="utf-8"))
+        seconds = float(folder.seconds.read_text(encoding="utf-8"))
         if 0 <= seconds < math.inf:
             return seconds
     return 0.0

@@ -24,7 +24,7 @@ from fathom.search.study.preflight import open_run
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How far a search is."""
+    """The progress of a search, as its run folder records it."""
 
     folder: RunFolder
     config: StudyConfig
@@ -54,7 +54,7 @@ class RunStatus:
 
 
 def status_of(path: Path) -> RunStatus:
-    """How far the search in a run folder is.
+    """The progress of the search in a run folder.
 
     Raises:
         ValueError: if it is not a run folder, or its files are damaged.

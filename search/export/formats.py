@@ -1,7 +1,6 @@
 """The formats that are folders: their list, and writing one whole or not at all."""
 
 import contextlib
-import difflib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fathom.models.shape import Normalization, Shape
+from fathom.objectives.errors import nearest
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
@@ -93,10 +93,9 @@ def _check(name: str, *, weights: bool) -> None:
         )
     known = ["yaml", *FORMATS]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
         raise ConfigError(
             f"`--format` must be one of {', '.join(known)}, got {name!r}; "
-            f"{f'did you mean {near[0]}?' if near else 'yaml is the default'}"
+            f"{nearest(name, known, otherwise='yaml is the default')}"
         )
     if weights and name == "torchtitan":
         raise ConfigError(

@@ -5,7 +5,7 @@ Pydantic knows which rule broke; its messages are for programmers. Those here fo
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
@@ -91,13 +91,13 @@ def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
             sentence = f"`{where}` is required{_example(field, '; for example ')}"
         else:
             sentence = f"`{where}` must be {_rule(error, field)}, got {short(error['input'])}"
-            sentence += _neighbour(error["input"], field.annotation)
+            sentence += _neighbour(error["input"], _values(field.annotation))
     return Problem((*keys, *place), " ".join(sentence.split()))
 
 
-def _neighbour(value: object, annotation: Any) -> str:
+def _neighbour(value: object, known: Sequence[str]) -> str:
     """The most similar of the values that a key may have, as a question; empty without one."""
-    near = difflib.get_close_matches(str(value), _values(annotation), n=1)
+    near = difflib.get_close_matches(str(value), known, n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
@@ -187,11 +187,10 @@ def _undecided(where: str, value: object, field: FieldInfo) -> str:
     ]
     if "name" not in value:
         return f"`{where}.name` is required; for example {names[0]}"
-    near = difflib.get_close_matches(str(value["name"]), names, n=1)
     return (
         f"`{where}.name` must be one of {', '.join(f'`{name}`' for name in names)}, or the place "
         "of your own class such as `my_package.my_task:MyObjective`, "
-        f"got {short(value['name'])}" + (f"; did you mean `{near[0]}`?" if near else "")
+        f"got {short(value['name'])}{_neighbour(value['name'], names)}"
     )
 
 

@@ -21,7 +21,7 @@ FREE_TO_CHANGE = {"resources", "tracking"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What a run folder knows its study by."""
+    """Digests by which a run folder recognises its study and its data."""
 
     study: str
     """Digest of the settings and the data; every record carries it."""

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
@@ -21,8 +22,6 @@ FOR_A_WHILE = 1.125
 better ones arrive: 1.07 to 1.17 for 7 to 30 trials in random order."""
 TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
-EVALUATED_AT_ONCE = 8192
-"""Tokens that go through a model at once in an evaluation."""
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
 FORWARD = 1 / 3
@@ -105,8 +104,8 @@ def plan_budget(
     def seconds(shape: Shape) -> float:
         """Expected time of all trials of a budget, if all had this shape."""
         step = speed.step_seconds(shape, budget.tokens_per_step)
-        chunk = speed.step_seconds(shape, EVALUATED_AT_ONCE) * FORWARD
-        each = chunk * evaluated / EVALUATED_AT_ONCE
+        chunk = speed.step_seconds(shape, EVAL_CHUNK_TOKENS) * FORWARD
+        each = chunk * evaluated / EVAL_CHUNK_TOKENS
         return tokens / budget.tokens_per_step * step + evaluations * each
 
     trials = exploring + confirming
@@ -134,7 +133,7 @@ def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 
 
 def study_notes(config: StudyConfig) -> tuple[str, ...]:
-    """What is unusual about a study and probably not meant, a line each."""
+    """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
     notes = [config.objective.padding_note()]
     if rate > HIGHEST_USUAL_RATE:

@@ -1,4 +1,4 @@
-"""How fast a trial trains by the size of its model: an estimate, and what was measured here.
+"""Training speed by the size of the model: an estimate, and the speeds measured on this machine.
 
 A layer takes some time whatever its size, so a small model trains at a fraction of the speed of a
 large one. Measured speeds are kept in a file of the user's, by device and size.
@@ -71,7 +71,7 @@ def _interpolated(at: float, places: Sequence[float], values: Sequence[float]) -
 
 @dataclass(frozen=True, slots=True)
 class KnownSpeeds:
-    """What was measured on a device."""
+    """The speeds that were measured on a device."""
 
     rates: tuple[tuple[float, float], ...] = ()
     """FLOPs of a layer in a step, ascending, and FLOPs per second."""
@@ -80,7 +80,7 @@ class KnownSpeeds:
 
 
 def known_speeds(device: str) -> KnownSpeeds:
-    """What was measured on a device; nothing if the file is missing, damaged or unreadable."""
+    """The speeds measured on a device; none if the file is missing, damaged or unreadable."""
     entry = _read().get(device)
     if not isinstance(entry, dict):
         return KnownSpeeds()

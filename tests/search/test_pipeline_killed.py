@@ -1,4 +1,4 @@
-"""Nothing is lost by Ctrl-C or SIGTERM, or when a worker or the whole search is killed.
+"""No trial is lost by Ctrl-C, SIGTERM, or the death of a worker or of the whole search.
 
 `python -m tests.drill` has the long form, with three hosts and more that can go wrong.
 """

@@ -21,12 +21,12 @@ from torch import Tensor
 from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary, parts_of
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

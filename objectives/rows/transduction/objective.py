@@ -21,13 +21,14 @@ from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.transduction.keys import TransductionConfig
 from fathom.objectives.rows.transduction.pairs import ALL, Pair, parts_of
 from fathom.objectives.text.encode import Ids, id_type
 from fathom.objectives.token_ids import PAD
-from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, answers, masked_loss
+from fathom.objectives.token_loss import answers, masked_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)

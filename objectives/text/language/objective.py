@@ -12,11 +12,12 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.objectives.random_numbers import training_windows
 from fathom.objectives.text.corpus import check_lengths, read_corpus
 from fathom.objectives.text.encode import Ids, encode
 from fathom.objectives.text.language.keys import LanguageConfig
-from fathom.objectives.token_loss import EVAL_CHUNK_TOKENS, token_losses
+from fathom.objectives.token_loss import token_losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -41,6 +41,6 @@ def test_hours_of_earlier_runs_count_and_the_search_is_asked_to_end(tmp_path: Pa
 @pytest.mark.parametrize("damage", ["", "soon", "-3", "nan", "inf", "\0"])
 def test_a_damaged_note_of_the_time_counts_as_none(tmp_path: Path, damage: str) -> None:
     folder = new_folder(tmp_path)
-    folder.hours.write_text(damage)
+    folder.seconds.write_text(damage)
 
     assert spent_seconds(folder) == 0.0

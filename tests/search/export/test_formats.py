@@ -95,7 +95,7 @@ def test_a_shape_that_fits_is_unchanged_even_with_nearest() -> None:
     ("name", "weights", "words"),
     [
         ("llama", False, "must be one of yaml, hf, litgpt, nanogpt, torchtitan, got 'llama'"),
-        ("nanogtp", False, "did you mean nanogpt"),
+        ("nanogtp", False, "did you mean 'nanogpt'"),
         ("yaml", True, "need another `--format` than yaml"),
         ("torchtitan", True, "takes no `--weights`.*`--format hf`"),
     ],

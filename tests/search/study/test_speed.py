@@ -1,4 +1,4 @@
-"""How fast a trial trains by size, and the file of what was measured: `search/study/speed.py`."""
+"""Training speed by the size of the model, and the file of measured speeds."""
 
 import json
 import os
