@@ -85,10 +85,20 @@ def judge(
     if location.interval == (tested[0], tested[-1]):
         return Verdict.INSUFFICIENT, _more_seeds(estimates)
     low, high = location.interval
-    return Verdict.IDENTIFIED, (
+    reason = (
         f"the 95 % interval, {low} to {high}, is narrower than the range of depths that finished, "
         f"{tested[0]} to {tested[-1]}"
     )
+    for end in open_ends(location.interval, tested):
+        reason += (
+            f"; it ends at {end} because nothing beyond was trained, so the best may lie there"
+        )
+    return Verdict.IDENTIFIED, reason
+
+
+def open_ends(interval: tuple[int, int], tested: Sequence[int]) -> list[int]:
+    """The ends of an interval at which the tested depths end; the best depth may lie beyond."""
+    return [end for end in (tested[0], tested[-1]) if end in interval and end > 1]
 
 
 def _log2_span(depths: Sequence[int]) -> float:

@@ -6,7 +6,7 @@ from math import exp
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, usable
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, open_ends
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
@@ -33,8 +33,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
     tested = [own.depth for own in optimum.depths]
     if optimum.interval is not None and optimum.verdict is not Verdict.EDGE:
         low, high = optimum.interval
-        ends = [end for end in (tested[0], tested[-1]) if end in (low, high) and end > 1]
-        if ends:
+        if ends := open_ends(optimum.interval, tested):
             yield (
                 f"that the best depth lies within {low} to {high}; the interval ends at"
                 f" {' and at '.join(map(str, ends))} because no depth beyond was trained to the"

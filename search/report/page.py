@@ -64,7 +64,7 @@ def _answer(optimum: Optimum) -> dict[str, str]:
         "depth": text.depth_text(optimum),
         "interval": text.interval(optimum),
         "plateau": text.plateau(optimum),
-        "verdict": optimum.verdict,
+        "verdict": text.verdict_text(optimum),
         "reason": text.sentence(optimum.reason),
     }
 
@@ -90,7 +90,7 @@ def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> 
     return {
         "parameters": format_count(size),
         "measured depth": depth,
-        "verdict": known.verdict if known else "",
+        "verdict": text.verdict_text(known) if known else "",
         **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
     }
 

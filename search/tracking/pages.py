@@ -9,7 +9,14 @@ from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
-from fathom.search.report.text import interval, law_formula, optional, plateau, summary_table
+from fathom.search.report.text import (
+    interval,
+    law_formula,
+    optional,
+    plateau,
+    summary_table,
+    verdict_text,
+)
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
 
@@ -102,7 +109,9 @@ def headline(optimum: Optimum) -> str:
     if optimum.optimal_depth is None:
         return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"
     within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
-    return f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict}{within}), {horizon}"
+    return (
+        f"{size}: best depth {optimum.optimal_depth} ({verdict_text(optimum)}{within}), {horizon}"
+    )
 
 
 def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:

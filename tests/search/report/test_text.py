@@ -10,6 +10,7 @@ from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
+from fathom.search.report.page import page as page_of
 from fathom.search.report.text import answer, law_text, plateau
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
@@ -80,6 +81,11 @@ def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum
     cut = replace(optima[1], interval=(3, tested[-1]))
 
     assert any(f"the interval ends at {tested[-1]} because" in limit for limit in limits_of(cut))
+    assert answer(cut).endswith(", identified on one side")
+    assert answer(optima[1]).endswith(", identified")
+    assert '<span class="verdict identified-on-one-side">identified on one side</span>' in page_of(
+        concluded([], (cut,)), ()
+    )
     assert not any("the interval ends at" in limit for limit in limits_of(optima[1]))
     at_one = replace(optima[0], interval=(1, 3))
     assert optima[0].depths[0].depth == 1
