@@ -64,7 +64,7 @@ def run(
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     from fathom.search.report.data import report_json
-    from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.scheduling.extend import warnings
 
     folder, conclusion = result.folder, result.conclusion
@@ -73,6 +73,7 @@ def run(
         console.print(line, style="yellow", highlight=False)
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
     console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
+    print_next(conclusion, str(folder.path), console)
     if as_json:
         print_json(report_json(conclusion))
     answered = any(optimum.optimal_depth for optimum in conclusion.optima)
@@ -87,7 +88,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
 
     from fathom.search.pipeline import report_study
     from fathom.search.report.data import report_json
-    from fathom.search.report.terminal.answer_tables import print_conclusion
+    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
 
     result = report_study(run_folder)
     if as_json:
@@ -96,6 +97,7 @@ def report(run_folder: RunPath, as_json: Json = False) -> None:
     console = Console()
     print_conclusion(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
+    print_next(result.conclusion, str(result.folder.path), console)
 
 
 def status(

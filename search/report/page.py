@@ -42,6 +42,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         study=config.study,
         extent=f"{budgets}, {trials}; losses are {config.objective.loss_unit}",
         unfinished=text.unfinished_text(conclusion),
+        steps=text.next_steps(conclusion, "best.yaml"),
         answers=[_answer(optimum) for optimum in optima],
         optima=[_table_row(optimum) for optimum in optima],
         laws=[text.law_text(law) for law in conclusion.laws],

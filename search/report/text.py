@@ -1,5 +1,6 @@
 """The text of a report: answers, their parts, and fitted laws."""
 
+import shlex
 from collections.abc import Sequence
 from math import exp
 
@@ -8,7 +9,7 @@ from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict, open_ends
 from fathom.search.conclusion import Conclusion
-from fathom.search.formatting import format_count, ranges
+from fathom.search.formatting import exact_count, format_count, ranges
 
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
@@ -79,6 +80,19 @@ def unfinished_text(conclusion: Conclusion) -> str:
         return ""
     budgets = ", ".join(map(format_count, conclusion.unfinished))
     return f"Unfinished: the search of {budgets} has not ended. To resume it: {conclusion.resume}"
+
+
+def next_steps(conclusion: Conclusion, source: str) -> list[str]:
+    """Returns the commands that use the answers, from a run folder or its best.yaml.
+
+    They name the largest budget whose depth is settled; none if no budget's is.
+    """
+    settled = (Verdict.IDENTIFIED, Verdict.PLATEAU)
+    budgets = [own.budget for own in conclusion.optima if own.verdict in settled and own.shape]
+    if not budgets:
+        return []
+    which = f"{shlex.quote(source)} --budget {exact_count(max(budgets))}"
+    return [f"fathom train {which}", f"fathom export {which}"]
 
 
 def trials(optimum: Optimum) -> str:

@@ -112,7 +112,7 @@ class _Gap:
 def find_crossings(
     records: Sequence[TrialRecord], *, seed: int, draws: int = 1000
 ) -> Crossings | None:
-    """The crossings of a study; None when no two budgets share two depths.
+    """The crossings of a study; None when no two budgets share two neighbouring depths.
 
     Budgets must be numbers of parameters. The same seed gives the same intervals.
     """
@@ -130,7 +130,7 @@ def find_crossings(
         shared = [own for own in sized if own.row.keys() >= set(pair)]
         if len(shared) > 1:
             found.append(_cross(shared, *pair, neighbours=pair in beside))
-    if not found:
+    if not any(pair.neighbours for pair, _ in found):
         return None
     of_law = [(pair, drawn) for pair, drawn in found if pair.neighbours and pair.params]
     law = fit_crossing_law(

@@ -151,11 +151,11 @@ class Chart:
 
 
 def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
-    """Returns the colour of a depth by its place among all depths on a log scale."""
-    low, high = math.log(min(depths)), math.log(max(depths))
-    place = (math.log(depth) - low) / (high - low) if high > low else 0.5
-    # The ends of the scale that vanish on either page are left out.
-    return Hue(_viridis(0.78 * (1 - place)), _viridis(1 - 0.65 * place))
+    """Returns the colour of a depth by its rank among all depths, so that neighbours differ."""
+    ranked = sorted(set(depths))
+    place = ranked.index(depth) / (len(ranked) - 1) if len(ranked) > 1 else 0.5
+    # The ends of the scale with a contrast below 3 to either page are left out.
+    return Hue(_viridis(0.58 * (1 - place)), _viridis(1 - 0.65 * place))
 
 
 def _viridis(place: float) -> str:

@@ -14,6 +14,7 @@ from fathom.search.report.text import (
     answer_row,
     interval,
     law_formula,
+    next_steps,
     shape_elsewhere,
     unfinished_text,
     verdict_text,
@@ -59,6 +60,13 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
         console.print(unfinished, highlight=False, markup=False, soft_wrap=True)
     for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
+
+
+def print_next(conclusion: Conclusion, source: str, console: Console) -> None:
+    """Print the commands that use the answers, if there are any."""
+    heads = ("Next", "")
+    for head, step in zip(heads, next_steps(conclusion, source), strict=False):
+        console.print(f"{head:<12}{step}", highlight=False, markup=False, soft_wrap=True)
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 from dataclasses import replace
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
-from fathom.search.report.charts.chart import Band, Line, Points, linear_ticks, log_ticks
+from fathom.search.report.charts.chart import Band, Line, Points, depth_hue, linear_ticks, log_ticks
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.page_figures import interactive
@@ -140,6 +141,33 @@ def test_interactive_charts_are_plain_json(
         seen_by_plotly = plotly.Figure(**drawn).to_plotly_json()
         assert seen_by_plotly["data"] == drawn["data"]
         assert {key: seen_by_plotly["layout"][key] for key in drawn["layout"]} == drawn["layout"]
+
+
+def test_neighbouring_depths_have_colours_that_differ_and_stand_out() -> None:
+    depths = range(1, 9)
+    hues = [depth_hue(depth, [*depths, 8]) for depth in depths]
+
+    for page, of_page in (
+        ("#ffffff", [h.light for h in hues]),
+        ("#13161b", [h.dark for h in hues]),
+    ):
+        assert all(contrast(colour, page) >= 3 for colour in of_page)
+        for one, other in pairwise(of_page):
+            assert max(abs(a - b) for a, b in zip(rgb(one), rgb(other), strict=True)) >= 15
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two colours, as WCAG defines it."""
+    shares = [[channel / 255 for channel in rgb(colour)] for colour in (one, other)]
+    linear = [
+        [s / 12.92 if s <= 0.03928 else ((s + 0.055) / 1.055) ** 2.4 for s in own] for own in shares
+    ]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
+    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.page import page as page_of
-from fathom.search.report.text import answer, law_text, plateau
+from fathom.search.report.text import answer, law_text, next_steps, plateau
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
 
@@ -23,13 +23,13 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
         budget=10_000_000,
         tokens=200_000_000,
         optimal_depth=7,
-        interval=(6, 9),
+        interval=(6, 8),
         plateau=(5, 6, 7, 8, 9),
         verdict=Verdict.IDENTIFIED,
     )
 
     assert answer(planted) == (
-        "10M parameters, 200M tokens, total count: depth 7 [6-9], plateau 5-9, identified"
+        "10M parameters, 200M tokens, total count: depth 7 [6-8], plateau 5-9, identified"
     )
     assert plateau(replace(planted, plateau=(7,))) == "7"
     assert "no depth yet" in answer(replace(planted, optimal_depth=None, interval=None))
@@ -74,6 +74,22 @@ def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimu
         for x in limits_of(replace(optima[1], family_disagreement=1.6))
     )
     assert not any("apart." in x and "factor" in x for x in limits_of(optima[1]))
+
+
+def test_the_next_steps_name_the_largest_budget_that_is_settled(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    *settled, largest = optima
+    found = concluded(study, (*settled, replace(largest, verdict=Verdict.INSUFFICIENT)))
+    unsettled = concluded(study, (replace(largest, verdict=Verdict.EDGE),))
+
+    assert next_steps(found, "runs/my study") == [
+        "fathom train 'runs/my study' --budget 1M",
+        "fathom export 'runs/my study' --budget 1M",
+    ]
+    assert "fathom train best.yaml --budget 1M" in visible(page_of(found, ()))
+    assert next_steps(unsettled, "runs/x") == []
+    assert "Next: what the lines above say" in visible(page_of(unsettled, ()))
 
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum, ...]) -> None:
