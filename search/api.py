@@ -32,7 +32,12 @@ from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.machine import this_machine
 from fathom.search.study.own_records import read_records
 from fathom.search.study.plan import plan_study, vocab_size_of
-from fathom.search.study.preflight import check_ready, open_run
+from fathom.search.study.preflight import (
+    check_ready,
+    check_trusted,
+    check_trusted_study,
+    open_run,
+)
 from fathom.search.tracking.pages import headline
 from fathom.search.training.weights_folder import WEIGHTS
 
@@ -45,8 +50,16 @@ class Study:
     seconds.
     """
 
-    def __init__(self, folder: RunFolder, config: StudyConfig, records: list[TrialRecord]) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: StudyConfig,
+        records: list[TrialRecord],
+        *,
+        trust: bool = False,
+    ) -> None:
         self.folder, self.config, self.records = folder, config, records
+        self._trust = trust
 
     @cached_property
     def conclusion(self) -> Conclusion:
@@ -118,8 +131,9 @@ class Study:
         """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine.
 
         Raises:
-            ConfigError: if a budget has too few shapes.
+            ConfigError: if a budget has too few shapes, or the objective is not trusted.
         """
+        check_trusted(self.config, self.folder.config, trust=self._trust)
         machine = this_machine(self.config)
         plans = plan_study(self.config, vocab_size_of(self.config), machine)
         values = plan_json(plans, machine, price=None, with_shapes=False)
@@ -139,8 +153,10 @@ class Study:
         Returns the file of its weights, `out/weights.pt`; each evaluation is a line to `say`.
 
         Raises:
-            ConfigError: if the study has no shape at this budget, or it can't be trained so.
+            ConfigError: if the study has no shape at this budget, it can't be trained so, or the
+                objective is not trusted.
         """
+        check_trusted(self.config, self.folder.config, trust=self._trust)
         horizon = None if tokens is None else str(tokens)
         train_best(self._best(budget), tokens=horizon, corpus=corpus, out=Path(out), say=say)
         return Path(out) / WEIGHTS
@@ -196,28 +212,42 @@ class Study:
         return self.tables.get(name, pd.DataFrame())
 
 
-def load(run_folder: str | Path) -> Study:
+def load(run_folder: str | Path, *, trust: bool = False) -> Study:
     """The study of a run folder, `runs/NAME`; its search may still be running.
+
+    Loading runs no code of the folder. `plan` and `train` of the study import the class that its
+    objective names only with `trust`, as commands do with `--trust`.
 
     Raises:
         RunFolderError: if it is not a run folder.
     """
     folder, config = open_run(Path(run_folder))
-    return Study(folder, config, read_records(folder, config))
+    return Study(folder, config, read_records(folder, config), trust=trust)
 
 
-def run(study: str | Path | Mapping[str, Any] | StudyConfig, *, runs: str | Path = "runs") -> Study:
+def run(
+    study: str | Path | Mapping[str, Any] | StudyConfig,
+    *,
+    runs: str | Path = "runs",
+    trust: bool = False,
+) -> Study:
     """Searches a study as `fathom run` does, from its file or its keys; again, it resumes.
+
+    The class that a run folder's `config.yaml` names as its objective is imported only with
+    `trust`; a study file of your own needs none.
 
     A script calls this under `if __name__ == "__main__":`, since processes draw the figures.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
     """
-    ready = check_ready(_config(study), Path(runs))
+    config = _config(study)
+    if isinstance(study, str | Path):
+        check_trusted_study(config, Path(study), trust=trust)
+    ready = check_ready(config, Path(runs))
     with locked(ready.folder):
         run_study(ready, Console())
-    return load(ready.folder.path)
+    return load(ready.folder.path, trust=True)
 
 
 def _with_lists(row: Mapping[str, object]) -> dict[str, object]:

@@ -125,9 +125,11 @@ def run_study(
     return RunResult(folder, conclusion)
 
 
-def report_study(path: Path) -> RunResult:
+def report_study(path: Path, *, trust: bool = False) -> RunResult:
     """Concludes again from the records of a run folder, also while it is searched, and rewrites its
     report.
+
+    Only with `trust` is an MLflow store reached that the folder's `config.yaml` names.
 
     Raises:
         RunFolderError: if the folder is not a run folder.
@@ -137,7 +139,7 @@ def report_study(path: Path) -> RunResult:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
         records = read_records(folder, config)  # refused before MLflow sees any of it
         tracker = None
-        if not searched:
+        if not searched and (trust or config.tracking.uri is None):
             tracker = held.enter_context(_tracker(config, folder, path.parent))
         conclusion = conclude_run(folder, config, records)
         if tracker:

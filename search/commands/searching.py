@@ -82,21 +82,31 @@ def run(
         sys.exit(1)
 
 
-def report(run_folder: RunPath, as_json: Json = False) -> None:
+def report(
+    run_folder: RunPath,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Write to the MLflow store that the run names.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Conclude again from a run's records: the table, report.html, figures, and MLflow."""
     from rich.console import Console
 
     from fathom.search.pipeline import report_study
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.study.store_uri import without_credentials
 
-    result = report_study(run_folder)
+    result = report_study(run_folder, trust=trust)
     if as_json:
         print_json(report_json(result.conclusion))
         return
     console = Console()
     print_conclusion(result.conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
+    if (uri := result.conclusion.config.tracking.uri) and not trust:
+        line = f"MLflow      not written: the run names {without_credentials(uri)}; add --trust"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     print_next(result.conclusion, str(result.folder.path), console)
 
 

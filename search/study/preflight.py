@@ -79,7 +79,7 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
     if isinstance(config.objective, UserObjectiveConfig) and not trust:
         raise ConfigError(
             f"{file} names code, {config.objective.name}, which would be run; read it, and add "
-            "--trust if it is yours or you trust its author"
+            "--trust (in Python `trust=True`) if it is yours or you trust its author"
         )
 
 

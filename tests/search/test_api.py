@@ -130,6 +130,24 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_code_that_a_run_folder_names_is_imported_only_with_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named_by_a_run.py").write_text("raise ValueError('it was run')\n")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    (folder / "state").mkdir(parents=True)
+    keys = "objective: {name: 'named_by_a_run:Evil', context: 16}\n"
+    (folder / "config.yaml").write_text(f"study: run\nbudgets: [20k]\n{keys}")
+
+    with pytest.raises(ConfigError, match=r"names code, named_by_a_run:Evil.*trust=True"):
+        load(folder).plan()
+    with pytest.raises(ConfigError, match=r"names code, named_by_a_run:Evil.*trust=True"):
+        run(folder / "config.yaml", runs=tmp_path)
+    with pytest.raises(ValueError, match="it was run"):
+        load(folder, trust=True).plan()
+
+
 def test_a_run_without_any_trial_yet_has_empty_frames(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(dump(study()))
 

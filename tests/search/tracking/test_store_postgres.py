@@ -36,7 +36,7 @@ def test_a_study_is_mirrored_whole_and_ended(
     for address in (uri, uri.replace("postgresql", "postgresql+psycopg", 1)):
         tracked = config.model_copy(update={"tracking": TrackingConfig(uri=address)})
         search.folder.config.write_text(dump(tracked))
-        report_study(search.folder.path)
+        report_study(search.folder.path, trust=True)
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(config.study)
     assert experiment is not None
