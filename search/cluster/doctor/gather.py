@@ -110,7 +110,8 @@ def driver_gpus() -> tuple[tuple[Gpu, ...], str]:
 
 def is_loopback(address: str) -> bool:
     """True if only this machine can reach a socket at the address."""
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
 def service_of(command: str, port: int) -> str:

@@ -1,5 +1,6 @@
 """Planted truths: what is planted must be found, with the doubt that the noise leaves."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -14,9 +15,9 @@ from benchmarks.worlds.planted import (
     shallower_is_better,
     symmetric,
 )
-from fathom.search.analysis.depth_estimates import NOISE_FLOOR
+from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
 from fathom.search.analysis.optimum import Optimum, find_optima, find_optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Location, Verdict, judge
 from fathom.search.records import Outcome
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
@@ -172,3 +173,26 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
         find_optimum(simulated_study(), seed=0)
     with pytest.raises(ValueError, match="run the study first"):
         find_optimum([], seed=0)
+
+
+def test_an_identified_answer_says_where_its_interval_is_open() -> None:
+    records = simulated_study(budgets=(1_000_000,))
+    estimates = estimate_depths(records)
+    first, *_, last = (own.depth for own in estimates.depths)
+    inside = Location(
+        depth=first + 2,
+        interval=(first + 1, last - 1),
+        minimum=first + 2.0,
+        minimum_interval=(first + 1.0, last - 1.0),
+        shallow_share=0.0,
+        deep_share=0.1,
+        difference=0.1,
+    )
+    wide = replace(inside, interval=(first + 1, last))
+
+    closed = judge(records, estimates, inside, (first + 2,))
+    half_open = judge(records, estimates, wide, (first + 2,))
+
+    assert closed[0] is half_open[0] is Verdict.IDENTIFIED
+    assert "nothing beyond was trained" not in closed[1]
+    assert f"it ends at {last} because nothing beyond was trained" in half_open[1]

@@ -126,8 +126,10 @@ def test_a_socket_is_known_by_its_process_and_where_that_is_hidden_by_its_port(
 
 
 def test_loopback_addresses_are_unreachable_from_other_machines() -> None:
-    assert all(map(is_loopback, ("127.0.0.1", "127.8.0.1", "::1")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0")))
+    assert all(map(is_loopback, ("127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1")))
+    assert not any(
+        map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0", "::ffff:10.0.0.1"))
+    )
 
 
 def test_a_cluster_grows_when_its_own_monitor_has_been_given_nodes_to_start() -> None:
