@@ -118,7 +118,7 @@ def _class(name: str) -> Any:
         module = importlib.import_module(module_name)
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        if place := _place_of(error):
+        if place := place_of(error):
             raise ObjectiveError(
                 f"objective {name} must be importable, but its import failed at {place}, got "
                 f"{reason}; mend it there"
@@ -152,7 +152,7 @@ def _search_working_folder() -> str:
     return folder
 
 
-def _place_of(error: Exception) -> str:
+def place_of(error: BaseException) -> str:
     """File and line at which an import failed; empty if the module itself was not found."""
     own = [
         frame

@@ -41,6 +41,7 @@ def judge_cluster(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:
     nodes = cluster.nodes
     return (
         *judge_versions(nodes),
+        *_each("imports", nodes, _imports, "a worker can import what a trial needs"),
         *judge_gpus(cluster, needs),
         judge_cpus(cluster, needs),
         *judge_clocks(nodes),
@@ -101,6 +102,13 @@ def judge_versions(nodes: tuple[Node, ...]) -> tuple[Finding, ...]:
     sources = known.pop("fathom's sources")
     same = ", ".join(f"{package} {version}" for package, version in known.items())
     return (ok("versions", f"{same} (hash of its sources: {sources})"),)
+
+
+def _imports(node: Node) -> Finding | None:
+    if not node.facts.import_trouble:
+        return None
+    text = f"{node.name}: a worker fails at {node.facts.import_trouble}"
+    return failure("imports", text, "mend it there, or install on that node what is missing")
 
 
 def judge_gpus(cluster: ClusterFacts, needs: Needs) -> tuple[Finding, ...]:

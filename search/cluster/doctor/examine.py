@@ -43,6 +43,8 @@ CHECKPOINTS_KEPT = 2
 """Checkpoints of a trial on disk: the last, and while it is written the one before."""
 TRAINING_BYTES = 16
 """Memory of a training per parameter, without activations, which depend on the batch."""
+WORKER = "fathom.search.cluster.worker"
+"""The module that runs trials, with all that it needs."""
 SPEED_SECONDS = 120.0
 """Longest time of the measurement of speed, most of it the import of PyTorch on a busy machine."""
 TRACKING_SECONDS = 60.0
@@ -65,7 +67,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
         tracking = aside.submit(ask_tracking, uri)
         asks_torch = needs.gpus_per_trial not in (0, "auto")
-        cluster, members = _ask(NodeQuestion(probe, secrets.token_hex(16), asks_torch))
+        question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config))
+        cluster, members = _ask(question)
         return (
             *members,
             *(warning("study", note, "see `fathom plan`") for note in notes),
@@ -75,6 +78,12 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             tracking.result(),
             *ask_optuna(config, uri),
         )
+
+
+def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
+    """Modules that a worker imports: Fathom's, the model's among them, and a user's objective."""
+    module, _, own = str(config.objective.name if config else "").partition(":")
+    return (WORKER, module) if own else (WORKER,)
 
 
 def study_needs(config: StudyConfig | None) -> Needs:

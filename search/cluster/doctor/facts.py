@@ -88,6 +88,8 @@ class NodeQuestion:
     """Salt of the hashes by which tokens are compared, used once."""
     asks_torch: bool
     """True if PyTorch is asked for the number of its GPUs even where no driver lists one."""
+    imports: tuple[str, ...] = ()
+    """Modules that a worker of the search imports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,8 @@ class Facts:
     """Sockets that others can reach; None if the system does not show sockets to this user."""
     monitor_grows: bool | None
     """True if Ray's monitor here can start nodes; None if none runs here for this cluster."""
+    import_trouble: str
+    """Reason why what a worker imports can't be imported; empty if it can."""
     storage_trouble: str
     """Reason why the probe could not be read, or its answer not seen; empty if both could."""
 

@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ USUAL_PORTS = {6379: "Ray GCS", 8265: "Ray dashboard", 10001: "Ray client server
 ASK_TORCH = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
 DRIVER_SECONDS = 20
 TORCH_SECONDS = 50
+"""Longest time for the import of PyTorch, or of what a worker needs, which includes it."""
 MIB = 2**20
 
 
@@ -73,6 +75,7 @@ def gather(
         token_hash=_token_hash(question.salt),
         listeners=_listeners(commands),
         monitor_grows=_monitor_grows(list(commands.values()), ray_at[1]),
+        import_trouble=_import_trouble(question.imports),
         storage_trouble="" if question.probe.trouble else answer(question.probe, node),
     )
 
@@ -156,10 +159,31 @@ def _torch_gpus() -> tuple[int | None, str]:
     return (None, f"PyTorch: {trouble}") if trouble else (json.loads(output.splitlines()[-1]), "")
 
 
-def output_of(command: list[str], seconds: float) -> tuple[str, str]:
+def _import_trouble(modules: tuple[str, ...]) -> str:
+    """Imports modules as a worker does, in a separate process; returns file, line and error of the
+    first that fails."""
+    if not modules:
+        return ""
+    # A worker has the search path of the search, and so of this process.
+    path = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-m", "fathom.search.cluster.doctor.imports", *modules]
+    output, trouble = output_of(command, TORCH_SECONDS, environment=path)
+    return trouble or output
+
+
+def output_of(
+    command: list[str], seconds: float, *, environment: Mapping[str, str] = os.environ
+) -> tuple[str, str]:
     """Runs a command; returns its output and the last line of its error."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+            env=environment,
+        )
     except subprocess.TimeoutExpired:
         return "", f"no answer in {seconds:g} s"
     if done.returncode:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fathom.search.cluster.doctor.examine import ask_tracking, study_needs
+from fathom.search.cluster.doctor.examine import ask_tracking, imports_of, study_needs
 from fathom.search.cluster.doctor.facts import ClusterProbe, Gpu, NodeQuestion, Severity
 from fathom.search.cluster.doctor.gather import (
     _monitor_grows,
@@ -29,7 +29,7 @@ from fathom.search.cluster.doctor.gather import (
 )
 from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
-from fathom.search.study.config import load
+from fathom.search.study.config import load, parse
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.machine import this_machine
 from fathom.search.study.plan import plan_study
@@ -89,6 +89,25 @@ def test_pytorch_is_asked_in_a_process_of_its_own() -> None:
 
     assert isinstance(facts.torch_gpus, int)
     assert not facts.gpu_trouble
+
+
+def test_what_a_worker_imports_is_imported_and_a_failure_has_file_and_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").touch()
+    (tmp_path / "models" / "net.py").write_text("import this_is_nowhere\n")
+    (tmp_path / "my_task.py").write_text("\nfrom models.net import Net\n")
+    monkeypatch.chdir(tmp_path)
+    own = parse("study: s\nobjective: {name: 'my_task:Mine'}\nbudgets: [8k]\ncount: total\n")
+    nowhere = "ModuleNotFoundError: No module named"
+
+    assert look(imports=imports_of(None)).import_trouble == ""
+    assert look(imports=imports_of(own)).import_trouble == f"{nowhere} 'my_task'"
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    place = tmp_path / "models" / "net.py"
+    trouble = look(imports=imports_of(own)).import_trouble
+    assert trouble == f"{place}, line 1: {nowhere} 'this_is_nowhere'"
 
 
 def test_the_token_is_compared_by_a_hash_with_a_salt_used_once(

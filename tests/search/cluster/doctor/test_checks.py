@@ -48,6 +48,7 @@ FACTS = Facts(
     token_hash="0123",
     listeners=(),
     monitor_grows=None,
+    import_trouble="",
     storage_trouble="",
 )
 L4 = Gpu("NVIDIA L4", 24 * GB, "580.1")
@@ -324,6 +325,15 @@ def test_hidden_ports_count_as_neither_open_nor_closed() -> None:
 def stored(probe: ClusterProbe, *nodes: Node) -> list[Finding]:
     found = judge_storage(probe, cluster(*nodes), ROOMY, NEEDS)
     return [one for one in found if one.subject == "storage"]
+
+
+def test_a_node_whose_workers_lack_a_module_fails_with_file_and_line() -> None:
+    trouble = "/home/u/my_task.py, line 3: ModuleNotFoundError: No module named 'x'"
+    nodes = cluster(node(), node("10.0.0.2", import_trouble=trouble))
+    [found] = [one for one in judge_cluster(nodes, NEEDS) if one.subject == "imports"]
+
+    assert found.level is Severity.FAILURE
+    assert found.message == f"10.0.0.2: a worker fails at {trouble}"
 
 
 def test_storage_is_ok_when_every_node_reads_and_is_read() -> None:

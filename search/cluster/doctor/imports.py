@@ -1,0 +1,29 @@
+"""Imports what a worker of a search imports: `python -m`, with the names of modules.
+
+Prints file, line and error of the first that fails, and nothing if all can be imported.
+"""
+
+import importlib
+import sys
+
+from fathom.objectives.user_objective import place_of
+
+
+def trouble_of(module: str) -> str:
+    """File, line and error of an import that fails; empty if it does not."""
+    try:
+        importlib.import_module(module)
+    except BaseException as error:  # noqa: BLE001 - a module may even exit
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        place = place_of(error)
+        return reason if place.startswith(__file__) else f"{place}: {reason}"
+    return ""
+
+
+def main() -> None:
+    """Prints the first trouble."""
+    print(next(filter(None, map(trouble_of, sys.argv[1:])), ""))
+
+
+if __name__ == "__main__":
+    main()
