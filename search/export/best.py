@@ -74,9 +74,9 @@ def best_file(source: Path) -> Path:
         return source
     folder = RunFolder(source)
     folder.check_files()
-    if not folder.config.exists():
-        raise ConfigError(f"{source} is not a run folder: it has no config.yaml; see `ls runs`")
     if not folder.best.exists():
+        if not folder.config.exists():
+            raise ConfigError(f"{source} is not a run folder: it has no config.yaml; see `ls runs`")
         raise ConfigError(f"{source} has no best.yaml yet; `fathom run` or `report` writes it")
     return folder.best
 

@@ -175,7 +175,7 @@ def test_a_folder_that_is_not_there_is_called_so(verb: str, tmp_path: Path) -> N
 
 def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
     assert_user_error(fathom("report", tmp_path), "config.yaml")
-    assert_user_error(fathom("export", tmp_path), "best.yaml")
+    assert_user_error(fathom("export", tmp_path), "is not a run folder")
     assert_user_error(fathom("predict", "--params", "1M", "--law", tmp_path), str(tmp_path))
     assert_user_error(fathom("train", tmp_path / "best.yaml"), "best.yaml")
     assert_user_error(fathom("predict", "--params", "huge"), "huge")
@@ -344,7 +344,8 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
     done = fathom("report", "runs/tiny", "--json", cwd=finished)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert set(report) == {"study", "budgets", "law", "crossings", "required_depths", "matched"}
+    papers = {"crossings", "required_depths", "matched", "depth_metrics"}
+    assert set(report) == {"study", "budgets", "law"} | papers
     expected = {
         *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
         *("shape", "loss", "trials"),
