@@ -5,6 +5,7 @@ else.
 """
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -71,6 +72,8 @@ def main() -> None:
     # would be run instead of Python's.
     os.environ["PYTHONSAFEPATH"] = "1"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # It says in four lines that the home folder can't be written to, and does without.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         status = app(standalone_mode=False)
     except UsageError as error:

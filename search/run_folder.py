@@ -100,10 +100,16 @@ class RunFolder:
         Raises:
             RunFolderError: names the first that is.
         """
-        files = (self.config, self.fingerprint, self.records, self.best, self.report)
-        folders = (self.state, self.state / "checkpoints", self.figures, self.path / "tables")
-        state = (self.journal, self.answers, self.optuna, self.state / "lock")
-        for path in (*files, *state, *folders):
+        own = {
+            value.__get__(self, RunFolder)
+            for value in vars(RunFolder).values()
+            if isinstance(value, PathInside)
+        }
+        tables = self.path / "tables"
+        folders = {self.state, self.marker.parent, self.ray, self.figures, tables}
+        files = own - folders | {self.state / "lock", self.state / "report.lock"}
+        files |= {*tables.glob("*.csv"), *self.figures.glob("*.*")}
+        for path in sorted(files | folders):
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)
             if os.path.lexists(path) and (path.is_symlink() or not is_kind()):
                 raise RunFolderError(

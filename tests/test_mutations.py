@@ -121,6 +121,7 @@ def damageable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Simulation(search).run(events=120)
     (runs.parent / "study.yaml").write_text(dump(config))
     search.folder.config.write_text(dump(config))
+    search.folder.seconds.write_text("60.0\n")
     for trial in (*search.live, "foreign"):
         search.folder.checkpoint(trial).write_bytes(b"PK\3\4 half a checkpoint")
     (search.folder.path / "notes.txt").write_text("mine")
@@ -196,6 +197,31 @@ def test_damaged_run_folders_are_read_or_refused_in_one_line(
     with capsys.disabled():
         told = ", ".join(f"{count} ended with {status}" for status, count in answers.items())
         print(f" {FOLDERS} folders, {len(VERBS)} commands on each: {told} ", end="")
+
+
+@pytest.mark.parametrize("name", ["state/seconds", "state/report.lock", "fingerprint.json"])
+def test_a_file_of_the_run_that_is_a_link_to_a_device_is_refused(
+    damageable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(damageable / "runs" / "simulated", run)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to("/dev/zero")
+    answer = fathom(monkeypatch, "report", str(run))
+    assert (answer.status, answer.fault) == (2, "")
+    assert f"{run / name} must be a plain file" in answer.complaint
+
+
+def test_a_folder_in_the_place_of_a_table_is_refused(
+    damageable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(damageable / "runs" / "simulated", run)
+    (run / "tables" / "optima.csv").unlink(missing_ok=True)
+    (run / "tables" / "optima.csv").mkdir(parents=True)
+    answer = fathom(monkeypatch, "report", str(run))
+    assert (answer.status, answer.fault) == (2, "")
+    assert f"{run / 'tables' / 'optima.csv'} must be a plain file" in answer.complaint
 
 
 def whole_lines(path: Path) -> list[bytes]:

@@ -158,8 +158,9 @@ class PowerFit:
 
     @property
     def likeliest(self) -> int:
-        """Index of the pair of exponents that fits the first draw best."""
-        return int(self.squares[:, 0].argmin())
+        """Index of the pair of exponents that fits the first draw best, the first of those that fit
+        alike: many go through three points exactly, but for rounding."""
+        return int(self.squares[:, 0].round(9).argmin())
 
     def curve(self) -> PowerCurve:
         """The curve of the likeliest pair of exponents."""

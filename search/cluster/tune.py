@@ -74,7 +74,7 @@ class SearcherAdapter(Adapter, Searcher):
             budget=scheduler.budgets[spec.budget].budget,
             spec=spec,
             checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
-            marker=scheduler.folder.marker.read_text(encoding="utf-8"),
+            marker=scheduler.folder.marker.read_text(encoding="utf-8", errors="replace"),
             out_of_memory=spec.trial in failures.out_of_memory,
             excluded_nodes=failures.excluded_nodes(spec.trial),
             split_reason=failures.split_reasons.get(spec.trial, ""),

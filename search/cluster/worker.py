@@ -90,7 +90,10 @@ def refuse_unseen_checkpoints(assignment: Assignment) -> None:
         if marker.exists():
             break
         time.sleep(1)
-    if marker.exists() and marker.read_text(encoding="utf-8") == assignment.marker:
+    if (
+        marker.exists()
+        and marker.read_text(encoding="utf-8", errors="replace") == assignment.marker
+    ):
         return
     raise StorageError(
         f"every node must see {marker.parent}, and {socket.gethostname()} does not; mount one "

@@ -50,6 +50,10 @@ def test_an_interrupted_search_is_called_unfinished_with_the_command_that_resume
 def test_a_run_interrupted_before_any_answer_says_that_it_is_unfinished(tmp_path: Path) -> None:
     found = concluded(interrupted(tmp_path, 1))
     assert "Unfinished: the search of 20k, 40k has not ended" in visible(page(found, ()))
+    terminal = Console(file=io.StringIO(), width=80)
+    print_answers(found, terminal)
+    assert isinstance(terminal.file, io.StringIO)
+    assert terminal.file.getvalue().startswith("Unfinished: "), "no table without a row"
 
 
 def test_a_search_that_ended_is_not_called_unfinished(tmp_path: Path) -> None:

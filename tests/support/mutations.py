@@ -252,6 +252,7 @@ def _binary(path: Path, outside: Path, rng: random.Random) -> None:
 RUN_FILES = (
     *("records.jsonl", "records.jsonl", "records.jsonl", "state/journal.jsonl"),
     *("state/journal.jsonl", "config.yaml", "best.yaml", "state/optuna.log"),
+    *("fingerprint.json", "state/seconds"),
 )
 FILE_DAMAGES: tuple[Callable[..., Any], ...] = (
     *(_edited_line, _edited_line, _edited_line, _moved_lines, _foreign_line),

@@ -50,7 +50,8 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
         table.add_row(*_optimum_row(optimum))
     table.caption = "best shape, as in best.yaml: depth x d_model, ff_ratio"
     table.caption_justify = "left"
-    console.print(table)
+    if conclusion.optima:
+        console.print(table)
     for optimum in conclusion.optima:
         label = format_count(optimum.budget)
         console.print(f"{label}: {optimum.reason}", highlight=False)

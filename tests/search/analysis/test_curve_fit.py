@@ -105,3 +105,12 @@ def test_a_minimum_rounds_to_the_whole_depth_where_the_parabola_is_lower(
     curve = Parabola(c0=1 + log(vertex) ** 2, c1=-2 * log(vertex), c2=1)
     assert curve.lowest((log(0.1), log(9))) == pytest.approx(vertex)
     assert whole_depth(vertex) == depth == min(range(1, 9), key=curve)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rounding_does_not_choose_the_curve_through_three_points(seed: int) -> None:
+    rounding = 1e-15 * np.random.default_rng(seed).standard_normal(3)
+    exact = dict(zip((2, 4, 8), np.array([1.62, 1.60, 1.61]) + rounding, strict=True))
+    assert fit(losses_at(exact)).power(5) == pytest.approx(
+        fit(losses_at({2: 1.62, 4: 1.60, 8: 1.61})).power(5), abs=1e-9
+    )
