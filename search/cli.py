@@ -24,6 +24,15 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 """Base class of Typer's errors of a command line, whose home depends on its version."""
 LONGEST_LINE = 800
 """Characters of an error's line."""
+FREE_SOME = "; free some, then the same command goes on where this one stopped"
+MAKE_WRITABLE = "; make it writable, or name another place"
+REMEDIES = {
+    errno.ENOSPC: FREE_SOME,
+    errno.EDQUOT: FREE_SOME,
+    errno.EACCES: MAKE_WRITABLE,
+    errno.EROFS: MAKE_WRITABLE,
+}
+"""Ends of the lines on errors of the machine."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, also of Typer's own."""
 
@@ -88,8 +97,7 @@ def main() -> None:
     except OSError as error:
         if error.errno is None:
             raise
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "; free some, then the same command goes on where this one stopped" if full else ""
+        remedy = REMEDIES.get(error.errno, "")
         where = f": {error.filename}" if error.filename else ""
         _print_error(f"{error.strerror}{where}{remedy}")
         sys.exit(1)

@@ -1,5 +1,6 @@
 """Checks that a study can be run, before anything starts; imports no framework, to be quick."""
 
+import os
 import time
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
         ValueError: if the study can't be run.
     """
     check_same_study(config, RunFolder(runs / config.study))
+    _check_writable(runs)
     _check_batched_objective(config)
     plans = plan_study(config, vocab_size_of(config), this_machine(config))
     tracking = config.tracking.uri or default_tracking_uri(runs)
@@ -55,6 +57,16 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     if config.tracking.optuna is not None:
         check_optuna(config.tracking.optuna, mlflow=tracking)
     return ReadyStudy(config, runs, plans)
+
+
+def _check_writable(runs: Path) -> None:
+    """Raises `RunFolderError` if no run folder can be made in this folder, which may be new."""
+    there = next(place for place in (runs, *runs.absolute().parents) if os.path.lexists(place))
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise RunFolderError(
+            f"`--runs` must be a folder that can be written to, got {runs}, and {there} can't be; "
+            "make it writable, or choose another"
+        )
 
 
 def _check_batched_objective(config: StudyConfig) -> None:

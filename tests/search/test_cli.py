@@ -168,6 +168,19 @@ def test_a_command_line_that_is_not_understood_is_one_line(
     assert_user_error(fathom(*arguments), *words)
 
 
+def test_a_folder_of_runs_that_can_not_be_written_to_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for runs in ("file", "file/below"):
+        refused = fathom("run", TINY, "--runs", runs, cwd=tmp_path)
+        assert_user_error(refused, f"`--runs` must be a folder that can be written to, got {runs}")
+
+
+def test_a_file_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
+    done = fathom("schema", "--out", "nowhere/schema.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == "fathom: No such file or directory: nowhere/schema.json\n"
+
+
 @pytest.mark.parametrize("verb", ["export", "train"])
 def test_a_folder_that_is_not_there_is_called_so(verb: str, tmp_path: Path) -> None:
     assert_user_error(fathom(verb, tmp_path / "nope"), "there is no", "nope", "name a run folder")
