@@ -78,11 +78,11 @@ class Interrupt:
 
 
 @contextmanager
-def deaf_to_sigterm() -> Iterator[None]:
-    """Context in which processes that start, and theirs, do not hear SIGTERM.
+def sigterm_blocked() -> Iterator[None]:
+    """Context in which processes that start, and their children, ignore SIGTERM.
 
-    Many send it to all of a job's processes (Slurm, systemd, `timeout`, `kill -- -GROUP`). This
-    process hears it, and ends the others once the trials have saved.
+    Slurm, systemd and `kill -- -GROUP` send it to all processes of a job. This process handles it,
+    and ends the others once the trials have saved.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:

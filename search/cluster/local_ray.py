@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,8 +20,8 @@ from ray._private.authentication import authentication_token_setup
 from ray._private.utils import detect_fate_sharing_support
 
 from fathom.search.cluster.connect import connect, last_line
-from fathom.search.cluster.interrupt import deaf_to_sigterm
-from fathom.search.cluster.ray_death import end_with_ray
+from fathom.search.cluster.interrupt import sigterm_blocked
+from fathom.search.cluster.ray_death import end_if_killed, end_with_ray
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ WORKER_ENVIRONMENT = {
 }
 LEAST_FREE = 10_000_000
 """Bytes free in Ray's folder for logs and sockets; with less Ray does not start."""
+LEAST_ADDRESSES = 10e9
+"""Bytes of address space that each process of Ray needs, most of which it never touches."""
 SLOW_SECONDS = 25.0
 """A start that failed after this time was too slow: Ray gives each of its steps at least 30 s."""
 
@@ -42,11 +45,11 @@ class _RayProcess(subprocess.Popen[bytes]):
     """
 
     def __init__(self, command: Sequence[str], **settings: Any) -> None:
-        with deaf_to_sigterm():
+        with sigterm_blocked():
             super().__init__(command, **settings, start_new_session=True)
 
     def terminate(self) -> None:
-        """Ends the process, which would not hear a SIGTERM."""
+        """Ends the process, in which SIGTERM is blocked."""
         self.kill()
 
     def kill(self) -> None:
@@ -67,20 +70,27 @@ def start_here(again: str) -> None:
     folder = Path(get_default_system_temp_dir())
     if folder.is_dir() and shutil.disk_usage(folder).free < LEAST_FREE:
         raise OSError(errno.ENOSPC, "Ray can't start: no space left", str(folder))
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if addresses != resource.RLIM_INFINITY and addresses < LEAST_ADDRESSES:
+        raise OSError(
+            errno.ENOMEM,
+            f"Ray can't start: `ulimit -v` must be at least {LEAST_ADDRESSES / 1024:.0f}, got "
+            f"{addresses // 1024}; `ulimit -v unlimited` lifts it",
+        )
     with _environment(WORKER_ENVIRONMENT), _private_token(), _loopback(), _silent():
-        if not _starts_in_time(folder):
+        if not _starts_in_time(folder, again):
             log.warning("Ray has not started in time, as %s; trying once more", _busy())
-            if not _starts_in_time(folder):
+            if not _starts_in_time(folder, again):
                 remedy = f"when less runs here, go on with: {again}"
                 raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
     end_with_ray(again)
 
 
-def _starts_in_time(folder: Path) -> bool:
+def _starts_in_time(folder: Path, again: str) -> bool:
     """Starts Ray; False if it took too long. Raises OSError where it can't start at all."""
     began = time.monotonic()
     try:
-        _start()
+        _start(again)
     except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
         if time.monotonic() - began < SLOW_SECONDS:
             raise _no_start(error, folder) from None
@@ -88,7 +98,7 @@ def _starts_in_time(folder: Path) -> bool:
     return True
 
 
-def _start() -> None:
+def _start(again: str) -> None:
     """Start Ray, and leave nothing of it behind if that fails."""
     started: list[subprocess.Popen[bytes]] = []
     # Elsewhere than on Linux Ray's processes end with this one by their common group.
@@ -99,7 +109,7 @@ def _start() -> None:
         return started[-1]
 
     try:
-        with _replaced(services, "ConsolePopen", process):
+        with _replaced(services, "ConsolePopen", process), end_if_killed(started, again):
             connect(
                 address="local",
                 include_dashboard=False,

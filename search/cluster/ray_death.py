@@ -6,8 +6,12 @@ Ray itself waits for up to a minute, prints pages of its logs, and does not say 
 import atexit
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,6 +27,39 @@ def end_with_ray(again: str) -> None:
     over = threading.Event()
     atexit.register(over.set)  # runs before Ray's own, which ends those processes
     threading.Thread(target=_watch, args=(over, again), name="ray", daemon=True).start()
+
+
+@contextmanager
+def end_if_killed(started: Sequence[subprocess.Popen[bytes]], again: str) -> Iterator[None]:
+    """Context of Ray's start, which ends this process if one of Ray's own is killed meanwhile.
+
+    `started` grows as Ray starts its processes. Ray itself would wait for 30 s or longer.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_SECONDS):
+            statuses = [(one, one.poll() or 0) for one in started]
+            killed = [f"{_name(one)} {_how(status)}" for one, status in statuses if status < 0]
+            if killed:
+                for one in started:
+                    one.kill()
+                _end(f"Ray could not start (its {killed[0]}); nothing is lost. To go on: {again}")
+
+    watcher = threading.Thread(target=watch, name="ray start", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _name(process: subprocess.Popen[bytes]) -> str:
+    """The name of the program that a process runs."""
+    command = process.args
+    assert isinstance(command, list)
+    return Path(str(command[0])).name
 
 
 def _watch(over: threading.Event, again: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-from fathom.search.cluster.interrupt import deaf_to_sigterm
+from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import TrialRecord
 from fathom.search.study.store_uri import TrackingError, check_form, is_new_file, sqlite_path
@@ -103,7 +103,7 @@ class Tracker:
             missing = 1
         self._link.close()
         if self._process:
-            self._process.kill()  # it does not hear a SIGTERM
+            self._process.kill()  # SIGTERM is blocked in it
             self._process.wait()
         return missing
 
@@ -150,7 +150,7 @@ def _start(link: Connection, environment: dict[str, str]) -> "subprocess.Popen[b
     A session of its own, so that Ctrl-C ends the search first and lets it write what it found; nor
     does it hear a SIGTERM to all processes of the job.
     """
-    with link, deaf_to_sigterm():
+    with link, sigterm_blocked():
         return subprocess.Popen(
             # Without -P a file `random.py` in the working folder would be run by it.
             [sys.executable, "-P", "-m", "fathom.search.tracking.follower", str(link.fileno())],

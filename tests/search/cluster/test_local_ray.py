@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -142,3 +143,31 @@ def test_a_start_that_fails_at_once_is_not_tried_again(monkeypatch: pytest.Monke
     with pytest.raises(OSError, match="RAY_TMPDIR"):
         start_here(AGAIN)
     assert len(tried) == 1
+
+
+def test_too_little_address_space_is_refused_before_ray_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4_000_000_000, resource.RLIM_INFINITY))
+
+    with pytest.raises(OSError, match=r"`ulimit -v` must be at least 9765625, got 3906250; "):
+        start_here(AGAIN)
+
+
+def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run() -> None:
+    code = """
+import subprocess, time
+from fathom.search.cluster.ray_death import end_if_killed
+started = [subprocess.Popen(["sleep", "60"])]
+with end_if_killed(started, "fathom run study.yaml"):
+    started[0].kill()
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "fathom: Ray could not start (its sleep got SIGKILL); nothing is lost. "
+        "To go on: fathom run study.yaml\n"
+    )
