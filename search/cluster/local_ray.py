@@ -123,7 +123,7 @@ def _start(again: str) -> None:
 
 
 def _busy() -> str:
-    """How busy this machine is."""
+    """A clause of a message with the load average and the number of cores."""
     cores = os.cpu_count() or 1
     return f"this machine is busy ({os.getloadavg()[0]:.0f} processes on {cores} cores)"
 

@@ -82,7 +82,7 @@ def _watch(over: threading.Event, again: str) -> None:
 
 
 def _how(status: int) -> str:
-    """How a process ended, by its exit status."""
+    """A clause such as `got SIGKILL` or `exited with 1`, from the exit status of a process."""
     return f"got {signal.Signals(-status).name}" if status < 0 else f"exited with {status}"
 
 

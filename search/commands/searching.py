@@ -65,6 +65,7 @@ def run(
         exit_interrupted(interrupt)
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
 
     folder, conclusion = result.folder, result.conclusion
@@ -73,7 +74,7 @@ def run(
         console.print(line, style="yellow", highlight=False)
     console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
     console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
-    print_next(conclusion, str(folder.path), console)
+    print_next(next_steps(conclusion, str(folder.path)), console)
     if as_json:
         print_json(report_json(conclusion))
     answered = any(optimum.optimal_depth for optimum in conclusion.optima)
@@ -95,6 +96,7 @@ def report(
     from fathom.search.pipeline import report_study
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.text import next_steps
     from fathom.search.study.store_uri import without_credentials
 
     result = report_study(run_folder, trust=trust)
@@ -107,7 +109,7 @@ def report(
     if (uri := result.conclusion.config.tracking.uri) and not trust:
         line = f"MLflow      not written: the run names {without_credentials(uri)}; add --trust"
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    print_next(result.conclusion, str(result.folder.path), console)
+    print_next(next_steps(result.conclusion, str(result.folder.path)), console)
 
 
 def status(

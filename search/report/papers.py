@@ -122,8 +122,8 @@ def metric_text(own: DepthMetric) -> str:
     title = f"{format_count(own.budget)}: {metric_name(own.kind).lower()} on {own.split}"
     if own.nothing_learned:
         return f"{title}: 0 at every depth, nothing learned"
-    first, *others = (f"{fmean(each):.3f} at depth {depth}" for depth, each in own.values.items())
-    return f"{title}: {', '.join([first, *(other.replace('depth ', '') for other in others)])}"
+    means = (f"{fmean(each):.3f} at {depth}" for depth, each in own.values.items())
+    return f"{title}: {', '.join(means).replace(' at ', ' at depth ', 1)}"
 
 
 def metrics_by_kind(papers: PaperFindings, budget: int) -> dict[str, list[DepthMetric]]:

@@ -18,7 +18,7 @@ from fathom.search.commands.plan_tables import print_plan
 from fathom.search.conclusion import Conclusion, why_no_law
 from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.pipeline import RunResult
-from fathom.search.report.terminal.answer_tables import print_answers
+from fathom.search.report.terminal.answer_tables import print_answers, print_next
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
 from fathom.search.study.budget import expand_budgets
@@ -92,24 +92,20 @@ def print_answer(
     print_answers(conclusion, console)
     console.print(f"\nReport      {result.folder.report}", highlight=False)
     found: dict[str, Any] | None = None
+    source = ""
     if own := searched(question, conclusion):
         found, text = searched_json(question, own), searched_lines(own)
-        text += _next(f"{result.folder.path} --budget {exact_count(own.budget)}")
+        source = f"{result.folder.path} --budget {exact_count(own.budget)}"
     elif by_law := answer(question, conclusion, vocab_size):
         write_atomically(file, answer_yaml(by_law))
-        found, text = answer_json(by_law), [*lines(by_law), *_next(str(file))]
+        found, text, source = answer_json(by_law), lines(by_law), str(file)
     else:
         text = [_no_answer(question, conclusion, study)]
     for line in text:
         console.print(line, highlight=False)
+    if source:
+        print_next([f"fathom train {source}", f"fathom export {source} --format hf"], console)
     return found
-
-
-def _next(source: str) -> list[str]:
-    return [
-        f"Next        fathom train {source}",
-        f"            fathom export {source} --format hf",
-    ]
 
 
 def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:

@@ -1,5 +1,7 @@
 """The findings of a study on a terminal: answers, law and paper analyses."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
 from fathom.models.shape import Shape
@@ -14,7 +16,6 @@ from fathom.search.report.text import (
     answer_row,
     interval,
     law_formula,
-    next_steps,
     shape_elsewhere,
     unfinished_text,
     verdict_text,
@@ -63,11 +64,15 @@ def print_answers(conclusion: Conclusion, console: Console) -> None:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
 
 
-def print_next(conclusion: Conclusion, source: str, console: Console) -> None:
-    """Print the commands that use the answers, if there are any."""
-    heads = ("Next", "")
-    for head, step in zip(heads, next_steps(conclusion, source), strict=False):
-        console.print(f"{head:<12}{step}", highlight=False, markup=False, soft_wrap=True)
+def print_next(commands: Sequence[str], console: Console) -> None:
+    """Print the commands to type next, one a line."""
+    for number, command in enumerate(commands):
+        console.print(
+            f"{'' if number else 'Next':<12}{command}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:
