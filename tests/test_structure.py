@@ -27,6 +27,7 @@ LEVELS = (
     {"study"},
     {"scheduling", "training"},
     {"conclusion"},
+    {"tables"},
     {"report", "cluster", "export"},
     {"tracking"},
     {"pipeline"},

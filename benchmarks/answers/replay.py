@@ -28,11 +28,13 @@ from benchmarks.rival_searchers.field import contender, contenders
 from benchmarks.rival_searchers.rival import Rival
 from benchmarks.simulate.clock import Moment, Searcher, run, tokens_until_right
 from benchmarks.simulate.ours import FathomSearch
-from benchmarks.worlds.curve_tables import TableError, read_runs
+from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.kinds import KINDS, planted
-from benchmarks.worlds.known import WIDTH, Known, known_budgets
+from benchmarks.worlds.known import Known, known_budgets
 from fathom.models.shape import Count
 from fathom.search.study.errors import ConfigError
+from fathom.search.tables.runs import TableError
+from fathom.search.tables.sizes import WIDTH
 
 OURS = {"ours": ""}
 """Fathom's own entries: name -> YAML added to the study file."""

@@ -22,21 +22,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from benchmarks.simulate.arrivals import MakeRule, Races, Survival, survival
-from benchmarks.worlds.curve_tables import (
-    Run,
-    SizeClass,
-    TableError,
-    corrected,
-    read_runs,
-    runs_near,
-    size_class,
-    size_classes,
-    size_slope,
-)
+from benchmarks.worlds.curve_tables import SizeClass, corrected, read_runs, size_class
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import StoppingConfig
+from fathom.search.tables.runs import Run, TableError
+from fathom.search.tables.sizes import runs_near, size_classes, size_slope
 
 GRACES = (0.006, 0.011, 0.029, 0.057, 0.11, 0.25)
 """Shares of the horizon before which stock ASHA stops nothing."""
@@ -188,7 +180,7 @@ def _classes(arguments: argparse.Namespace) -> Iterator[tuple[str, SizeClass]]:
         yield _title(some, count, f"losses as they are{gone}"), some
         slope = arguments.slope
         if slope is None:
-            slope = size_slope(runs, some, count)
+            slope = size_slope(runs, some.runs, some.horizon, count)
         if slope:
             text = f"corrected for size by {slope:.2f} nats per ln parameters"
             other = corrected(some, count, slope)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.worlds.curve_tables import Run, read_runs
+from benchmarks.worlds.curve_tables import read_runs
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_fit import draw, fit, points_of
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, ShapeLoss, combine_shapes
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage
+from fathom.search.tables.runs import Run
 
 HORIZONS = (4e9, 10e9, 20e9, 50e9, 100e9, 200e9, 330e9)
 CASES = (("total", 103e6, 0.08), ("non_embedding", 80e6, 0.2), ("total", 508e6, 0.08))

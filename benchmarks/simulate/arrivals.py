@@ -18,13 +18,13 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.worlds.curve_tables import SizeClass
-from benchmarks.worlds.known import sized_shape
 from fathom.models.shape import Count
 from fathom.search.analysis.forecast import forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.study.groups import StoppingConfig
+from fathom.search.tables.sizes import sized_shape
 
 LAST_RUNG = 0.8
 """Share of the horizon where a study's cool-down begins, after which it has no rung."""

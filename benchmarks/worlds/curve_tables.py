@@ -7,67 +7,23 @@ where the table has them, seed and d_ff. A run folder of a study that stopped no
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder, read_records
-
-Array = NDArray[np.float64]
+from fathom.search.tables.runs import Array, Run, TableError
+from fathom.search.tables.sizes import SHORT
 
 COLUMNS = (
     *("d_model", "depth", "params_total", "params_non_embedding"),
     *("tokens", "seconds_per_step", "loss"),
 )
-FEWEST_SHAPES = 3
-"""Fewest shapes of a size class: two shapes have too simple an order."""
 FINAL_EVALUATIONS = 3
 """Number of last evaluations whose median is the final loss, against spikes."""
-SHORT = 0.5
-"""Share of the longest run's tokens below which a run counts as broken off."""
-ENOUGH_SHAPES = 8
-"""Fewest shapes for a fit of a line in size and a parabola in depth."""
-MANY_SIZES = 0.7
-"""Range of ln(parameters), a factor of two, beyond which the gain from size flattens."""
-SAME_SIZE = 0.01
-"""Difference of sizes that needs no correction, since that would be below 0.004 nats."""
-
-
-class TableError(ValueError):
-    """A table that can't be read: one line with the rule, the value and the remedy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One learning curve."""
-
-    d_model: int
-    depth: int
-    d_ff: int | None
-    seed: int
-    params_total: int
-    params_non_embedding: int
-    seconds_per_step: float
-    tokens: Array
-    losses: Array
-
-    @property
-    def shape(self) -> tuple[int, int, int | None]:
-        """Width, depth and d_ff, which the seeds of a shape have in common."""
-        return self.d_model, self.depth, self.d_ff
-
-    @property
-    def label(self) -> str:
-        """Width x depth, with d_ff where the table has it."""
-        return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
-
-    def params(self, count: str) -> int:
-        """Parameters of the run's shape under a counting rule."""
-        return self.params_total if count == "total" else self.params_non_embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,24 +82,6 @@ def _read_table(path: Path) -> tuple[Run, ...]:
     return tuple(run for run in runs if len(run.tokens) > 1)
 
 
-def size_classes(runs: Sequence[Run], count: str, width: float) -> list[tuple[Run, ...]]:
-    """Disjoint classes whose sizes lie within `width` of their middle, fullest first."""
-    classes = []
-    left = list(runs)
-    while left:
-        fullest = max((_around(run, left, count, width) for run in left), key=_shapes)
-        if _shapes(fullest) < FEWEST_SHAPES:
-            break
-        classes.append(fullest)
-        left = [run for run in left if run not in fullest]
-    return sorted(classes, key=lambda some: some[0].params(count))
-
-
-def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
-    """The runs whose size differs from `size` by at most the share `width` of it."""
-    return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
-
-
 def size_class(runs: Sequence[Run], horizon: float | None = None) -> SizeClass:
     """The class of runs, at the evaluations of the sparsest run; broken-off runs are left out."""
     longest = max(run.tokens[-1] for run in runs)
@@ -154,26 +92,6 @@ def size_class(runs: Sequence[Run], horizon: float | None = None) -> SizeClass:
     grid = min(grids, key=len)
     losses = [np.interp(np.log(grid), np.log(run.tokens), run.losses) for run in whole]
     return SizeClass(runs=whole, tokens=grid, losses=np.array(losses))
-
-
-def size_slope(runs: Sequence[Run], some: SizeClass, count: str) -> float:
-    """Nats per unit of ln parameters at a class's size and horizon, from the whole table.
-
-    One fit over all sizes: parabolas in ln parameters and in ln depth. Within a class size and
-    depth are too entangled to tell apart. 0 where the class has one size or the table few shapes.
-    """
-    sizes = np.log([run.params(count) for run in some.runs])
-    there = [run for run in runs if run.tokens[-1] >= SHORT * some.horizon]
-    if np.ptp(sizes) < SAME_SIZE or _shapes(there) < ENOUGH_SHAPES:
-        return 0.0
-    middle = float(np.median(sizes))
-    size = np.log([run.params(count) for run in there]) - middle
-    depth = np.log([run.depth for run in there])
-    ends = [np.interp(some.horizon, run.tokens, run.losses) for run in there]
-    columns = [np.ones_like(size), size, depth, depth**2]
-    if np.ptp(size) > MANY_SIZES:
-        columns.append(size**2)
-    return float(np.linalg.lstsq(np.stack(columns, axis=1), np.array(ends), rcond=None)[0][1])
 
 
 def corrected(some: SizeClass, count: str, slope: float) -> SizeClass:
@@ -222,17 +140,6 @@ def _run_of(record: TrialRecord) -> Run:
 
 def _whole(text: str) -> int:
     return int(float(text))
-
-
-def _around(run: Run, runs: Sequence[Run], count: str, width: float) -> tuple[Run, ...]:
-    """The runs from this one's size upwards that fit in one class."""
-    low = run.params(count)
-    high = low * (1 + width) / (1 - width)
-    return tuple(other for other in runs if low <= other.params(count) <= high)
-
-
-def _shapes(runs: Sequence[Run]) -> int:
-    return len({run.shape for run in runs})
 
 
 def _mean_of(shape: object, shapes: Sequence[object], ends: Array) -> float:

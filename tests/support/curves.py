@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.worlds.curve_tables import COLUMNS, Run
+from benchmarks.worlds.curve_tables import COLUMNS
+from fathom.search.tables.runs import Run
 
 
 def run(depth: int, *, seed: int = 0, params: int = 1000, points: int = 64) -> Run:

@@ -25,8 +25,9 @@ from benchmarks.simulate.arrivals import (
     rungs_of,
     survival,
 )
-from benchmarks.worlds.curve_tables import read_runs, runs_near, size_class
+from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.groups import StoppingConfig
+from fathom.search.tables.sizes import runs_near
 from tests.support.curves import run, write
 from tests.support.places import ROOT
 

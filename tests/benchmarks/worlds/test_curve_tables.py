@@ -8,16 +8,14 @@ import pytest
 
 from benchmarks.worlds.curve_tables import (
     COLUMNS,
-    TableError,
     corrected,
     read_runs,
-    runs_near,
     size_class,
-    size_classes,
-    size_slope,
 )
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.tables.runs import TableError
+from fathom.search.tables.sizes import size_slope
 from tests.support.curves import run, write
 from tests.support.simulated import simulated_study
 
@@ -76,14 +74,6 @@ def test_a_table_without_a_column_or_with_words_for_numbers_is_refused(tmp_path:
         read_runs(wordy)
 
 
-def test_classes_are_disjoint_close_in_size_and_have_shapes_to_compare() -> None:
-    sizes = {4: 100, 8: 110, 16: 120, 32: 200, 2: 400, 3: 410, 5: 450, 6: 460}
-    runs = [run(depth, params=1000 * size) for depth, size in sizes.items()]
-    classes = size_classes(runs, "total", 0.15)
-    assert [[one.depth for one in some] for some in classes] == [[4, 8, 16], [2, 3, 5, 6]]
-    assert [one.depth for one in runs_near(runs, 105e3, "total", 0.06)] == [4, 8]
-
-
 def test_runs_are_compared_on_the_sparsest_grid_and_broken_off_ones_are_left_out() -> None:
     dense, sparse, broken = run(4, points=64), run(8, points=64), run(16, points=20)
     sparse = replace(sparse, tokens=sparse.tokens[7::8], losses=sparse.losses[7::8])
@@ -101,7 +91,7 @@ def test_the_slope_in_size_is_found_beside_a_parabola_in_depth_and_taken_out() -
             one.losses[:] = 3 - 0.3 * np.log(params / 1e6) + 0.05 * np.log(depth / 6) ** 2
             runs.append(one)
     some = size_class(runs)
-    slope = size_slope(runs, some, "total")
+    slope = size_slope(runs, some.runs, some.horizon, "total")
     assert slope == pytest.approx(-0.3, abs=1e-6)
     flat = corrected(some, "total", slope).final
     for depth in (2, 18):

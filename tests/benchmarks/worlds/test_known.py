@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.worlds.curve_tables import Run, read_runs
+from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.known import known_budgets, planted_budget
 from benchmarks.worlds.planted import World, symmetric
 from fathom.models.shape import Count
+from fathom.search.tables.runs import Run
 from tests.support.curves import run
 from tests.support.places import SHARED_DATA
 

@@ -1,0 +1,43 @@
+"""Runs of a table: one learning curve each, a single point where only final losses are known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.models.shape import Count
+
+Array = NDArray[np.float64]
+
+
+class TableError(ValueError):
+    """A table that can't be read: one line with the rule, the value and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One learning curve."""
+
+    d_model: int
+    depth: int
+    d_ff: int | None
+    seed: int
+    params_total: int
+    params_non_embedding: int
+    seconds_per_step: float
+    tokens: Array
+    losses: Array
+
+    @property
+    def shape(self) -> tuple[int, int, int | None]:
+        """Width, depth and d_ff, which the seeds of a shape have in common."""
+        return self.d_model, self.depth, self.d_ff
+
+    @property
+    def label(self) -> str:
+        """Width x depth, with d_ff where the table has it."""
+        return f"{self.d_model}x{self.depth}" + (f"/{self.d_ff}" if self.d_ff else "")
+
+    def params(self, count: str) -> int:
+        """Parameters of the run's shape under a counting rule."""
+        return self.params_total if count == Count.TOTAL else self.params_non_embedding
