@@ -7,7 +7,7 @@ python -m benchmarks.answers.coverage --studies 10     # a quicker look
 import argparse
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
@@ -20,8 +20,11 @@ from benchmarks.worlds.planted import (
     asymmetric,
     deeper_is_better,
     flat,
+    notched,
+    plateau_and_cliff,
     shallower_is_better,
     symmetric,
+    two_humps,
 )
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
@@ -72,6 +75,61 @@ def without_optimum(make: Callable[[Generator], Curve]) -> Callable[[Generator],
     return plant
 
 
+def humps(generator: Generator) -> Planted:
+    """Two valleys a factor of 3 to 8 apart, of which the one or the other is better."""
+    apart = exp(generator.uniform(log(3), log(8)))
+    shallow = exp(generator.uniform(log(1.5), log(24 / apart)))
+    best, other = generator.permutation([shallow, shallow * apart]).tolist()
+    curvature = exp(generator.uniform(log(0.03), log(0.15)))
+    curve = two_humps(best, other, gap=generator.uniform(0.003, 0.02), curvature=curvature)
+    return Planted(world=world(curve, generator), depth=best, curve=curve)
+
+
+def notch(low: float, high: float) -> Callable[[Generator], Planted]:
+    """Worlds whose best depth is a notch, so many factors of two wide, in a curve with one hump."""
+
+    def plant(generator: Generator) -> Planted:
+        smooth, place = np.exp(generator.uniform(log(2), log(16), 2)).tolist()
+        curve = notched(
+            symmetric(smooth, exp(generator.uniform(log(0.01), log(0.05)))),
+            place,
+            width=log(2) * generator.uniform(low, high),
+            loss=generator.uniform(0.005, 0.02),
+        )
+        return lowest_of(curve, generator)
+
+    return plant
+
+
+def cliff(generator: Generator) -> Planted:
+    """A plateau that falls by 0.005 to 0.02 nats a factor of e, up to a cliff."""
+    curve = plateau_and_cliff(
+        exp(generator.uniform(log(3), log(20))),
+        slope=generator.uniform(0.005, 0.02),
+        height=exp(generator.uniform(log(0.02), log(0.3))),
+    )
+    return lowest_of(curve, generator)
+
+
+def lowest_of(curve: Curve, generator: Generator) -> Planted:
+    """The world of a curve, with the lowest of its points on a fine grid."""
+    grid = np.geomspace(1, 32, 2000).tolist()
+    return Planted(world=world(curve, generator), depth=min(grid, key=curve), curve=curve)
+
+
+def heavy_tails(generator: Generator) -> Planted:
+    """One hump, with noise between seeds by Student's t of 3 degrees of freedom."""
+    planted = one_hump(symmetric)(generator)
+    return replace(planted, world=replace(planted.world, tails=3.0))
+
+
+def growing_noise(generator: Generator) -> Planted:
+    """One hump, with noise between seeds that grows like the root of depth up to depth itself."""
+    planted = one_hump(symmetric)(generator)
+    growth = generator.uniform(0.5, 1.0)
+    return replace(planted, world=replace(planted.world, noise_growth=growth))
+
+
 def world(curve: Curve, generator: Generator) -> World:
     """Returns a world of this curve, with crossings, spikes, divergence and noise between seeds."""
     drift = generator.uniform(-0.1, 0.1)
@@ -105,6 +163,12 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Verdict, str]] = {
     "shallower is better": (
         without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Verdict.EDGE, "",
     ),
+    "two humps": (humps, Verdict.INSUFFICIENT, ""),
+    "wide notch": (notch(1.0, 2.0), Verdict.INSUFFICIENT, ""),
+    "narrow notch": (notch(0.3, 1.0), Verdict.INSUFFICIENT, ""),
+    "plateau and cliff": (cliff, Verdict.INSUFFICIENT, ""),
+    "heavy tails": (heavy_tails, Verdict.IDENTIFIED, ""),
+    "growing noise": (growing_noise, Verdict.IDENTIFIED, ""),
     "starved": (one_hump(symmetric), Verdict.INSUFFICIENT, STARVED),
 }  # fmt: skip
 

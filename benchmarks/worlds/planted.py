@@ -6,7 +6,7 @@ between seeds, deep models that start slowly so that learning curves cross, spik
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 from numpy.random import Generator
@@ -52,6 +52,29 @@ def shallower_is_better(slope: float = 0.05) -> Curve:
     return lambda depth: slope * log(depth)
 
 
+def two_humps(optimum: float, other: float, *, gap: float, curvature: float = 0.1) -> Curve:
+    """Two valleys in ln depth: the best at `optimum`, another at `other` that ends `gap` higher."""
+    best, second = symmetric(optimum, curvature), symmetric(other, curvature)
+    return lambda depth: min(best(depth), second(depth) + gap)
+
+
+def notched(curve: Curve, place: float, *, width: float, loss: float) -> Curve:
+    """A curve with a notch at a depth, whose lowest point lies `loss` below that of the curve; half
+    as deep at `width` across, in ln depth."""
+    height = curve(place) + loss
+    return lambda depth: curve(depth) - height * 16 ** -((log(depth / place) / width) ** 2)
+
+
+def plateau_and_cliff(edge: float, *, slope: float, height: float) -> Curve:
+    """A plateau that falls gently to `edge`, beyond which the loss leaps up within a tenth."""
+
+    def excess(depth: float) -> float:
+        x = log(depth / edge)
+        return slope * abs(x) + height * min(max(0.0, x) / 0.1, 1.0)
+
+    return excess
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Planted losses of one budget."""
@@ -61,6 +84,10 @@ class World:
     count: Count = Count.TOTAL
     noise: float = 0.004
     """Standard deviation between seeds, nats."""
+    tails: float = math.inf
+    """Degrees of freedom of Student's t from which the noise is drawn, of the same deviation."""
+    noise_growth: float = 0.0
+    """Exponent by which the noise grows with depth; `noise` is that of 6 layers."""
     ratio_effect: float = 0.01
     """Effect of the ratio: nats for each squared unit of ln(ff_ratio / 4)."""
     params_slope: float = -0.2
@@ -118,17 +145,29 @@ class World:
         """Returns the height of a curve above its end, in units of (tokens / horizon)^-fall - 1."""
         return 0.3 + self.slow_start * log(depth)
 
+    def seed_noise(self, depth: int, generator: Generator) -> float:
+        """Draws what a seed adds to the loss of a depth, nats."""
+        if math.isinf(self.tails):
+            drawn = generator.normal()
+        else:
+            drawn = generator.standard_t(self.tails) * sqrt(1 - 2 / self.tails)
+        return float(self.noise * (depth / 6) ** self.noise_growth * drawn)
+
+    def diverges(self, depth: int, generator: Generator) -> bool:
+        """Draws whether a trial of a depth diverges."""
+        return depth > 64**0.75 and self.divergence > 0 and generator.random() < self.divergence
+
     def losses(
         self, shape: Shape, shares: list[float], generator: Generator, rate_scale: float = 1.0
     ) -> list[float]:
         """A trial's losses at these shares of the horizon; NaN from where it diverges."""
-        final = self.expected_loss(shape, rate_scale) + self.noise * generator.normal()
+        final = self.expected_loss(shape, rate_scale) + self.seed_noise(shape.depth, generator)
         lag = self.lag(shape.depth)
         found = [final + lag * (share**-self.fall - 1) for share in shares]
         for index, share in enumerate(shares):
             if share < 1 and generator.random() < self.spikes:
                 found[index] += 0.1
-        if shape.depth > 64**0.75 and generator.random() < self.divergence:
+        if self.diverges(shape.depth, generator):
             return [*found[: len(found) // 2], *[math.nan] * (len(found) - len(found) // 2)]
         return found
 
@@ -158,8 +197,15 @@ class World:
 
     def record(self, spec: TrialSpec, generator: Generator) -> TrialRecord:
         """The record of a trial that trained to the horizon or diverged."""
-        final = self.expected_loss(spec.shape, spec.rate_scale) + self.noise * generator.normal()
-        return finished(spec, final, lag=self.lag(spec.shape.depth))
+        depth = spec.shape.depth
+        noise = self.seed_noise(depth, generator)
+        record = finished(
+            spec, self.expected_loss(spec.shape, spec.rate_scale) + noise, lag=self.lag(depth)
+        )
+        if self.diverges(depth, generator):
+            half = record.curve[: EVALUATIONS // 2]
+            return replace(record, outcome=Outcome.DIVERGED, curve=half, rungs={})
+        return record
 
 
 def finished(spec: TrialSpec, final: float, *, lag: float = 0.3) -> TrialRecord:
