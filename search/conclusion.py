@@ -1,13 +1,14 @@
 """The findings of a study: every statistic of its records, as one value that is passed whole."""
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fathom.models.shape import Shape
+from fathom.models.shape import Count, Shape
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
@@ -33,13 +34,12 @@ OPTIMUM_ROW = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conclusion:
-    """Everything that a study has found so far; the same records give the same conclusion.
+class Findings(ABC):
+    """What the trials of several budgets show; the same trials give the same findings.
 
     What only a report shows is computed when it is first read.
     """
 
-    config: StudyConfig
     records: tuple[TrialRecord, ...] = ()
     """Trials that have ended."""
     optima: tuple[Optimum, ...] = ()
@@ -49,20 +49,40 @@ class Conclusion:
     resume: str = ""
     """Command that resumes them."""
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Name of the study or the table."""
+
+    @property
+    @abstractmethod
+    def count(self) -> Count:
+        """Rule by which the sizes of the budgets are counted."""
+
+    @property
+    @abstractmethod
+    def loss_unit(self) -> str:
+        """Unit of the losses, such as `nats per token`."""
+
+    @property
+    @abstractmethod
+    def seed(self) -> int:
+        """Random seed of the statistics."""
+
+    @property
+    @abstractmethod
+    def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
+        """Budget -> audit of each of its rungs."""
+
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """Fitted laws, the best one first."""
         return fit_laws(self.optima)
 
     @cached_property
-    def audits(self) -> dict[int, tuple[RungAudit, ...]]:
-        """Budget -> audit of each of its rungs."""
-        return audit_budgets(self.records, self.config)
-
-    @cached_property
     def papers(self) -> PaperFindings:
         """The paper analyses."""
-        return find_paper_findings(self.records, seed=self.config.seed)
+        return find_paper_findings(self.records, seed=self.seed)
 
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
@@ -71,6 +91,38 @@ class Conclusion:
     def audits_of(self, budget: int) -> tuple[RungAudit, ...]:
         """The audit of each rung of one budget; empty when no trial reached a rung."""
         return self.audits.get(budget, ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion(Findings):
+    """Everything that a study has found so far."""
+
+    config: StudyConfig
+
+    @property
+    def title(self) -> str:
+        """Name of the study."""
+        return self.config.study
+
+    @property
+    def count(self) -> Count:
+        """Rule by which the study's budgets are counted."""
+        return self.config.count
+
+    @property
+    def loss_unit(self) -> str:
+        """Unit of the objective's losses."""
+        return self.config.objective.loss_unit
+
+    @property
+    def seed(self) -> int:
+        """Random seed of the study."""
+        return self.config.seed
+
+    @cached_property
+    def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
+        """Budget -> audit of each of its rungs."""
+        return audit_budgets(self.records, self.config)
 
 
 def conclude(

@@ -7,7 +7,7 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, usable
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, open_ends
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
 from fathom.search.report.text import counted, shape_elsewhere
@@ -16,7 +16,7 @@ FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
 
 
-def unsupported(conclusion: Conclusion) -> list[str]:
+def unsupported(conclusion: Findings) -> list[str]:
     """Returns sentences; each completes "these data do not show ..."."""
     sentences = [
         f"{format_count(optimum.budget)}: {limit}"
@@ -72,7 +72,7 @@ def _verdict_limit(optimum: Optimum) -> str:
             )
 
 
-def _trial_limits(optimum: Optimum, conclusion: Conclusion) -> Iterator[str]:
+def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     """Yields what the trials of a budget were too few to show."""
     records = conclusion.records_of(optimum.budget)
     tried = {record.spec.shape.depth for record in records}

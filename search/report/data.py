@@ -10,7 +10,7 @@ from typing import Any
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.conclusion import Conclusion, flat_optimum_row, optimum_row, shape_row
+from fathom.search.conclusion import Findings, flat_optimum_row, optimum_row, shape_row
 from fathom.search.records import Outcome, TrialRecord
 
 Row = dict[str, Any]
@@ -54,7 +54,7 @@ POWER = "a z^-p + b z^q + c with z = depth / scale"
 PARABOLA = "c0 + c1 x + c2 x^2 with x = ln depth"
 
 
-def report_json(conclusion: Conclusion) -> dict[str, Any]:
+def report_json(conclusion: Findings) -> dict[str, Any]:
     """Returns the findings as JSON values.
 
     `crossings` is None, and `required_depths`, `matched` and `depth_metrics` are empty, if the
@@ -62,14 +62,14 @@ def report_json(conclusion: Conclusion) -> dict[str, Any]:
     """
     laws = conclusion.laws
     return {
-        "study": conclusion.config.study,
+        "study": conclusion.title,
         "budgets": [_budget_json(own, conclusion) for own in conclusion.optima],
         "law": asdict(laws[0]) if laws else None,
         **asdict(conclusion.papers),
     }
 
 
-def _budget_json(optimum: Optimum, conclusion: Conclusion) -> dict[str, Any]:
+def _budget_json(optimum: Optimum, conclusion: Findings) -> dict[str, Any]:
     counts = optimum.trials
     return optimum_row(optimum) | {
         "trials": {
@@ -86,7 +86,7 @@ def _budget_json(optimum: Optimum, conclusion: Conclusion) -> dict[str, Any]:
     }
 
 
-def tables(conclusion: Conclusion) -> dict[str, list[Row]]:
+def tables(conclusion: Findings) -> dict[str, list[Row]]:
     """Returns the rows by kind, such as `trials` and `optima`; kinds without rows are left out."""
     records, optima = conclusion.records, conclusion.optima
     found = {

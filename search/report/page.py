@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.formatting import format_count
 from fathom.search.report import text
 from fathom.search.report.caveats import unsupported
@@ -35,12 +35,12 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    config, optima = conclusion.config, conclusion.optima
+    optima = conclusion.optima
     budgets = text.counted(len(optima), "budget")
     trials = text.counted(len(conclusion.records), "trial")
     return environment.get_template("report.html").render(
-        study=config.study,
-        extent=f"{budgets}, {trials}; losses are {config.objective.loss_unit}",
+        study=conclusion.title,
+        extent=f"{budgets}, {trials}; losses are {conclusion.loss_unit}",
         unfinished=text.unfinished_text(conclusion),
         steps=text.next_steps(conclusion, "best.yaml"),
         answers=[_answer(optimum) for optimum in optima],
@@ -51,7 +51,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         budgets=[_budget(conclusion, optimum, charts) for optimum in optima],
         limits=unsupported(conclusion),
         provenance=provenance(conclusion),
-        settings=settings_of(config),
+        settings=settings_of(conclusion.config),
         plotly=plotly_script(),
         charts={chart.key: interactive(chart) for chart in charts},
         palette=palette(charts),
@@ -106,7 +106,7 @@ def _prediction(law: Law, size: int) -> str:
     return ""
 
 
-def _budget(conclusion: Conclusion, optimum: Optimum, charts: Sequence[Chart]) -> dict[str, Any]:
+def _budget(conclusion: Findings, optimum: Optimum, charts: Sequence[Chart]) -> dict[str, Any]:
     rungs = conclusion.audits_of(optimum.budget)
     label = format_count(optimum.budget)
     return {

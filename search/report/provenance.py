@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.text import counted
@@ -36,7 +36,7 @@ def settings_of(config: StudyConfig) -> str:
     return dump(config.model_copy(update={"tracking": TrackingConfig()}))
 
 
-def provenance(conclusion: Conclusion) -> dict[str, str]:
+def provenance(conclusion: Findings) -> dict[str, str]:
     """Returns heading -> fact; a fact is empty where nothing is known."""
     records, optima = conclusion.records, conclusion.optima
     rules = dict.fromkeys(optimum.count.label for optimum in optima)

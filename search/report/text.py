@@ -8,7 +8,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict, open_ends
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges
 
 MOST_HORIZONS = 4
@@ -74,7 +74,7 @@ def plateau(optimum: Optimum) -> str:
     return ranges(optimum.plateau)
 
 
-def unfinished_text(conclusion: Conclusion) -> str:
+def unfinished_text(conclusion: Findings) -> str:
     """Returns which budgets are unfinished, with the command that resumes them; else empty."""
     if not conclusion.unfinished:
         return ""
@@ -82,7 +82,7 @@ def unfinished_text(conclusion: Conclusion) -> str:
     return f"Unfinished: the search of {budgets} has not ended. To resume it: {conclusion.resume}"
 
 
-def next_steps(conclusion: Conclusion, source: str) -> list[str]:
+def next_steps(conclusion: Findings, source: str) -> list[str]:
     """Returns the commands that use the answers, from a run folder or its best.yaml.
 
     They name the largest budget whose depth is settled; none if no budget's is.

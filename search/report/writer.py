@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.cost import loss_against_flops, loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
@@ -42,7 +42,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
     return run_folder / "report.html"
 
 
-def make_charts(conclusion: Conclusion) -> tuple[Chart, ...]:
+def make_charts(conclusion: Findings) -> tuple[Chart, ...]:
     """Returns every chart that has something to show: across budgets first, then by budget."""
     charts = [
         depth_against_budget(conclusion.optima, conclusion.laws),

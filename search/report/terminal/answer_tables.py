@@ -8,7 +8,7 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
 from fathom.search.report.terminal.tables import empty_table
@@ -34,17 +34,16 @@ VERDICT_STYLES = {
 }
 
 
-def print_conclusion(conclusion: Conclusion, console: Console) -> None:
+def print_conclusion(conclusion: Findings, console: Console) -> None:
     """Print everything that a study has found: its answers and the paper analyses."""
     print_answers(conclusion, console)
     print_papers(conclusion.papers, console)
 
 
-def print_answers(conclusion: Conclusion, console: Console) -> None:
+def print_answers(conclusion: Findings, console: Console) -> None:
     """Print a table with one row for each budget, the reason of each verdict, and the best law."""
-    config = conclusion.config
     table = empty_table(
-        f"{config.study}: optimal depth ({config.count.unit_in_full})",
+        f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full})",
         tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
     )
     for optimum in conclusion.optima:
