@@ -76,10 +76,16 @@ class DepthPoints:
     def height(self, errors: float) -> Array:
         """Height of each loss above the lowest one beyond `errors` standard errors of the
         difference, or 0; (depths,), nats."""
-        shared = self.covariance[self.best]
-        joint = np.sqrt(np.maximum(0.0, self.errors**2 + shared[self.best] - 2 * shared))
+        joint = self.joint_errors[self.best]
         height: Array = np.maximum(0.0, self.losses - self.losses[self.best] - errors * joint)
         return height
+
+    @cached_property
+    def joint_errors(self) -> Array:
+        """Standard errors of the differences between losses, (depths, depths), nats."""
+        variance = self.errors**2
+        joint = variance + variance[:, None] - 2 * self.covariance
+        return np.asarray(np.sqrt(np.maximum(0.0, joint)), dtype=np.float64)
 
     @property
     def ends(self) -> tuple[float, float]:

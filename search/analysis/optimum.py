@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fathom.models.shape import Count, Shape
+from fathom.search.analysis.curve_check import uncontradicted
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from fathom.search.analysis.depth_estimates import (
@@ -108,8 +109,8 @@ def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000
     decided = minimum is not None and whole_depth(minimum) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
-    if minimum and drawn and depth:
-        location = _locate(points, minimum, depth, drawn, plateau, certain)
+    if minimum and curves and drawn and depth:
+        location = _locate(curves, minimum, depth, drawn, plateau, certain)
     best = _tested(estimates, depth, joined if decided else None, location) if depth else None
     verdict, reason = judge(records, estimates, location, plateau)
     branches = any(own.shape.d_ff for own in estimates.depths)
@@ -168,7 +169,7 @@ def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
 
 
 def _locate(
-    points: DepthPoints,
+    curves: Fit,
     minimum: float,
     depth: int,
     drawn: Draws,
@@ -176,11 +177,12 @@ def _locate(
     certain: float,
 ) -> Location:
     """The interval of the optimum, and how often it falls on an end of the range."""
+    points = curves.points
     shallowest, deepest = _possible(points, certain)
     ends = points.depths[[0, -1]]
     # A depth that is out is out with all that rounds to it.
     inner = np.clip(drawn.interval, shallowest - 0.5, deepest + 0.5)
-    low, high = np.clip(inner, *ends).tolist()
+    low, high = uncontradicted(curves, tuple(np.clip(inner, *ends).tolist()))
     within = np.array(plateau) - ends[0]
     shallow, deep = (np.isclose(drawn.optima, end).mean() for end in ends)
     return Location(

@@ -1,0 +1,42 @@
+"""No measurement contradicts the interval of the best depth."""
+
+import numpy as np
+
+from benchmarks.worlds.planted import symmetric
+from fathom.search.analysis.curve_check import uncontradicted
+from fathom.search.analysis.curve_families import DepthPoints
+from fathom.search.analysis.curve_fit import Fit, fit
+
+
+def fitted(losses: dict[int, float], error: float) -> Fit:
+    points = DepthPoints(
+        depths=np.array(list(losses)),
+        losses=np.array(list(losses.values())),
+        covariance=error**2 * np.eye(len(losses)),
+    )
+    return fit(points)
+
+
+def test_an_interval_that_the_losses_support_stays() -> None:
+    found = fitted({d: 1.6 + symmetric(5.6)(d) for d in (1, 2, 4, 8, 16, 32)}, 0.0005)
+    assert uncontradicted(found, (5.3, 5.9)) == (5.3, 5.9)
+
+
+def test_a_depth_within_a_standard_error_of_the_lowest_loss_is_held() -> None:
+    losses = {d: 1.6 + symmetric(5.6)(d) for d in (1, 2, 4, 8, 16, 32)}
+    low, high = uncontradicted(fitted(losses, 0.02), (5.3, 5.9))
+    assert (low, high) == (4, 8)
+
+
+def test_a_depth_that_is_clearly_better_than_one_that_the_curve_prefers_is_held() -> None:
+    losses = {1: 1.70, 2: 1.63, 4: 1.60, 8: 1.64, 16: 1.602, 32: 1.70}
+    found = fitted(losses, 0.001)
+    assert found.power(8) < found.power(16)
+    low, high = uncontradicted(found, (3.5, 6.0))
+    assert (low, high) == (3.5, 16)
+
+
+def test_a_depth_that_the_best_one_beats_clearly_is_not_held() -> None:
+    losses = {1: 1.70, 2: 1.63, 4: 1.60, 8: 1.64, 16: 1.62, 32: 1.70}
+    low, high = uncontradicted(fitted(losses, 0.001), (3.5, 6.0))
+    assert (low, high) == (3.5, 6.0)
