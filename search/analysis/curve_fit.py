@@ -69,6 +69,8 @@ class Fit:
 class Draws:
     """Bootstrap draws of the best depth: results of other seeds and other shapes."""
 
+    shallowest: int
+    """The shallowest tested depth."""
     optima: Array
     """Best depth of each draw, kept inside the tested range; (draws,)."""
     heights: Array
@@ -81,6 +83,11 @@ class Draws:
         """95 % interval of the best depth, before rounding."""
         low, high = np.quantile(self.optima, [0.025, 0.975]).tolist()
         return low, high
+
+    def worst(self, first: int, last: int) -> float:
+        """Nats by which the worst of these whole depths may be worse than the best (95 %)."""
+        heights = self.heights[:, first - self.shallowest : last - self.shallowest + 1]
+        return float(np.quantile(heights.max(axis=1), 0.95))
 
 
 def points_of(estimates: DepthEstimates) -> DepthPoints:
@@ -141,7 +148,7 @@ def draw(found: Fit, generator: Generator, *, draws: int, degrees_of_freedom: in
         lowest, inside = own.lowest()
         optima[mine], heights[mine] = lowest[0], own.heights(whole, lowest)[0]
         dropped += int((~inside).sum())
-    return Draws(np.exp(optima), heights, dropped / draws)
+    return Draws(int(whole[0]), np.exp(optima), heights, dropped / draws)
 
 
 def draw_noise(

@@ -183,16 +183,17 @@ def _locate(
     # A depth that is out is out with all that rounds to it.
     inner = np.clip(drawn.interval, shallowest - 0.5, deepest + 0.5)
     low, high = uncontradicted(curves, tuple(np.clip(inner, *ends).tolist()))
-    within = np.array(plateau) - ends[0]
+    first, last = min(whole_depth(low), depth), max(whole_depth(high), depth)
     shallow, deep = (np.isclose(drawn.optima, end).mean() for end in ends)
     return Location(
         depth=depth,
-        interval=(min(whole_depth(low), depth), max(whole_depth(high), depth)),
+        interval=(first, last),
         minimum=min(max(minimum, low), high),
         minimum_interval=(low, high),
         shallow_share=float(shallow),
         deep_share=float(deep),
-        difference=float(np.quantile(drawn.heights[:, within].max(axis=1), 0.95)),
+        difference=drawn.worst(plateau[0], plateau[-1]),
+        interval_difference=drawn.worst(first, last),
     )
 
 

@@ -28,6 +28,8 @@ HIDDEN = 6 * PLATEAU_WIDTH
 """Difference, nats, that must be ruled out before a range is called flat."""
 MOSTLY_LEVEL = 0.8
 """Share of the range, in ln depth, that the plateau of a flat range covers."""
+TOO_WIDE = 3
+"""Factor between the ends of an interval, in whole depths, from which on no depth is identified."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -58,6 +60,8 @@ class Location:
     deep_share: float
     difference: float
     """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
+    interval_difference: float
+    """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
 
 
 def judge(
@@ -78,22 +82,20 @@ def judge(
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         return _flat_or_noisy(estimates, location, plateau)
-    if location.depth == tested[0] or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
-        return Verdict.EDGE, _go_beyond(records, tested[0], deeper=False)
-    if location.depth == tested[-1] or location.deep_share >= EDGE_SHARE:
-        return Verdict.EDGE, _go_beyond(records, tested[-1], deeper=True)
-    if location.interval == (tested[0], tested[-1]):
-        return Verdict.INSUFFICIENT, _more_seeds(estimates)
     low, high = location.interval
-    reason = (
-        f"the 95 % interval, {low} to {high}, is narrower than the range of depths that finished, "
-        f"{tested[0]} to {tested[-1]}"
+    whole = location.interval == (tested[0], tested[-1])
+    cut = [] if whole else open_ends(location.interval, tested)
+    ends = {location.depth, *cut}
+    if tested[0] in ends or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
+        return Verdict.EDGE, _go_beyond(records, tested[0], deeper=False)
+    if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
+        return Verdict.EDGE, _go_beyond(records, tested[-1], deeper=True)
+    if whole or high >= TOO_WIDE * low:
+        return _wide(estimates, location)
+    return Verdict.IDENTIFIED, (
+        f"the 95 % interval, {low} to {high}, spans less than a factor of {TOO_WIDE} and ends "
+        f"inside the range of depths that finished, {tested[0]} to {tested[-1]}"
     )
-    for end in open_ends(location.interval, tested):
-        reason += (
-            f"; it ends at {end} because nothing beyond was trained, so the best may lie there"
-        )
-    return Verdict.IDENTIFIED, reason
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int]) -> list[int]:
@@ -133,6 +135,18 @@ def _flat_or_noisy(
         f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and "
         f"none of them is worse than the best by more than {location.difference:.3f} (95 %); "
         f"the shallowest, {plateau[0]}, is the cheapest to serve"
+    )
+
+
+def _wide(estimates: DepthEstimates, location: Location) -> tuple[Verdict, str]:
+    """The verdict where the interval is too wide to name a depth: a plateau where all of its depths
+    are nearly as good."""
+    if location.interval_difference > HIDDEN:
+        return Verdict.INSUFFICIENT, _more_seeds(estimates)
+    low, high = location.interval
+    return Verdict.PLATEAU, (
+        f"the 95 % interval, {low} to {high}, is too wide to name a depth, and none of its depths "
+        f"is worse than the best by more than {location.interval_difference:.3f} nats (95 %)"
     )
 
 

@@ -65,7 +65,7 @@ def _answer(optimum: Optimum) -> dict[str, str]:
         "depth": text.depth_text(optimum),
         "interval": text.interval(optimum),
         "plateau": text.plateau(optimum),
-        "verdict": text.verdict_text(optimum),
+        "verdict": optimum.verdict.value,
         "reason": text.sentence(optimum.reason),
     }
 
@@ -91,7 +91,7 @@ def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> 
     return {
         "parameters": format_count(size),
         "measured depth": depth,
-        "verdict": text.verdict_text(known) if known else "",
+        "verdict": known.verdict.value if known else "",
         **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
     }
 

@@ -7,7 +7,7 @@ from math import exp
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict, open_ends
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges
 
@@ -24,15 +24,7 @@ def answer(optimum: Optimum) -> str:
     """Returns the answer of a budget in one line."""
     known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
     depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
-    return f"{question(optimum)}: {depth}, {verdict_text(optimum)}"
-
-
-def verdict_text(optimum: Optimum) -> str:
-    """Returns the verdict; `identified on one side` if the interval is open at the other."""
-    tested = [own.depth for own in optimum.depths]
-    identified = optimum.interval if optimum.verdict is Verdict.IDENTIFIED else None
-    one_sided = identified is not None and open_ends(identified, tested)
-    return "identified on one side" if one_sided else optimum.verdict.value
+    return f"{question(optimum)}: {depth}, {optimum.verdict.value}"
 
 
 def question(optimum: Optimum) -> str:
@@ -134,7 +126,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
         "plateau": plateau(optimum),
-        "verdict": verdict_text(optimum),
+        "verdict": optimum.verdict.value,
         "loss (nats)": optional(optimum.loss, ".4f"),
         "best trained shape": shape_text(shape) if shape else "",
         "its parameters, total": f"{shape.params_total:,}" if shape else "",

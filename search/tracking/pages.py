@@ -15,7 +15,6 @@ from fathom.search.report.text import (
     optional,
     plateau,
     summary_table,
-    verdict_text,
 )
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
@@ -110,7 +109,7 @@ def headline(optimum: Optimum) -> str:
         return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"
     within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
     return (
-        f"{size}: best depth {optimum.optimal_depth} ({verdict_text(optimum)}{within}), {horizon}"
+        f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict.value}{within}), {horizon}"
     )
 
 

@@ -13,7 +13,7 @@ from fathom.search.report.charts.trials import (
     loss_axis,
     trial_points,
 )
-from fathom.search.report.text import question, verdict_text
+from fathom.search.report.text import question
 
 WITHOUT_LOSS = {
     Outcome.DIVERGED: ("diverged", chart.Marker.CROSS),
@@ -148,7 +148,7 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
             name=name,
             x=(optimum.optimal_depth,),
             y=(optimum.loss,),
-            hover=(f"{name}: {verdict_text(optimum)}",),
+            hover=(f"{name}: {optimum.verdict.value}",),
             hue=chart.ACCENT,
             marker=chart.Marker.STAR,
         )

@@ -17,7 +17,7 @@ from fathom.search.analysis.published import (
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart
-from fathom.search.report.text import question_across, verdict_text
+from fathom.search.report.text import question_across
 
 MARGIN = 2.5
 """Factor by which the chart reaches beyond the study's budgets."""
@@ -79,7 +79,7 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
             bars=tuple(
                 o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
             ),
-            hover=tuple(f"{format_count(o.budget)}: {verdict_text(o)}" for o in own),
+            hover=tuple(f"{format_count(o.budget)}: {o.verdict.value}" for o in own),
             hue=chart.INK if settled else chart.ORANGE,
             marker=chart.Marker.DIAMOND if settled else chart.Marker.HOLLOW,
         )

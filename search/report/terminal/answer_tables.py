@@ -18,7 +18,6 @@ from fathom.search.report.text import (
     law_formula,
     shape_elsewhere,
     unfinished_text,
-    verdict_text,
 )
 
 COLUMNS = (
@@ -86,15 +85,9 @@ def _optimum_row(optimum: Optimum) -> list[str]:
         "tokens": rounded_count(optimum.tokens),
         "95 % interval": interval(optimum).replace(" or deeper", "+"),
         "best shape": _short(optimum.shape) if optimum.shape else "",
-        "verdict": f"[{_style(optimum)}]{optimum.verdict.value}[/]",
+        "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
     }
     return [row[name] or "-" for name in COLUMNS]
-
-
-def _style(optimum: Optimum) -> str:
-    """Returns the colour of the verdict; that of an edge if the interval is open at one."""
-    one_sided = verdict_text(optimum) != optimum.verdict.value
-    return VERDICT_STYLES[Verdict.EDGE if one_sided else optimum.verdict]
 
 
 def _short(shape: Shape) -> str:

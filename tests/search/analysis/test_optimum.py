@@ -1,6 +1,5 @@
 """Planted truths: what is planted must be found, with the doubt that the noise leaves."""
 
-from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -175,24 +174,40 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
         find_optimum([], seed=0)
 
 
-def test_an_identified_answer_says_where_its_interval_is_open() -> None:
-    records = simulated_study(budgets=(1_000_000,))
-    estimates = estimate_depths(records)
-    first, *_, last = (own.depth for own in estimates.depths)
-    inside = Location(
-        depth=first + 2,
-        interval=(first + 1, last - 1),
-        minimum=first + 2.0,
-        minimum_interval=(first + 1.0, last - 1.0),
+@pytest.mark.parametrize(
+    ("interval", "difference", "verdict"),
+    [
+        ((1, 2), 0.1, Verdict.IDENTIFIED),  # no model is shallower than 1
+        ((2, 4), 0.1, Verdict.IDENTIFIED),
+        ((2, 6), 0.1, Verdict.INSUFFICIENT),
+        ((2, 6), 0.02, Verdict.PLATEAU),
+        ((1, 3), 0.02, Verdict.PLATEAU),
+        ((6, 8), 0.02, Verdict.EDGE),
+        ((2, 8), 0.1, Verdict.EDGE),
+        ((1, 8), 0.02, Verdict.PLATEAU),
+        ((1, 8), 0.1, Verdict.INSUFFICIENT),
+    ],
+)
+def test_the_width_of_the_interval_decides_the_word(
+    interval: tuple[int, int], difference: float, verdict: Verdict
+) -> None:
+    records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
+    location = Location(
+        depth=min(interval[0] + 1, 7),
+        interval=interval,
+        minimum=3.0,
+        minimum_interval=(2.0, 4.0),
         shallow_share=0.0,
         deep_share=0.1,
-        difference=0.1,
+        difference=difference,
+        interval_difference=difference,
     )
-    wide = replace(inside, interval=(first + 1, last))
+    assert judge(records, estimate_depths(records), location, (3,))[0] is verdict
 
-    closed = judge(records, estimates, inside, (first + 2,))
-    half_open = judge(records, estimates, wide, (first + 2,))
 
-    assert closed[0] is half_open[0] is Verdict.IDENTIFIED
-    assert "nothing beyond was trained" not in closed[1]
-    assert f"it ends at {last} because nothing beyond was trained" in half_open[1]
+def test_a_range_cut_by_the_tested_depths_asks_for_depths_beyond() -> None:
+    found = confirmed(symmetric(6.0, 0.02), noise=0.004)
+    assert found.verdict is Verdict.EDGE
+    assert found.interval is not None
+    assert found.interval[1] == 8
+    assert found.reason.startswith("the best depth may lie above the deepest tested, 8")
