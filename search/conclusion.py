@@ -10,6 +10,7 @@ from typing import Any
 
 from fathom.models.shape import Count, Shape
 from fathom.search.analysis.law import Law, fit_laws
+from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
 from fathom.search.analysis.verdict import Verdict
@@ -78,6 +79,11 @@ class Findings(ABC):
     def laws(self) -> tuple[Law, ...]:
         """Fitted laws, the best one first."""
         return fit_laws(self.optima)
+
+    @cached_property
+    def null_laws(self) -> tuple[NullLaw, ...]:
+        """Laws with one constant through the same budgets, the best one first."""
+        return fit_null_laws(self.optima)
 
     @cached_property
     def papers(self) -> PaperFindings:
@@ -180,7 +186,8 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
             return f"a law is over parameters, and the budgets are {own.count.unit}"
     verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
     return (
-        "it takes three budgets whose optimum is identified or a plateau, "
+        "it takes three budgets whose optimum is identified, a plateau or an edge, two of them "
+        "with the lowest point among the tested depths, "
         f"got {verdicts or 'none that has ended'}"
     )
 

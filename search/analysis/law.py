@@ -2,40 +2,42 @@
 
 Two laws. Logarithmic (Levine et al. 2020): `ln d_model = a + b * depth` for models of 12 * depth *
 d_model**2 parameters, so depth grows about as the logarithm of size. Power: `ln depth = a + b * ln
-params`. Both are fitted to the same depths, in ln depth, so that their errors can be compared.
-
-Each budget's best depth misses the law by the error of the optimum, which is known, and by a
-scatter of its own, which is not, since no law is exact: the scatter is what the misses show beyond
-the errors (Paule & Mandel), nothing when they show no more. Optima are weighted by both.
+params`. Both are fitted to the same depths, in ln depth, so that their errors can be compared
+(`law_fit.py`). `null_laws.py` has the laws that claim less.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf, isfinite, log, sqrt
+from functools import partial
+from math import exp, inf, isfinite, sqrt
 
 import numpy as np
 from scipy.special import wrightomega
 
-from fathom.search.analysis.depth_estimates import Array, excess_variance
+from fathom.search.analysis.depth_estimates import Array
+from fathom.search.analysis.law_fit import (
+    NORMAL_95,
+    Form,
+    LawFit,
+    SizedDepths,
+    cut_sides,
+    fit_form,
+    leave_one_out,
+    sized_depths,
+)
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 
 LOGARITHMIC = "logarithmic"
 POWER = "power"
 
-SETTLED = 1e-9
-"""Change of ln depth below which a fit has converged."""
 SMALLEST_GROWTH = 1e-3
 """Smallest growth of ln depth over the sizes: below it a logarithmic law would need an endless `b`.
 """
 FEWEST_BUDGETS = 3
 """Two parameters pass through any two budgets; the third is the first that can disagree."""
-
-NORMAL_95 = 1.96
-"""Standard errors on each side of a 95 % interval."""
-SMALLEST_ERROR = 0.01
-"""Smallest standard error of ln depth: no optimum is known better than to a percent, whatever its
-interval."""
+FEWEST_MEASURED = 2
+"""Budgets whose best depth is measured, not bounded: bounds alone leave a line free to turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,10 @@ class Law:
     b: float
     covariance: tuple[tuple[float, float], tuple[float, float]]
     """Covariance of (a, b)."""
-    degrees_of_freedom: int
-    """Budgets fitted, less two: how much is known of the scatter."""
+    budgets: int
+    """Number of budgets fitted."""
+    bounds: int
+    """Those of them that only say on which side their best depth lies."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
     leave_one_out_error: float | None
@@ -75,6 +79,11 @@ class Law:
     """
     scatter: float = 0.0
     """Standard deviation of ln depth about the line, beyond the errors of the optima."""
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Budgets measured, less two: how much is known of the scatter."""
+        return self.budgets - self.bounds - 2
 
     def predict(self, params: float) -> Prediction:
         """Returns the predicted depth and width for a number of parameters.
@@ -90,44 +99,29 @@ class Law:
         Raises:
             ValueError: when the law has no depth of at least 1 there.
         """
-        check_params(params)
-        line = np.array([self.a, self.b])
-        depth, slopes = depth_and_slopes(self.name, line, np.array([params]))
-        variance = float(slopes[0] @ np.array(self.covariance) @ slopes[0]) + self.scatter**2
-        factor = exp(min(700.0, NORMAL_95 * sqrt(variance)))
-        found = checked_depth(float(depth[0]), params, f"the fitted {self.name} law")
-        low, high = self.params_range
-        return Prediction(
-            params=params,
-            law=self.name,
-            depth=found,
-            d_model=sqrt(params / (12 * found)),
-            interval=(max(1.0, found / factor), found * factor),
-            extrapolated=not low <= params <= high,
-        )
+        fit = LawFit(np.array([self.a, self.b]), np.array(self.covariance), self.scatter)
+        form = partial(depth_and_slopes, self.name)
+        return predict_by(form, fit, params, self.params_range, law=self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class SizedDepths:
-    """Sizes, the ln of their best depths and the standard errors of these; each (sizes,)."""
-
-    params: Array
-    log_depth: Array
-    error: Array
-
-    def without(self, index: int) -> "SizedDepths":
-        """The sizes and depths without the point at `index`."""
-        kept = np.arange(len(self.params)) != index
-        return SizedDepths(self.params[kept], self.log_depth[kept], self.error[kept])
-
-    def scattered(self, variance: float) -> "SizedDepths":
-        """The points with a variance between sizes added to their squared errors."""
-        return replace(self, error=np.sqrt(self.error**2 + variance))
-
-    def misses(self, name: str, line: Array) -> Array:
-        """Residuals of ln depth from the law, in standard errors; (sizes,)."""
-        depth, _ = depth_and_slopes(name, line, self.params)
-        return np.asarray((self.log_depth - np.log(depth)) / self.error, dtype=np.float64)
+def predict_by(
+    form: Form, fit: LawFit, params: float, params_range: tuple[int, int], *, law: str
+) -> Prediction:
+    """The prediction of a fitted law; raises ValueError when it has no depth of at least 1."""
+    check_params(params)
+    depth, slopes = form(fit.constants, np.array([params]))
+    variance = float(slopes[0] @ fit.covariance @ slopes[0]) + fit.scatter**2
+    factor = exp(min(700.0, NORMAL_95 * sqrt(variance)))
+    found = checked_depth(float(depth[0]), params, f"the fitted {law} law")
+    low, high = params_range
+    return Prediction(
+        params=params,
+        law=law,
+        depth=found,
+        d_model=sqrt(params / (12 * found)),
+        interval=(max(1.0, found / factor), found * factor),
+        extrapolated=not low <= params <= high,
+    )
 
 
 def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Array]:
@@ -135,11 +129,14 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
 
     The logarithmic law asks for the depth L at which 12 L exp(2a + 2bL) parameters are reached:
     W(2b params / (12 exp(2a))) / 2b with Lambert's W, here of the logarithm, which can't overflow.
+    It needs b > 0.
     """
     a, b = float(line[0]), float(line[1])
     if name == POWER:
         slopes = np.stack([np.ones_like(params), np.log(params)], axis=1)
         return np.exp(slopes @ line), slopes
+    if not b > 0:
+        return np.full_like(params, np.nan), np.zeros((len(params), 2))
     depth = wrightomega(np.log(params / 12 * 2 * b) - 2 * a) / (2 * b)
     slopes = (
         np.stack([np.full_like(depth, -2.0), -2 * depth], axis=1) / (1 + 2 * b * depth)[:, None]
@@ -147,22 +144,79 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
     return depth, slopes
 
 
-def least_squares(name: str, points: SizedDepths) -> Array | None:
-    """Returns (a, b) by Gauss-Newton, from the straight line; None when it does not converge at b >
-    0."""
-    line = _straight_line(name, points)
-    if name == POWER:
-        return line
-    for _ in range(100):
-        if not line[1] > 0:
-            return None
-        depth, slopes = depth_and_slopes(name, line, points.params)
-        step = _solve(slopes / points.error[:, None], points.misses(name, line))
-        if np.abs(slopes @ step).max() < SETTLED:
-            return line if np.ptp(np.log(depth)) > SMALLEST_GROWTH else None
-        # b > 0 must hold all the way: no step changes it by more than half.
-        line += step / max(1.0, 2 * abs(step[1]) / line[1])
-    return None
+def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
+    """The optima that laws are fitted to: those that are settled, and every edge that says on which
+    side the best depth lies."""
+    return tuple(
+        own for own in optima if is_settled(own) or (own.verdict is Verdict.EDGE and _is_bound(own))
+    )
+
+
+def is_settled(own: Optimum) -> bool:
+    """True if the best depth is measured, with an interval."""
+    settled = own.verdict in (Verdict.IDENTIFIED, Verdict.PLATEAU)
+    return settled and own.curve_minimum_interval is not None
+
+
+def _is_bound(own: Optimum) -> bool:
+    return own.curve_minimum_interval is not None and not all(cut_sides(own))
+
+
+def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
+    """The laws that fit, best first; empty with too few usable budgets.
+
+    Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
+    The logarithmic law is left out where depth does not grow, or grows like size.
+    """
+    points = law_points(optima)
+    if points is None:
+        return ()
+    laws = [_law(name, fit, points) for name in (LOGARITHMIC, POWER) if (fit := _fit(name, points))]
+    tested = [
+        replace(law, leave_one_out_error=leave_one_out(partial(_form_and_fit, law.name), points))
+        for law in laws
+    ]
+    tested.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
+    return tuple(tested)
+
+
+def law_points(optima: Sequence[Optimum]) -> SizedDepths | None:
+    """The points that laws are fitted to; None where there are too few."""
+    fitted = [own for own in usable(optima) if own.count.of_parameters]
+    return sized_depths(fitted) if len(fitted) >= FEWEST_BUDGETS else None
+
+
+def _law(name: str, fit: LawFit, points: SizedDepths) -> Law:
+    (aa, ab), (ba, bb) = fit.covariance.tolist()
+    a, b = fit.constants.tolist()
+    return Law(
+        name=name,
+        a=a,
+        b=b,
+        covariance=((aa, ab), (ba, bb)),
+        budgets=len(points.params),
+        bounds=int(np.count_nonzero(points.side)),
+        params_range=(int(points.params.min()), int(points.params.max())),
+        leave_one_out_error=None,
+        scatter=fit.scatter,
+    )
+
+
+def _form_and_fit(name: str, points: SizedDepths) -> tuple[Form, LawFit] | None:
+    fit = _fit(name, points)
+    return (partial(depth_and_slopes, name), fit) if fit else None
+
+
+def _fit(name: str, points: SizedDepths) -> LawFit | None:
+    """The law through at least two measured points; None where it does not fit."""
+    measured = points.measured
+    if len(measured.params) < FEWEST_MEASURED:
+        return None
+    fit = fit_form(partial(depth_and_slopes, name), points, _straight_line(name, measured))
+    if fit is None or name == POWER:
+        return fit
+    depth, _ = depth_and_slopes(name, fit.constants, points.params)
+    return fit if np.ptp(np.log(depth)) > SMALLEST_GROWTH else None
 
 
 def _straight_line(name: str, points: SizedDepths) -> Array:
@@ -173,93 +227,8 @@ def _straight_line(name: str, points: SizedDepths) -> Array:
     else:
         x, y = depth, np.log(points.params / (12 * depth)) / 2
     design = np.stack([np.ones_like(x), x], axis=1) / points.error[:, None]
-    return _solve(design, y / points.error)
-
-
-def _solve(design: Array, values: Array) -> Array:
-    """Solves a least-squares problem; the shortest solution if there are several."""
-    return np.asarray(np.linalg.lstsq(design, values, rcond=None)[0], dtype=np.float64)
-
-
-def scatter_variance(name: str, points: SizedDepths) -> float:
-    """Variance between sizes beyond the errors of their depths; 0 where these explain all."""
-
-    def misses(variance: float) -> tuple[Array, Array] | None:
-        weighed = points.scattered(variance)
-        line = least_squares(name, weighed)
-        return None if line is None else (weighed.misses(name, line), weighed.error)
-
-    return excess_variance(misses, len(points.params) - 2)
-
-
-def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
-    """The optima that a law is fitted to; an edge only says on which side the best depth lies."""
-    return tuple(
-        own
-        for own in optima
-        if own.verdict in (Verdict.IDENTIFIED, Verdict.PLATEAU) and own.curve_minimum_interval
-    )
-
-
-def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
-    """The laws that fit, best first; empty with fewer than three usable budgets.
-
-    Best is the lowest leave-one-out error; a law that stands or falls with one budget comes last.
-    The logarithmic law is left out where depth does not grow, or grows like size.
-    """
-    fitted = [own for own in usable(optima) if own.count.of_parameters]
-    if len(fitted) < FEWEST_BUDGETS:
-        return ()
-    points = _points(fitted)
-    laws = [law for name in (LOGARITHMIC, POWER) if (law := _fit(name, points))]
-    tested = [replace(law, leave_one_out_error=_leave_one_out(law.name, points)) for law in laws]
-    tested.sort(key=lambda law: inf if (error := law.leave_one_out_error) is None else error)
-    return tuple(tested)
-
-
-def _points(optima: Sequence[Optimum]) -> SizedDepths:
-    """Sizes and ln depths of usable optima; a 95 % interval is 3.92 standard errors wide."""
-    rows = []
-    for own in optima:
-        assert own.curve_minimum, "a usable optimum has a lowest point"
-        assert own.curve_minimum_interval, "a usable optimum has an interval"
-        low, high = own.curve_minimum_interval
-        error = max(SMALLEST_ERROR, log(high / low) / (2 * NORMAL_95))
-        rows.append((float(own.budget), log(own.curve_minimum), error))
-    return SizedDepths(*np.array(rows).T.copy())
-
-
-def _fit(name: str, points: SizedDepths) -> Law | None:
-    """The law by weighted least squares in ln depth; None when the fit does not converge."""
-    variance = scatter_variance(name, points)
-    weighed = points.scattered(variance)
-    line = least_squares(name, weighed)
-    if line is None:
-        return None
-    slopes = depth_and_slopes(name, line, points.params)[1] / weighed.error[:, None]
-    (aa, ab), (ba, bb) = np.linalg.pinv(slopes.T @ slopes).tolist()
-    return Law(
-        name=name,
-        a=float(line[0]),
-        b=float(line[1]),
-        covariance=((aa, ab), (ba, bb)),
-        degrees_of_freedom=len(points.params) - 2,
-        params_range=(int(points.params.min()), int(points.params.max())),
-        leave_one_out_error=None,
-        scatter=sqrt(variance),
-    )
-
-
-def _leave_one_out(name: str, points: SizedDepths) -> float | None:
-    """Mean |ln depth| error over the budgets; None when a fit fails."""
-    errors = []
-    for index in range(len(points.params)):
-        law = _fit(name, points.without(index))
-        if law is None:
-            return None
-        depth, _ = depth_and_slopes(name, np.array([law.a, law.b]), points.params[[index]])
-        errors.append(abs(log(float(depth[0])) - float(points.log_depth[index])))
-    return float(np.mean(errors))
+    found = np.linalg.lstsq(design, y / points.error, rcond=None)[0]
+    return np.asarray(found, dtype=np.float64)
 
 
 def check_params(params: float) -> None:

@@ -1,16 +1,17 @@
 """The conclusions that the data of a study do not support, as sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import exp
 
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
-from fathom.search.analysis.law import FEWEST_BUDGETS, Law, usable
+from fathom.search.analysis.law import FEWEST_BUDGETS, usable
+from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
-from fathom.search.report.text import counted, shape_elsewhere
+from fathom.search.report.text import counted, null_law_text, shape_elsewhere
 
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
@@ -23,7 +24,7 @@ def unsupported(conclusion: Findings) -> list[str]:
         for optimum in conclusion.optima
         for limit in (*_answer_limits(optimum), *_trial_limits(optimum, conclusion))
     ]
-    return [*sentences, *_law_limits(conclusion.optima, conclusion.laws)]
+    return [*sentences, *_law_limits(conclusion)]
 
 
 def _answer_limits(optimum: Optimum) -> Iterator[str]:
@@ -93,22 +94,22 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
         )
 
 
-def _law_limits(optima: Sequence[Optimum], laws: Sequence[Law]) -> Iterator[str]:
-    if not laws:
-        fit = len(usable(optima))
+def _law_limits(conclusion: Findings) -> Iterator[str]:
+    if not conclusion.laws:
+        fit = len(usable(conclusion.optima))
         yield "Law: any line from size to depth; " + (
-            "neither law fits the best depths."
+            "neither law fits the best depths, of which two must lie among the tested ones."
             if fit >= FEWEST_BUDGETS
-            else f"it needs {FEWEST_BUDGETS} budgets with an identified depth or a plateau, and"
-            f" there {'is' if fit == 1 else 'are'} {fit}."
+            else f"it needs {FEWEST_BUDGETS} budgets with an identified depth, a plateau or an"
+            f" edge, and there {'is' if fit == 1 else 'are'} {fit}."
         )
         return
-    law = laws[0]
+    law = conclusion.laws[0]
     low, high = (format_count(params) for params in law.params_range)
     yield f"Law: the depth below {low} or above {high} parameters; that is extrapolation."
     if law.degrees_of_freedom < KNOWN_NOISE:
         yield (
-            f"Law: how far best depths scatter about it; {law.degrees_of_freedom + 2} budgets say"
+            f"Law: how far best depths scatter about it; {law.budgets} budgets say"
             " little of that, and its intervals hold as far as the law does."
         )
     error = law.leave_one_out_error
@@ -116,3 +117,13 @@ def _law_limits(optima: Sequence[Optimum], laws: Sequence[Law]) -> Iterator[str]
         yield "Law: that it holds; it can't be fitted without one of its budgets."
     elif exp(error) > FACTOR_WORTH_A_WARNING:
         yield f"Law: depths to better than a factor of {exp(error):.2f}."
+    if law.bounds:
+        yield (
+            f"Law: the best depth of {law.bounds} of its {law.budgets} budgets; the tested depths"
+            " end before it, and say only on which side it lies."
+        )
+    for null in as_good(law, conclusion.null_laws):
+        yield (
+            f"Law: that the {law.name} law predicts better than {null_law_text(null)}, a law with"
+            " one constant."
+        )

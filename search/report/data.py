@@ -36,7 +36,11 @@ RUNG = (
     " audit_trials_pruned regret noise trusted stopped_depths cut_depths sentence"
 )
 LAW = (
-    "law=name a b params_interval=params_range"
+    "law=name a b budgets bounds params_interval=params_range"
+    " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
+)
+NULL_LAW = (
+    "law=name constant standard_error_ln_constant=error params_interval=params_range"
     " leave_one_out_error_ln_depth=leave_one_out_error scatter_ln_depth=scatter"
 )
 CROSSING = (
@@ -65,6 +69,7 @@ def report_json(conclusion: Findings) -> dict[str, Any]:
         "study": conclusion.title,
         "budgets": [_budget_json(own, conclusion) for own in conclusion.optima],
         "law": asdict(laws[0]) if laws else None,
+        "null_laws": [asdict(law) for law in conclusion.null_laws],
         **asdict(conclusion.papers),
     }
 
@@ -115,6 +120,7 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
         ],
         "fits": [row for optimum in optima for row in _fits(optimum)],
         "laws": [_law(law) for law in conclusion.laws],
+        "null_laws": [_columns(law, NULL_LAW) for law in conclusion.null_laws],
         **_papers(conclusion.papers),
     }
     return {name: rows for name, rows in found.items() if rows}

@@ -46,6 +46,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         answers=[_answer(optimum) for optimum in optima],
         optima=[_table_row(optimum) for optimum in optima],
         laws=[text.law_text(law) for law in conclusion.laws],
+        null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
         predictions=_predictions(conclusion.laws, optima),
         charts_across=[chart for chart in charts if chart.budget is None],
         budgets=[_budget(conclusion, optimum, charts) for optimum in optima],

@@ -6,6 +6,7 @@ from math import exp
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
+from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
@@ -178,8 +179,8 @@ def law_text(law: Law) -> str:
         tested = "Without one of its budgets it can't be fitted"
     else:
         tested = (
-            "Predicting each budget from the others, it misses the depth by a factor of"
-            f" {exp(law.leave_one_out_error):.2f} on average"
+            "Predicting each budget from the others, it misses the depth by"
+            f" {_missed(law.leave_one_out_error)} on average"
         )
     spread = "Best depths miss it by no more than their own errors"
     if law.scatter:
@@ -187,5 +188,43 @@ def law_text(law: Law) -> str:
         spread = (
             f"Beyond their own errors, best depths scatter about it by a factor of {factor:.2f}"
         )
-    budgets = f"{law.degrees_of_freedom + 2} budgets from {low} to {high}"
+    budgets = f"{law.budgets} budgets from {low} to {high}"
+    if law.bounds:
+        budgets += f", of which {law.bounds} only say on which side the best depth lies"
     return f"The {law.name} law, fitted to {budgets}: {formula}. {tested}. {spread}."
+
+
+def null_law_text(law: NullLaw) -> str:
+    """Returns a null law with its constant, for example `the same depth (12.3)`."""
+    if law.name == SAME_DEPTH:
+        return f"the same depth ({law.constant:.3g})"
+    if law.name == CUBE_ROOT:
+        also = "" if law.embedding else ", which is the same aspect ratio"
+        return f"depth = {law.constant:.3g} params^(1/3){also}"
+    return f"the same aspect ratio (d_model = {law.constant:.3g} depth)"
+
+
+def null_laws_text(laws: Sequence[Law], null_laws: Sequence[NullLaw]) -> str:
+    """Returns how well the null laws predict left-out budgets, beside the best fitted law; empty
+    without any."""
+    tested = [law for law in null_laws if law.leave_one_out_error is not None]
+    if not tested:
+        return ""
+    missed = [f"{null_law_text(law)} by {_missed(law.leave_one_out_error)}" for law in tested]
+    found = (
+        "Laws with one constant, fitted and tested alike, miss left-out budgets so:"
+        f" {'; '.join(missed)}."
+    )
+    if not laws:
+        return found
+    if laws[0].leave_one_out_error is None:
+        return f"{found} No law with two constants can be tested so."
+    if equal := as_good(laws[0], null_laws):
+        names = " and ".join(null_law_text(law) for law in equal)
+        verb = "predicts" if len(equal) == 1 else "predict"
+        return f"{found} So {names} {verb} as well as the {laws[0].name} law."
+    return found
+
+
+def _missed(error: float | None) -> str:
+    return f"a factor of {exp(error or 0.0):.2f}"

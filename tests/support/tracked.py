@@ -49,7 +49,8 @@ LAW = Law(
     a=-3.0,
     b=0.4,
     covariance=((1.0, 0.0), (0.0, 1.0)),
-    degrees_of_freedom=1,
+    budgets=3,
+    bounds=0,
     params_range=(300_000, 3_000_000),
     leave_one_out_error=0.1,
 )

@@ -10,12 +10,14 @@ from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.null_laws import NullLaw, as_good
 from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import format_count
 from fathom.search.record_json import to_values
+from fathom.search.report.text import null_law_text
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
@@ -28,6 +30,8 @@ class Answer:
     question: Question
     law: Law
     prediction: Prediction
+    null_laws: tuple[NullLaw, ...]
+    """Those that predict left-out budgets as well as the law."""
     other: Prediction | None
     """Prediction of the law with the larger error; None if there is only one law."""
     shape: Shape
@@ -61,6 +65,7 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
         question=question,
         law=law,
         prediction=prediction,
+        null_laws=as_good(law, conclusion.null_laws),
         other=others[0][1] if others else None,
         shape=nearest_shape(shapes, depth=prediction.depth, ff_ratio=exp(fmean(ratios))),
         study=study,
@@ -74,12 +79,11 @@ def lines(found: Answer) -> list[str]:
     assert prediction.interval is not None, "a fitted law has errors"
     low, high = prediction.interval
     smallest, largest = map(format_count, law.params_range)
-    budgets = law.degrees_of_freedom + 2
     shape = found.shape
     return [
         f"Depth {prediction.depth:.0f} for {size} after {format_count(asked.tokens)} tokens, "
-        f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {budgets} budgets "
-        f"of {smallest} to {largest}.",
+        f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {law.budgets} "
+        f"budgets of {smallest} to {largest}.",
         _distance(found),
         *(f"{whose} would say {depth:.0f}." for whose, depth in _others(found)),
         f"Shape: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
@@ -139,6 +143,10 @@ def _others(found: Answer) -> Iterator[tuple[str, float]]:
     """Name and depth of each other law that has a depth at the asked size."""
     if found.other:
         yield f"The {found.other.law} law", found.other.depth
+    for law in found.null_laws:
+        with suppress(ValueError):
+            depth = law.predict(found.question.params).depth
+            yield f"A null law that predicts the budgets as well ({null_law_text(law)})", depth
     with suppress(ValueError):
         yield "Levine et al. 2020", levine2020(found.question.params).depth
 

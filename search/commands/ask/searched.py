@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fathom.search.analysis.law import usable
+from fathom.search.analysis.law import is_settled
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
@@ -13,14 +13,14 @@ from fathom.search.report.text import plateau, sentence, shape_elsewhere, shape_
 
 def searched(question: Question, conclusion: Conclusion) -> Optimum | None:
     """The optimum of the asked size; None if it is no budget, or its search leaves it open."""
-    own = (optimum for optimum in usable(conclusion.optima) if optimum.budget == question.params)
+    own = (o for o in conclusion.optima if is_settled(o) and o.budget == question.params)
     return next(own, None)
 
 
 def searched_lines(found: Optimum) -> list[str]:
     """Lines of the answer for people."""
-    assert found.interval, "a usable optimum has one"
-    assert found.shape, "a usable optimum has one"
+    assert found.interval, "a settled optimum has one"
+    assert found.shape, "a settled optimum has one"
     low, high = found.interval
     size = f"{format_count(found.budget)} {found.count.unit_in_full}"
     return [

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Verdict
@@ -16,6 +17,7 @@ from fathom.search.report.text import (
     answer_row,
     interval,
     law_formula,
+    null_law_text,
     shape_elsewhere,
     unfinished_text,
 )
@@ -60,6 +62,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         console.print(unfinished, highlight=False, markup=False, soft_wrap=True)
     for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
+        for null in as_good(law, conclusion.null_laws):
+            console.print(f"     {null_law_text(null)} predicts as well", highlight=False)
 
 
 def print_next(commands: Sequence[str], console: Console) -> None:

@@ -7,42 +7,14 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
-from fathom.models.shape import Count
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
+from fathom.search.analysis.law_fit import sized_depths
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.published import levine2020
-from fathom.search.analysis.verdict import Verdict
+from tests.support.optima import BUDGETS, edge, optimum
 from tests.support.simulated import planted_depth, simulated_study
-
-BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
-
-
-def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED) -> Optimum:
-    whole = max(1, round(depth))
-    return Optimum(
-        budget=budget,
-        count=Count.NON_EMBEDDING,
-        tokens=20 * budget,
-        optimal_depth=whole,
-        interval=(max(1, whole - 1), whole + 1),
-        plateau=(whole,),
-        verdict=verdict,
-        reason="planted",
-        loss=1.6,
-        shape=None,
-        curve_minimum=depth,
-        curve_minimum_interval=(depth * 0.9, depth / 0.9),
-        power=None,
-        parabola=None,
-        family_disagreement=1.0,
-        share_without_minimum=0.0,
-        params_slope=-0.2,
-        best_ff_ratio=4.0,
-        depths=(),
-        noise=0.003,
-        trials={},
-    )
 
 
 def test_a_planted_power_law_is_found_and_preferred() -> None:
@@ -81,14 +53,35 @@ def noisy_optimum(
     return replace(optimum(budget, found), curve_minimum_interval=ends)
 
 
-def coverage(*, budgets: int, scatter: float, at: float, studies: int = 150) -> float:
+def seen(own: Optimum, error: float, tested: tuple[int, int]) -> Optimum:
+    """An optimum as a bootstrap within the tested depths shows it: an edge where a quarter of the
+    draws lie beyond."""
+    assert own.curve_minimum
+    draws = log(own.curve_minimum) + error * ndtri((np.arange(200) + 0.5) / 200)
+    ends = log(tested[0]), log(tested[1])
+    kept = np.clip(draws, *ends)
+    beyond = float(np.mean(draws >= ends[1]))
+    low, high = np.exp(np.quantile(kept, [0.025, 0.975])).tolist()
+    if beyond < 0.25:
+        return replace(own, curve_minimum_interval=(low, high))
+    found = edge(own.budget, exp(kept.mean()), tested, beyond=beyond)
+    return replace(found, curve_minimum_interval=(low, high))
+
+
+def coverage(
+    *, budgets: int, scatter: float, at: float, deepest: int = 1000, studies: int = 150
+) -> float:
     """Share of studies in which the power law's interval holds the best depth of a new budget."""
     generator = np.random.default_rng(0)
     covered = []
     for _ in range(studies):
         optima = [
-            noisy_optimum(
-                n, 0.05 * n**0.33 * exp(scatter * generator.standard_normal()), error, generator
+            seen(
+                noisy_optimum(
+                    n, 0.05 * n**0.33 * exp(scatter * generator.standard_normal()), error, generator
+                ),
+                error,
+                (1, deepest),
             )
             for n, error in zip(
                 BUDGETS[:budgets], generator.uniform(0.05, 0.15, budgets), strict=True
@@ -107,6 +100,14 @@ def test_intervals_cover_the_best_depth_of_a_new_budget_when_the_law_holds(
 ) -> None:
     """0.95 or a little more, within three standard errors of so many studies."""
     assert coverage(budgets=budgets, scatter=0.0, at=at) >= 0.90
+
+
+@pytest.mark.parametrize("deepest", [8, 10])
+def test_intervals_cover_where_the_largest_budgets_are_cut_at_the_deepest_tested(
+    deepest: int,
+) -> None:
+    """Of the five best depths, 3 to 15, two or three lie near or beyond 8 or 10."""
+    assert coverage(budgets=5, scatter=0.0, at=3e8, deepest=deepest) >= 0.90
 
 
 def test_intervals_fall_short_when_budgets_scatter_as_widely_as_they_err() -> None:
@@ -158,12 +159,39 @@ def test_intervals_widen_away_from_the_fitted_sizes() -> None:
     assert widths == sorted(widths)
 
 
-def test_an_edge_is_not_fitted_and_two_budgets_make_no_law() -> None:
+def test_an_edge_bounds_its_best_depth_from_one_side() -> None:
     good = [optimum(n, 0.05 * n**0.33) for n in BUDGETS[:3]]
-    edge = optimum(BUDGETS[3], 2.0, verdict=Verdict.EDGE)
-    assert usable([*good, edge]) == tuple(good)
-    assert fit_laws([*good, edge]) == fit_laws(good)
-    assert fit_laws([*good[:2], edge]) == ()
+    deep = edge(BUDGETS[3], 8.0, (1, 8))  # the law says 10: nothing contradicts it
+    (power,) = (law for law in fit_laws([*good, deep]) if law.name == "power")
+    assert (power.budgets, power.bounds, power.degrees_of_freedom) == (4, 1, 1)
+    assert power.b == pytest.approx(0.33, abs=0.01)
+    assert power.leave_one_out_error == pytest.approx(0, abs=0.01), "on its right side, no miss"
+    deeper = edge(BUDGETS[3], 32.0, (1, 32))
+    (steeper,) = (law for law in fit_laws([*good, deeper]) if law.name == "power")
+    assert steeper.predict(BUDGETS[3]).depth > 1.5 * power.predict(BUDGETS[3]).depth
+    shallow = edge(BUDGETS[3], 4.0, (4, 32))
+    (flatter,) = (law for law in fit_laws([*good, shallow]) if law.name == "power")
+    assert flatter.predict(BUDGETS[3]).depth < 0.7 * power.predict(BUDGETS[3]).depth
+
+
+def test_an_edge_whose_curve_mostly_turns_inside_is_measured_with_its_whole_side() -> None:
+    points = sized_depths([edge(10**6, 7.5, (1, 8), beyond=0.4, error=0.2)])
+    assert points.side.tolist() == [0.0]
+    assert points.log_depth[0] == pytest.approx(log(7.5))
+    assert points.error[0] == pytest.approx(0.2), "not the side that the tested depths cut"
+    assert sized_depths([edge(10**6, 7.5, (1, 8), beyond=0.6)]).side.tolist() == [1.0]
+    assert sized_depths([edge(10**6, 4.5, (4, 8), beyond=0.6)]).side.tolist() == [-1.0]
+    assert sized_depths([edge(10**6, 1.0, (1, 8))]).side.tolist() == [-1.0], "none is shallower"
+
+
+def test_an_edge_over_the_whole_range_says_nothing_and_bounds_alone_make_no_law() -> None:
+    good = [optimum(n, 0.05 * n**0.33) for n in BUDGETS[:3]]
+    open_edge = edge(BUDGETS[3], 6.0, (4, 8), error=0.5)
+    assert usable([*good, open_edge]) == tuple(good)
+    assert fit_laws([*good[:2], open_edge]) == ()
+    bounds = [edge(n, 8.0, (1, 8)) for n in BUDGETS[2:4]]
+    assert fit_laws([good[0], *bounds]) == ()
+    assert len(fit_laws([*good[:2], bounds[1]])) == 2
 
 
 def test_a_law_is_judged_by_predicting_each_budget_from_the_others() -> None:
@@ -201,7 +229,8 @@ def test_a_fitted_law_without_a_depth_is_an_error() -> None:
         a=-4.0,
         b=0.33,
         covariance=((0.0, 0.0), (0.0, 0.0)),
-        degrees_of_freedom=1,
+        budgets=3,
+        bounds=0,
         params_range=(300_000, 3_000_000),
         leave_one_out_error=None,
     )

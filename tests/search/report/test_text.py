@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.search.analysis.law import fit_laws
+from fathom.search.analysis.null_laws import fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion
@@ -11,7 +12,14 @@ from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.page import page as page_of
-from fathom.search.report.text import answer, law_text, next_steps, plateau
+from fathom.search.report.text import (
+    answer,
+    law_text,
+    next_steps,
+    null_law_text,
+    null_laws_text,
+    plateau,
+)
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
 
@@ -39,8 +47,9 @@ def test_the_report_says_what_the_data_do_not_show(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     edge = replace(optima[0], verdict=Verdict.EDGE)
+    short = replace(optima[1], verdict=Verdict.INSUFFICIENT)
 
-    found = concluded(study, (edge, *optima[1:]))
+    found = concluded(study, (edge, short, *optima[2:]))
     vars(found)["audits"] = {}  # as if too few trials had ended to compare a rung with
 
     limits = unsupported(found)
@@ -165,6 +174,28 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
     assert "no more than their own errors" in law_text(replace(law, scatter=0.0))
     assert "by a factor of 1.11" in law_text(replace(law, scatter=0.1))
     assert "it can't be fitted" in law_text(replace(law, leave_one_out_error=None))
+    assert "of which 1 only say on which side" in law_text(replace(law, bounds=1))
+
+
+def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_well(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    laws, null = fit_laws(optima), fit_null_laws(optima)
+
+    said = null_laws_text(laws, null)
+
+    assert "the same depth (" in said
+    assert "params^(1/3) by a factor of" in said
+    assert "the same aspect ratio (d_model = " in said
+    uncounted = replace(null[0], name="cube root", embedding=0.0)
+    assert null_law_text(uncounted).endswith("params^(1/3), which is the same aspect ratio")
+    best = replace(null[0], leave_one_out_error=0.0)
+    assert f"So {null_law_text(best)} predicts as well" in null_laws_text(laws, (best,))
+    untested = replace(laws[0], leave_one_out_error=None)
+    assert "No law with two constants can be tested so." in null_laws_text((untested,), null)
+    found = concluded(study, optima)
+    vars(found)["null_laws"] = (best,)
+    assert any("predicts better than" in limit for limit in unsupported(found))
 
 
 def test_predictions_of_a_law_beyond_the_budgets_are_marked(

@@ -190,7 +190,16 @@ def test_report_json_has_the_shape_that_is_promised(study: list[TrialRecord]) ->
     )
 
     assert list(found) == [
-        *("study", "budgets", "law", "crossings", "required_depths", "matched", "depth_metrics")
+        *(
+            "study",
+            "budgets",
+            "law",
+            "null_laws",
+            "crossings",
+            "required_depths",
+            "matched",
+            "depth_metrics",
+        )
     ]
     assert found["crossings"]["pairs"][0]["kind"] in list(CrossingKind)
     keys = "budget count tokens optimal_depth interval plateau verdict shape loss trials"

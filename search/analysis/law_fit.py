@@ -1,0 +1,207 @@
+"""Maximum likelihood of a law through best depths, some of which are known on one side only.
+
+A depth is measured, with a normal error of its ln, or bounded: the best depth lies at least (or at
+most) there. A bound enters by the probability of that side (Tobin 1958). Where all are measured
+this is weighted least squares. The likelihood of a law that is a line in ln depth has one summit.
+
+Each budget's best depth misses the law by the error of the optimum, which is known, and by a
+scatter of its own, which is not, since no law is exact: the scatter is what the misses of measured
+depths show beyond the errors (Paule & Mandel), nothing when they show no more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from fathom.search.analysis.depth_estimates import Array, excess_variance
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
+
+Form = Callable[[Array, Array], tuple[Array, Array]]
+"""Constants (k,) and sizes (n,) -> depths (n,), and the slopes of their ln in the constants, (n,
+k). Depths are NaN for constants that the law can't have."""
+
+SETTLED = 1e-9
+"""Change of ln depth below which a fit has converged."""
+MOST_STEPS = 100
+SMALLEST_STEP = 1e-6
+"""Share of a step of Newton's below which no step makes the fit better."""
+ROUNDING = 1e-12
+"""Share by which a likelihood may fall through rounding alone."""
+NORMAL_95 = 1.96
+"""Standard errors on each side of a 95 % interval."""
+SMALLEST_ERROR = 0.01
+"""Smallest standard error of ln depth: no optimum is known better than to a percent, whatever its
+interval."""
+AT_END = 1e-6
+"""Share of a depth within which an interval ends there: depths come from their logarithms."""
+MOSTLY_BEYOND = 0.5
+"""Share of an edge's draws without a lowest point among the tested depths from which on its best
+depth is only bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedDepths:
+    """Sizes, the ln of their best depths, the standard errors of these and their sides; each
+    (sizes,)."""
+
+    params: Array
+    log_depth: Array
+    error: Array
+    side: Array
+    """0 for a measured depth, 1 where the best depth is at least this one, -1 where at most."""
+
+    def at(self, kept: Array) -> "SizedDepths":
+        """The points at these places."""
+        return SizedDepths(
+            self.params[kept], self.log_depth[kept], self.error[kept], self.side[kept]
+        )
+
+    def left_out(self) -> "Iterator[tuple[SizedDepths, SizedDepths]]":
+        """Yields all points but one, and that one, for each of them."""
+        places = np.arange(len(self.params))
+        for place in places:
+            yield self.at(places != place), self.at(places == place)
+
+    @property
+    def measured(self) -> "SizedDepths":
+        """The measured points."""
+        return self.at(self.side == 0)
+
+    def scattered(self, variance: float) -> "SizedDepths":
+        """The points with a variance between sizes added to their squared errors."""
+        return replace(self, error=np.sqrt(self.error**2 + variance))
+
+    def misses(self, log_depth: Array) -> Array:
+        """ln depth by which predictions, (sizes,), are too deep; 0 on the right side of a bound."""
+        deeper = log_depth - self.log_depth
+        return np.where(self.side == 0, deeper, self.side * np.minimum(0.0, self.side * deeper))
+
+    def unlikelihood(self, log_depth: Array) -> float:
+        """The negative log-likelihood of ln depths, (sizes,); infinite where one is NaN."""
+        z = (log_depth - self.log_depth) / self.error
+        each = np.where(self.side == 0, z**2 / 2, -log_ndtr(self.side * z))
+        return float(np.inf if np.isnan(each).any() else each.sum())
+
+    def pull(self, log_depth: Array) -> tuple[Array, Array]:
+        """Slope of the log-likelihood in each ln depth, in standard errors, and the information
+        that each point has, 1 for a measured one; (sizes,) each."""
+        z = (log_depth - self.log_depth) / self.error
+        beyond = self.side * z
+        # The normal density over the probability beyond the bound, without underflow.
+        hazard = np.exp(-(beyond**2) / 2 - log_ndtr(beyond)) / np.sqrt(2 * np.pi)
+        measured = self.side == 0
+        information = np.clip(hazard * (beyond + hazard), 1e-12, 1.0)
+        return np.where(measured, -z, self.side * hazard), np.where(measured, 1.0, information)
+
+
+@dataclass(frozen=True, slots=True)
+class LawFit:
+    """Constants of a law, with their covariance and the scatter of budgets about it."""
+
+    constants: Array
+    covariance: Array
+    scatter: float
+
+
+def sized_depths(optima: Sequence[Optimum]) -> SizedDepths:
+    """The points of usable optima. A 95 % interval is 3.92 standard errors wide."""
+    return SizedDepths(*np.array([_point(own) for own in optima]).T.copy())
+
+
+def _point(own: Optimum) -> tuple[float, float, float, float]:
+    assert own.curve_minimum, "a usable optimum has a lowest point"
+    assert own.curve_minimum_interval, "a usable optimum has an interval"
+    low, high = own.curve_minimum_interval
+    below, above = log(own.curve_minimum / low), log(high / own.curve_minimum)
+    cut_below, cut_above = cut_sides(own)
+    # A side that ends with the tested depths says less than the other of how far the depth is off.
+    whole = [width for width, cut in ((below, cut_below), (above, cut_above)) if not cut]
+    width = sum(whole) / len(whole) if whole else max(below, above)
+    error = max(SMALLEST_ERROR, width / NORMAL_95)
+    side = 0.0
+    if own.verdict is Verdict.EDGE and (own.share_without_minimum or 0.0) >= MOSTLY_BEYOND:
+        at_first, at_last = _at_ends(own)
+        side = 1.0 if at_last else -1.0 if at_first else 0.0
+    return float(own.budget), log(own.curve_minimum), error, side
+
+
+def cut_sides(own: Optimum) -> tuple[bool, bool]:
+    """True where an optimum's interval ends with the tested depths, below and above; no depth is
+    shallower than 1, so that an interval from 1 is whole."""
+    at_first, at_last = _at_ends(own)
+    return at_first and own.depths[0].depth > 1, at_last
+
+
+def _at_ends(own: Optimum) -> tuple[bool, bool]:
+    if not own.depths or own.curve_minimum_interval is None:
+        return False, False
+    low, high = own.curve_minimum_interval
+    first, last = own.depths[0].depth, own.depths[-1].depth
+    return low <= first * (1 + AT_END), high >= last * (1 - AT_END)
+
+
+def fit_form(form: Form, points: SizedDepths, start: Array) -> LawFit | None:
+    """The most likely constants of a law, from a start; None where no fit converges."""
+    measured = points.side == 0
+
+    def misses(variance: float) -> tuple[Array, Array] | None:
+        weighed = points.scattered(variance)
+        constants = most_likely(form, weighed, start)
+        if constants is None:
+            return None
+        missed = weighed.misses(np.log(form(constants, points.params)[0])) / weighed.error
+        return missed[measured], weighed.error[measured]
+
+    variance = excess_variance(misses, int(measured.sum()) - len(start))
+    weighed = points.scattered(variance)
+    constants = most_likely(form, weighed, start)
+    if constants is None:
+        return None
+    depth, slopes = form(constants, points.params)
+    _, information = weighed.pull(np.log(depth))
+    design = slopes / weighed.error[:, None] * np.sqrt(information)[:, None]
+    covariance = np.asarray(np.linalg.pinv(design.T @ design), dtype=np.float64)
+    return LawFit(constants, covariance, sqrt(variance))
+
+
+def most_likely(form: Form, points: SizedDepths, start: Array) -> Array | None:
+    """Constants by Newton's method, halving a step that makes the fit worse; None where it does not
+    converge."""
+    constants = np.array(start, dtype=np.float64)
+    depth, slopes = form(constants, points.params)
+    worst = points.unlikelihood(np.log(depth))
+    for _ in range(MOST_STEPS):
+        if not np.isfinite(worst):
+            return None
+        pull, information = points.pull(np.log(depth))
+        design = slopes / points.error[:, None] * np.sqrt(information)[:, None]
+        step = np.linalg.lstsq(design, pull / np.sqrt(information), rcond=None)[0]
+        if np.abs(slopes @ step).max() < SETTLED:
+            return constants
+        share, limit = 1.0, worst * (1 + ROUNDING) + ROUNDING
+        while share > SMALLEST_STEP:
+            depth, slopes = form(constants + share * step, points.params)
+            unlikely = points.unlikelihood(np.log(depth))
+            if unlikely <= limit:
+                break
+            share /= 2
+        constants, worst = constants + share * step, unlikely
+    return None
+
+
+def leave_one_out(
+    fitted: Callable[[SizedDepths], tuple[Form, LawFit] | None], points: SizedDepths
+) -> float | None:
+    """Mean miss of ln depth when each point is predicted from the others; None when a fit fails."""
+    missed = []
+    for others, own in points.left_out():
+        found = fitted(others)
+        if found is None:
+            return None
+        form, fit = found
+        missed.append(abs(float(own.misses(np.log(form(fit.constants, own.params)[0]))[0])))
+    return float(np.mean(missed))

@@ -1,0 +1,57 @@
+"""Optima of budgets without trials, for what is fitted across budgets."""
+
+from dataclasses import replace
+from math import exp
+
+import numpy as np
+
+from fathom.models.shape import Count
+from fathom.search.analysis.depth_estimates import DepthEstimate
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
+from tests.support.training import SHAPE
+
+BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
+
+
+def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED) -> Optimum:
+    whole = max(1, round(depth))
+    return Optimum(
+        budget=budget,
+        count=Count.NON_EMBEDDING,
+        tokens=20 * budget,
+        optimal_depth=whole,
+        interval=(max(1, whole - 1), whole + 1),
+        plateau=(whole,),
+        verdict=verdict,
+        reason="planted",
+        loss=1.6,
+        shape=None,
+        curve_minimum=depth,
+        curve_minimum_interval=(depth * 0.9, depth / 0.9),
+        power=None,
+        parabola=None,
+        family_disagreement=1.0,
+        share_without_minimum=0.0,
+        params_slope=-0.2,
+        best_ff_ratio=4.0,
+        depths=(),
+        noise=0.003,
+        trials={},
+    )
+
+
+def edge(
+    budget: int, depth: float, tested: tuple[int, int], *, beyond: float = 1.0, error: float = 0.1
+) -> Optimum:
+    """An optimum at or near an end of the tested depths, where its interval is cut."""
+    low, high = np.clip([depth * exp(-1.96 * error), depth * exp(1.96 * error)], *tested).tolist()
+    return replace(
+        optimum(budget, depth, verdict=Verdict.EDGE),
+        curve_minimum_interval=(low, high),
+        share_without_minimum=beyond,
+        depths=tuple(
+            DepthEstimate(depth=d, loss=2.0, standard_error=0.01, trials=2, shape=SHAPE)
+            for d in tested
+        ),
+    )
