@@ -13,11 +13,27 @@ from typing import Annotated, Any
 
 import typer
 
+from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import export, predict, train
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
 
-VERBS = (init, plan, check, doctor, run, status, report, export, train, ask, predict, schema, ui)
+VERBS = (
+    init,
+    plan,
+    check,
+    doctor,
+    run,
+    status,
+    report,
+    export,
+    train,
+    ask,
+    analyse,
+    predict,
+    schema,
+    ui,
+)
 """Commands in the order of `fathom --help`."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]

@@ -137,12 +137,13 @@ def conclude(
     *,
     unfinished: Collection[int] = (),
     resume: str = "",
+    noise: float | None = None,
 ) -> Conclusion:
-    """Decides the best depth of each budget from the records.
+    """Decides the best depth of each budget from the records; `noise` is measured unless stated.
 
     What the search of an `unfinished` budget lacks, only the command `resume` can add.
     """
-    optima = find_optima(records, seed=config.seed)
+    optima = find_optima(records, seed=config.seed, noise=noise)
     return Conclusion(
         config=config,
         records=tuple(records),

@@ -45,7 +45,8 @@ LIGHT = (
     *("analysis.depth_estimates", "analysis.optimum", "analysis.law", "analysis.papers.findings"),
     *("scheduling.audit", "scheduling.halving", "scheduling.confirmation", "scheduling.journal"),
     *("scheduling.extend", "report.writer", "report.data", "report.terminal.tables"),
-    *("export.best", "export.formats", "commands.predict", "cli"),
+    *("export.best", "export.formats", "commands.predict", "commands.analyse_source", "cli"),
+    *("tables.analysis", "report.terminal.analysed"),
     *("cluster.doctor.checks", "cluster.doctor.access", "cluster.doctor.messages"),
 )
 """Modules of `search` that must work, and start, without the frameworks in `HEAVY`."""
@@ -59,7 +60,7 @@ HOMES = {
     "typer": ("search.cli", "search.commands"),
     "tokenizers": ("objectives.text",),
     "safetensors": ("search.export.weights",),
-    "pandas": ("search.api",),
+    "pandas": ("search.api", "search.tables.parquet"),
     "plotly": ("search.report",),
     "jinja2": ("search.report",),
     "matplotlib": ("search.report",),
@@ -75,7 +76,7 @@ VERBS = "fathom.search.commands"
 only what it uses."""
 DOOR = "fathom"
 """Loads `fathom.search.api` when one of its names is first used; shows them to editors only."""
-QUICK_VERBS = {"plan", "predict", "export"}
+QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
 
 def name_of(path: Path) -> str:

@@ -180,7 +180,7 @@ def _classes(arguments: argparse.Namespace) -> Iterator[tuple[str, SizeClass]]:
         yield _title(some, count, f"losses as they are{gone}"), some
         slope = arguments.slope
         if slope is None:
-            slope = size_slope(runs, some.runs, some.horizon, count)
+            slope, _ = size_slope(runs, some.runs, some.horizon, count)
         if slope:
             text = f"corrected for size by {slope:.2f} nats per ln parameters"
             other = corrected(some, count, slope)

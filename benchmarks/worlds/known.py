@@ -91,7 +91,7 @@ def known_budgets(runs: Sequence[Run], count: Count, width: float = WIDTH) -> li
 
 def _from_class(runs: Sequence[Run], own: Sequence[Run], count: Count) -> Known:
     some = size_class(own)
-    slope = size_slope(runs, some.runs, some.horizon, count)
+    slope, _ = size_slope(runs, some.runs, some.horizon, count)
     some = corrected(some, count, slope)
     size = int(np.median([run.params(count) for run in some.runs]))
     seeds: dict[Shape, list[Array]] = defaultdict(list)

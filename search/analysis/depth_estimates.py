@@ -36,6 +36,8 @@ NOISE_FLOOR = 0.01
 """Smallest noise between seeds, nats, while fewer than `KNOWN_NOISE` degrees of freedom measure it.
 Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md)."""
 KNOWN_NOISE = 3
+STATED_NOISE = 1000
+"""Degrees of freedom of a noise that a person states: it is taken as known."""
 UNSTABLE = 0.5
 """Loss above the lowest of a bracket, nats, from which a rate is on its way to diverging and says
 nothing of the parabola near the lowest: usual brackets span a few hundredths."""
@@ -91,13 +93,14 @@ class ShapeLoss:
     trials: int
 
 
-def estimate_depths(records: Sequence[TrialRecord]) -> DepthEstimates:
-    """The depth estimates of one budget's records.
+def estimate_depths(records: Sequence[TrialRecord], noise: float | None = None) -> DepthEstimates:
+    """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
+    stated.
 
     A depth with confirmation trials is estimated from those alone: its exploration trials were
     selected for having come out low. They still help to estimate the effects of ratio and size.
     """
-    noise, degrees_of_freedom = seed_noise(records)
+    noise, degrees_of_freedom = seed_noise(records) if noise is None else (noise, STATED_NOISE)
     shapes = list(_shape_losses(records, noise))
     return combine_shapes(shapes, noise=noise, degrees_of_freedom=degrees_of_freedom)
 

@@ -37,6 +37,8 @@ class Optimum:
     count: Count
     tokens: int
     """Training tokens of a trial that runs to the end."""
+    horizon_unit: str = "tokens"
+    """What `tokens` counts: a table may have steps, or nothing at all."""
     optimal_depth: int | None
     """The best depth; None only when no trial finished."""
     interval: tuple[int, int] | None
@@ -81,19 +83,26 @@ class Optimum:
         return self.plateau[0] if self.plateau else None
 
 
-def find_optima(records: Sequence[TrialRecord], *, seed: int) -> tuple[Optimum, ...]:
-    """The optimum of each budget, by budget."""
-    return tuple(find_optimum(own, seed=seed) for own in by_budget(records).values())
+def find_optima(
+    records: Sequence[TrialRecord], *, seed: int, noise: float | None = None
+) -> tuple[Optimum, ...]:
+    """The optimum of each budget, by budget; `noise` between seeds as for `find_optimum`."""
+    own = by_budget(records).values()
+    return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in own)
 
 
-def find_optimum(records: Sequence[TrialRecord], *, seed: int, draws: int = 2000) -> Optimum:
+def find_optimum(
+    records: Sequence[TrialRecord], *, seed: int, draws: int = 2000, noise: float | None = None
+) -> Optimum:
     """The optimum of the one budget that the records are of; the same for the same seed.
+
+    `noise` between seeds, nats, is measured unless it is stated.
 
     Raises:
         ValueError: when the records are of no budget or of several.
     """
     spec = _only_budget(records).spec
-    estimates = estimate_depths(records)
+    estimates = estimate_depths(records, noise)
     points = points_of(estimates)
     curves = fit(points) if len(points.depths) >= 3 else None
     drawn = None

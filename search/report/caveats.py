@@ -84,8 +84,12 @@ def _trial_limits(optimum: Optimum, conclusion: Findings) -> Iterator[str]:
     noise, known = seed_noise(finished)
     if finished and known < KNOWN_NOISE:
         measured = f"only {counted(known, 'repeated trial')}" if known else "no repeated trial"
-        yield f"how far seeds differ; {measured} measured it, and {noise:.4f} nats are assumed."
-    stopped = any(record.outcome is Outcome.STOPPED for record in records)
+        source = "assumed" if optimum.noise == noise else "stated"
+        yield (
+            f"how far seeds differ; {measured} measured it, and {optimum.noise:.4f} nats are"
+            f" {source}."
+        )
+    stopped = any(record.outcome is Outcome.STOPPED and record.rungs for record in records)
     audits = conclusion.audits_of(optimum.budget)
     if stopped and all(audit.rank_correlation is None for audit in audits):
         yield (

@@ -12,6 +12,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion, Findings
 from fathom.search.formatting import format_count
 from fathom.search.report import text
+from fathom.search.report.analysed import analysis_facts
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
@@ -19,6 +20,7 @@ from fathom.search.report.charts.page_figures import interactive, palette, plotl
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.provenance import provenance, settings_of
 from fathom.search.scheduling.audit import RungAudit
+from fathom.search.tables.analysis import Analysis
 
 TEMPLATES = Path(__file__).with_name("templates")
 BEYOND = (3, 10)
@@ -27,6 +29,35 @@ BEYOND = (3, 10)
 
 def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
     """Returns the HTML of the whole page, readable without a network."""
+    trials = text.counted(len(conclusion.records), "trial")
+    return _render(
+        conclusion,
+        charts,
+        extent=f"{trials}; losses are {conclusion.loss_unit}",
+        steps=text.next_steps(conclusion, "best.yaml"),
+        provenance=provenance(conclusion),
+        settings=settings_of(conclusion.config),
+        of_study=True,
+        source="records.jsonl in this folder",
+    )
+
+
+def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
+    """Returns the HTML of the page on a table, which has one horizon."""
+    [found] = analysis.findings
+    return _render(
+        found,
+        charts,
+        extent=f"{text.counted(analysis.runs, 'run')} of a table",
+        steps=[],
+        provenance=analysis_facts(analysis),
+        settings="",
+        of_study=False,
+        source=analysis.label,
+    )
+
+
+def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **values: Any) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -36,13 +67,10 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     optima = conclusion.optima
-    budgets = text.counted(len(optima), "budget")
-    trials = text.counted(len(conclusion.records), "trial")
     return environment.get_template("report.html").render(
         study=conclusion.title,
-        extent=f"{budgets}, {trials}; losses are {conclusion.loss_unit}",
+        extent=f"{text.counted(len(optima), 'budget')}, {extent}",
         unfinished=text.unfinished_text(conclusion),
-        steps=text.next_steps(conclusion, "best.yaml"),
         answers=[_answer(optimum) for optimum in optima],
         optima=[_table_row(optimum) for optimum in optima],
         laws=[text.law_text(law) for law in conclusion.laws],
@@ -51,12 +79,11 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         charts_across=[chart for chart in charts if chart.budget is None],
         budgets=[_budget(conclusion, optimum, charts) for optimum in optima],
         limits=unsupported(conclusion),
-        provenance=provenance(conclusion),
-        settings=settings_of(conclusion.config),
         plotly=plotly_script(),
         charts={chart.key: interactive(chart) for chart in charts},
         palette=palette(charts),
         **papers_values(conclusion.papers),
+        **values,
     )
 
 

@@ -30,18 +30,25 @@ def answer(optimum: Optimum) -> str:
 
 def question(optimum: Optimum) -> str:
     """Returns the size, the horizon and the counting rule of an answer."""
-    return (
-        f"{format_count(optimum.budget)} {optimum.count.unit},"
-        f" {format_count(optimum.tokens)} tokens, {optimum.count.label} count"
-    )
+    size = f"{format_count(optimum.budget)} {optimum.count.unit}"
+    parts = (size, horizon_text(optimum), f"{optimum.count.label} count")
+    return ", ".join(part for part in parts if part)
+
+
+def horizon_text(optimum: Optimum) -> str:
+    """Returns the horizon with its unit; nothing for final losses of which none is known."""
+    if not optimum.horizon_unit:
+        return ""
+    return f"{format_count(optimum.tokens)} {optimum.horizon_unit}"
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
+    count, unit = f"{optima[0].count.label} count", optima[0].horizon_unit
     tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in optima))
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
-    return f"{optima[0].count.label} count, {', '.join(tokens)} tokens"
+    return f"{count}, {', '.join(tokens)} {unit}" if unit else count
 
 
 def depth_text(optimum: Optimum) -> str:
@@ -122,7 +129,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
     shape = optimum.shape
     return {
         "budget": format_count(optimum.budget),
-        "tokens": format_count(optimum.tokens),
+        "tokens": horizon_text(optimum).removesuffix(" tokens"),
         "count": optimum.count.label,
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
@@ -145,14 +152,12 @@ def shape_text(shape: Shape) -> str:
 
 
 def shape_elsewhere(optimum: Optimum) -> str:
-    """Returns a sentence if the best trained shape is not of the best depth; else empty."""
-    shape = optimum.shape
-    if shape is None or shape.depth == optimum.optimal_depth:
+    """Returns a sentence if no shape of the best depth was trained to the end; else empty."""
+    depth, shape = optimum.optimal_depth, optimum.shape
+    if depth is None or depth in [own.depth for own in optimum.depths]:
         return ""
-    return (
-        f"no trial of depth {optimum.optimal_depth} was trained to the end; the best trained shape,"
-        f" the one in best.yaml, has depth {shape.depth}"
-    )
+    known = f"; the best trained shape has depth {shape.depth}" if shape else ""
+    return f"no trial of depth {depth} was trained to the end{known}"
 
 
 def summary_table(optima: Sequence[Optimum]) -> str:

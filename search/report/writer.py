@@ -1,7 +1,7 @@
 """The files of a report: the page, figures for papers, and tables as CSV."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,9 +14,10 @@ from fathom.search.report.charts.metrics import metric_against_depth
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.data import save_tables, tables
-from fathom.search.report.page import page
+from fathom.search.report.data import Row, save_tables, tables
+from fathom.search.report.page import analysis_page, page
 from fathom.search.report.papers import metrics_by_kind
+from fathom.search.tables.analysis import Analysis
 
 FIGURES = (".png", ".svg")
 TABLES = (".csv",)
@@ -29,21 +30,38 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
     moved, the page last, so that an interruption leaves an earlier report whole.
     """
     charts = make_charts(conclusion)
-    with TemporaryDirectory(dir=run_folder, prefix=".report-") as aside:
+    return _write(run_folder, page(conclusion, charts), charts, tables(conclusion))
+
+
+def write_analysis(analysis: Analysis, folder: Path) -> Path:
+    """Write the report of a table at one horizon into a folder, as that of a study is."""
+    [found] = analysis.findings
+    charts = make_charts(found, of_trials=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    return _write(folder, analysis_page(analysis, charts), charts, tables(found))
+
+
+def _write(
+    folder: Path, text: str, charts: Sequence[Chart], found: Mapping[str, Sequence[Row]]
+) -> Path:
+    with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
         draft = Path(aside)
         (draft / "figures").mkdir()
         (draft / "tables").mkdir()
         save_static(charts, draft / "figures")
-        save_tables(draft / "tables", tables(conclusion))
-        (draft / "report.html").write_text(page(conclusion, charts), encoding="utf-8")
-        _publish(draft / "figures", run_folder / "figures", FIGURES)
-        _publish(draft / "tables", run_folder / "tables", TABLES)
-        os.replace(draft / "report.html", run_folder / "report.html")
-    return run_folder / "report.html"
+        save_tables(draft / "tables", found)
+        (draft / "report.html").write_text(text, encoding="utf-8")
+        _publish(draft / "figures", folder / "figures", FIGURES)
+        _publish(draft / "tables", folder / "tables", TABLES)
+        os.replace(draft / "report.html", folder / "report.html")
+    return folder / "report.html"
 
 
-def make_charts(conclusion: Findings) -> tuple[Chart, ...]:
-    """Returns every chart that has something to show: across budgets first, then by budget."""
+def make_charts(conclusion: Findings, *, of_trials: bool = True) -> tuple[Chart, ...]:
+    """Returns every chart that has something to show: across budgets first, then by budget.
+
+    Charts of trials over tokens, time and operations need trials that Fathom has trained.
+    """
     charts = [
         depth_against_budget(conclusion.optima, conclusion.laws),
         loss_against_size(conclusion.optima, conclusion.papers.crossings),
@@ -56,10 +74,13 @@ def make_charts(conclusion: Findings) -> tuple[Chart, ...]:
                 metric_against_depth(metrics, optimum)
                 for metrics in metrics_by_kind(conclusion.papers, optimum.budget).values()
             ),
-            learning_curves(own, optimum),
-            loss_against_step_time(own, optimum),
-            loss_against_flops(own, optimum),
         ]
+        if of_trials:
+            charts += [
+                learning_curves(own, optimum),
+                loss_against_step_time(own, optimum),
+                loss_against_flops(own, optimum),
+            ]
     return tuple(chart for chart in charts if chart is not None)
 
 

@@ -9,6 +9,9 @@ from fathom.models.shape import Count
 
 Array = NDArray[np.float64]
 
+NO_TIME = 1.0
+"""Tokens of a final loss in a table that says none."""
+
 
 class TableError(ValueError):
     """A table that can't be read: one line with the rule, the value and the remedy."""
@@ -27,6 +30,10 @@ class Run:
     seconds_per_step: float
     tokens: Array
     losses: Array
+    learning_rate: float | None = None
+    """Peak rate; None where the table has none."""
+    diverged: bool = False
+    """True if the table has it end with a loss that is no number."""
 
     @property
     def shape(self) -> tuple[int, int, int | None]:
@@ -41,3 +48,14 @@ class Run:
     def params(self, count: str) -> int:
         """Parameters of the run's shape under a counting rule."""
         return self.params_total if count == Count.TOTAL else self.params_non_embedding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The runs of a table and what had to be decided about them."""
+
+    runs: tuple[Run, ...]
+    unit: str
+    """What the tokens of the runs are: `tokens`, `steps`, or nothing in a table of final losses."""
+    notes: tuple[str, ...]
+    """Sentences on what was left out or taken for something."""

@@ -1,7 +1,9 @@
 """Sizes of a table's runs: classes of about one size, the gain from size, shapes of one size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, sqrt
+from operator import attrgetter
 
 import numpy as np
 
@@ -55,17 +57,29 @@ def sized_shape(run: Run, size: int) -> SizedShape:
     )
 
 
-def size_classes(runs: Sequence[Run], count: str, width: float) -> list[tuple[Run, ...]]:
-    """Disjoint classes whose sizes lie within `width` of their middle, fullest first."""
+def size_classes(
+    runs: Sequence[Run], count: str, width: float, *, fewest: int = FEWEST_SHAPES,
+    kind: Callable[[Run], object] = attrgetter("shape"),
+) -> list[tuple[Run, ...]]:  # fmt: skip
+    """Disjoint classes whose sizes lie within `width` of their middle, by size.
+
+    The one with most `kind`s of runs is taken first, `fewest` at least.
+    """
     classes = []
-    left = list(runs)
+    left = sorted(runs, key=lambda run: run.params(count))
     while left:
-        fullest = max((_around(run, left, count, width) for run in left), key=_shapes)
-        if _shapes(fullest) < FEWEST_SHAPES:
+        sizes = np.array([run.params(count) for run in left])
+        ends = np.searchsorted(sizes, sizes * (1 + width) / (1 - width), side="right").tolist()
+        starts = np.flatnonzero(np.diff(sizes, prepend=-1)).tolist()
+        numbers = [len({kind(run) for run in left[start : ends[start]]}) for start in starts]
+        most = max(numbers)
+        if most < fewest:
             break
-        classes.append(fullest)
-        left = [run for run in left if run not in fullest]
-    return sorted(classes, key=lambda some: some[0].params(count))
+        start = starts[numbers.index(most)]
+        own = {id(run) for run in left[start : ends[start]]}
+        classes.append(tuple(run for run in runs if id(run) in own))
+        left = left[:start] + left[ends[start] :]
+    return sorted(classes, key=lambda some: min(run.params(count) for run in some))
 
 
 def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tuple[Run, ...]:
@@ -73,31 +87,36 @@ def runs_near(runs: Iterable[Run], size: float, count: str, width: float) -> tup
     return tuple(run for run in runs if abs(run.params(count) / size - 1) <= width)
 
 
-def size_slope(runs: Sequence[Run], near: Sequence[Run], horizon: float, count: str) -> float:
-    """Nats per unit of ln parameters at the size of the runs `near` it, from the whole table.
+def size_slope(
+    runs: Sequence[Run], near: Sequence[Run], horizon: float, count: str
+) -> tuple[float, float]:
+    """Nats per unit of ln parameters at the size of the runs `near` it, and its standard error.
 
-    One fit over all sizes: parabolas in ln parameters and in ln depth. Within a class size and
-    depth are too entangled to tell apart. 0 where the class has one size or the table few shapes.
+    One fit over all sizes of a table: parabolas in ln parameters and in ln depth. Within a class
+    size and depth are too entangled to tell apart. 0 where the class has one size; the error is
+    infinite, and the slope 0, where the table has too few shapes.
     """
     sizes = np.log([run.params(count) for run in near])
     there = [run for run in runs if run.tokens[-1] >= SHORT * horizon]
-    if np.ptp(sizes) < SAME_SIZE or _shapes(there) < ENOUGH_SHAPES:
-        return 0.0
+    if np.ptp(sizes) < SAME_SIZE:
+        return 0.0, 0.0
+    if _shapes(there) < ENOUGH_SHAPES:
+        return 0.0, inf
     middle = float(np.median(sizes))
     size = np.log([run.params(count) for run in there]) - middle
     depth = np.log([run.depth for run in there])
-    ends = [np.interp(horizon, run.tokens, run.losses) for run in there]
+    ends = np.array([np.interp(horizon, run.tokens, run.losses) for run in there])
     columns = [np.ones_like(size), size, depth, depth**2]
     if np.ptp(size) > MANY_SIZES:
         columns.append(size**2)
-    return float(np.linalg.lstsq(np.stack(columns, axis=1), np.array(ends), rcond=None)[0][1])
-
-
-def _around(run: Run, runs: Sequence[Run], count: str, width: float) -> tuple[Run, ...]:
-    """The runs from this one's size upwards that fit in one class."""
-    low = run.params(count)
-    high = low * (1 + width) / (1 - width)
-    return tuple(other for other in runs if low <= other.params(count) <= high)
+    design = np.stack(columns, axis=1)
+    fitted = np.linalg.lstsq(design, ends, rcond=None)[0]
+    squares = float(((ends - design @ fitted) ** 2).sum())
+    spare = len(ends) - np.linalg.matrix_rank(design)
+    if spare < 1 or np.linalg.matrix_rank(design) < len(columns):
+        return float(fitted[1]), inf
+    covariance = np.linalg.inv(design.T @ design)
+    return float(fitted[1]), sqrt(squares / spare * float(covariance[1, 1]))
 
 
 def _shapes(runs: Sequence[Run]) -> int:

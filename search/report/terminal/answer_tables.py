@@ -48,7 +48,8 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
     )
     for optimum in conclusion.optima:
-        table.add_row(*_optimum_row(optimum))
+        cells = optimum_cells(optimum)
+        table.add_row(*(cells[name] or "-" for name in COLUMNS))
     table.caption = "best shape, as in best.yaml: depth x d_model, ff_ratio"
     table.caption_justify = "left"
     if conclusion.optima:
@@ -83,15 +84,21 @@ def print_papers(papers: PaperFindings, console: Console) -> None:
         console.print(line, highlight=False, markup=False)
 
 
-def _optimum_row(optimum: Optimum) -> list[str]:
-    """Returns the cells of a budget, short enough for 80 columns together."""
-    row = answer_row(optimum) | {
+def optimum_cells(optimum: Optimum) -> dict[str, str]:
+    """Returns the cells of a budget by heading, short enough for 80 columns together."""
+    return answer_row(optimum) | {
         "tokens": rounded_count(optimum.tokens),
-        "95 % interval": interval(optimum).replace(" or deeper", "+"),
+        "95 % interval": _bounds(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
         "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
     }
-    return [row[name] or "-" for name in COLUMNS]
+
+
+def _bounds(optimum: Optimum) -> str:
+    """Returns the interval in few letters: `12+` if it is open above, `≤12` if below."""
+    text = interval(optimum).replace(" or deeper", "+")
+    shallow = text.removesuffix(" or shallower")
+    return text if shallow == text else f"≤{shallow}"
 
 
 def _short(shape: Shape) -> str:

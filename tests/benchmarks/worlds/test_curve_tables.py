@@ -91,7 +91,7 @@ def test_the_slope_in_size_is_found_beside_a_parabola_in_depth_and_taken_out() -
             one.losses[:] = 3 - 0.3 * np.log(params / 1e6) + 0.05 * np.log(depth / 6) ** 2
             runs.append(one)
     some = size_class(runs)
-    slope = size_slope(runs, some.runs, some.horizon, "total")
+    slope, _ = size_slope(runs, some.runs, some.horizon, "total")
     assert slope == pytest.approx(-0.3, abs=1e-6)
     flat = corrected(some, "total", slope).final
     for depth in (2, 18):

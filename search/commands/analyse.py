@@ -1,0 +1,77 @@
+"""The command `analyse`: the statistics of a search on curves that somebody already has."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fathom.models.shape import Count
+from fathom.search.commands.arguments import Json
+
+
+def analyse(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSON lines (also .gz) or parquet; a run folder; MLflow's address.",
+            metavar="TABLE",
+        ),
+    ],
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
+    ] = None,
+    count: Annotated[
+        Count | None, typer.Option(help="Parameters that a size counts: total or non_embedding.")
+    ] = None,
+    budgets: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="Size, such as 100M; by default those with most depths."),
+    ] = None,
+    width: Annotated[
+        float, typer.Option(help="How far a size may be from a budget, as a share of it.")
+    ] = 0.1,
+    horizons: Annotated[
+        list[str] | None,
+        typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Name or id of an MLflow experiment at that address.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Folder for the report page, its figures and tables.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say how deep models should be from runs that exist: curves or final losses in a table.
+
+    Nothing is trained, and no GPU is needed. Columns are recognised by their usual names.
+    """
+    from fathom.search.commands.analyse_source import answer_source, question_of
+
+    question = question_of(
+        count=count, budgets=budgets, width=width, horizons=horizons, noise=noise
+    )
+    analysis = answer_source(source, maps or [], question, experiment)
+    if report is not None:
+        from fathom.search.commands.analyse_source import write_report_of
+
+        page = write_report_of(analysis, report)
+    if as_json:
+        from fathom.search.commands.output import print_json
+        from fathom.search.report.analysed import analysis_json
+
+        print_json(analysis_json(analysis))
+        return
+    from rich.console import Console
+
+    from fathom.search.report.terminal.analysed import print_analysis
+
+    console = Console()
+    print_analysis(analysis, console)
+    if report is not None:
+        console.print(f"\nReport      {page}", highlight=False, markup=False, soft_wrap=True)

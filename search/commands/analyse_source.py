@@ -1,0 +1,139 @@
+"""Where the runs of `fathom analyse` come from: a file, a run folder, or MLflow."""
+
+import os
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+
+from fathom.models.shape import Count
+from fathom.search.conclusion import conclude
+from fathom.search.formatting import printable
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.journal import unfinished_budgets
+from fathom.search.study.budget import count_of
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.own_records import read_records
+from fathom.search.study.preflight import open_run
+from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.columns import parse_maps
+from fathom.search.tables.read import KINDS, open_text
+
+LARGEST_NOISE = 10.0
+
+
+def question_of(
+    *,
+    count: Count | None,
+    budgets: Sequence[str] | None,
+    width: float,
+    horizons: Sequence[str] | None,
+    noise: float | None,
+) -> TableQuestion:
+    """The question of the options.
+
+    Raises:
+        ConfigError: when one is out of its range.
+    """
+    if not 0 <= width < 1:
+        raise ConfigError(f"`--width` must be a share from 0 to 1, got {width:g}; such as 0.1")
+    if noise is not None and not (isfinite(noise) and 0 < noise <= LARGEST_NOISE):
+        raise ConfigError(
+            f"`--noise` must be nats above 0 and at most {LARGEST_NOISE:g}, got {noise:g}; such as "
+            "0.004"
+        )
+    return TableQuestion(
+        count=count,
+        budgets=[count_of("--budget", text) for text in budgets or ()],
+        width=width,
+        horizons=sorted({count_of("--horizon", text) for text in horizons or ()}),
+        noise=noise,
+    )
+
+
+def answer_source(
+    source: str, maps: Sequence[str], question: TableQuestion, experiment: str | None
+) -> Analysis:
+    """The answers of a file, a run folder, or an experiment of MLflow.
+
+    Raises:
+        ValueError: when it can't be read, or does not have what is asked.
+    """
+    told = parse_maps(maps)
+    if experiment is not None:
+        from fathom.search.tracking.experiment import open_experiment
+
+        return analyse_table(open_experiment(source, experiment, told), told, question)
+    path = Path(source)
+    if RunFolder(path).config.is_file():
+        return _answer_run(path, maps, question)
+    if not path.is_file():
+        there = "a folder" if path.is_dir() else "something else" if path.exists() else "nothing"
+        raise ConfigError(
+            f"the table must be {KINDS}, a run folder of Fathom, or the address of MLflow with "
+            f"--experiment, got {printable(source)}, where there is {there}"
+        )
+    if path.suffix.lower() in (".parquet", ".pq"):
+        from fathom.search.tables.parquet import open_parquet
+
+        return analyse_table(open_parquet(path), told, question)
+    with open_text(path) as table:
+        return analyse_table(table, told, question)
+
+
+def _answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Analysis:
+    """The answers of a run folder, as `fathom report` has them."""
+    of_tables = (maps, question.count, question.budgets, question.horizons)
+    if any(of_tables):
+        raise ConfigError(
+            f"`--map`, `--count`, `--budget` and `--horizon` are for tables, and {path} is a run "
+            f"folder, whose study says them; drop them, or analyse {path / 'tables/trials.csv'}"
+        )
+    folder, config = open_run(path)
+    records = read_records(folder, config)
+    found = conclude(
+        records,
+        config,
+        unfinished=unfinished_budgets(config, folder),
+        resume=folder.resume_command,
+        noise=question.noise,
+    )
+    return Analysis(
+        label=printable(str(path)),
+        rows=len(records),
+        columns={},
+        runs=len(records),
+        shapes=len({record.spec.shape for record in records}),
+        notes=(),
+        noise=question.noise,
+        findings=(found,),
+    )
+
+
+def write_report_of(analysis: Analysis, folder: Path) -> Path:
+    """Writes the report of a table into a folder; returns the page's path.
+
+    Raises:
+        ConfigError: when it is of several horizons, or a run folder, which has a report.
+    """
+    if not analysis.columns:
+        raise ConfigError(f"`--report` is for tables; use `fathom report {analysis.label}`")
+    if len(analysis.findings) > 1:
+        raise ConfigError(
+            f"`--report` must be of one horizon, got {len(analysis.findings)}; name one with "
+            "--horizon, or none for that which the runs have in common"
+        )
+    if os.path.lexists(folder) and not _is_ours(folder):
+        raise ConfigError(
+            f"`--report` must be a new folder, or one with an earlier report of a table, got "
+            f"{printable(str(folder))}, which has something else; name another"
+        )
+    from fathom.search.report.writer import write_analysis
+
+    return write_analysis(analysis, folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    """True for an empty folder, and for one that has nothing but a report of a table."""
+    if not folder.is_dir():
+        return False
+    return {path.name for path in folder.iterdir()} <= {"report.html", "figures", "tables"}

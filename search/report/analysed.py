@@ -1,0 +1,67 @@
+"""What a table shows, as sentences and as JSON: which column is what, whence the noise."""
+
+from typing import Any
+
+from fathom.search.analysis.depth_estimates import seed_noise
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Findings
+from fathom.search.formatting import format_count, printable
+from fathom.search.report.caveats import unsupported
+from fathom.search.report.data import report_json
+from fathom.search.report.text import counted
+from fathom.search.tables.analysis import Analysis
+
+
+def heading(analysis: Analysis) -> str:
+    """The extent of a table in one line."""
+    if not analysis.columns:
+        return f"{analysis.label}: a run folder, {counted(analysis.rows, 'trial')}"
+    return (
+        f"{analysis.label}: {counted(analysis.rows, 'row')}, {counted(analysis.runs, 'run')} of "
+        f"{counted(analysis.shapes, 'shape')}"
+    )
+
+
+def columns_text(analysis: Analysis) -> str:
+    """Which column was taken for what; empty for a run folder."""
+    return ", ".join(
+        ours if ours == theirs else f"{ours} = {printable(theirs)}"
+        for ours, theirs in analysis.columns.items()
+    )
+
+
+def noise_text(found: Findings, optimum: Optimum, stated: float | None) -> str:
+    """The noise between seeds of an answer, and where it is from."""
+    if stated is not None:
+        return f"{stated:.4f} stated"
+    _, freedom = seed_noise(found.records_of(optimum.budget))
+    return f"{optimum.noise:.4f} " + ("measured" if freedom else "assumed")
+
+
+def analysis_facts(analysis: Analysis) -> dict[str, str]:
+    """Heading -> fact on where the numbers are from, for the page."""
+    [found] = analysis.findings
+    return {
+        "Source": heading(analysis),
+        "Columns": columns_text(analysis),
+        "Assumed": "; ".join(analysis.notes),
+        "Noise between seeds": "; ".join(
+            f"{format_count(own.budget)}: {noise_text(found, own, analysis.noise)}"
+            for own in found.optima
+        ),
+    }
+
+
+def analysis_json(analysis: Analysis) -> dict[str, Any]:
+    """The analysis as JSON values; one of `answers` for each horizon that was asked for."""
+    return {
+        "table": analysis.label,
+        "rows": analysis.rows,
+        "runs": analysis.runs,
+        "columns": dict(analysis.columns),
+        "notes": list(analysis.notes),
+        "stated_noise": analysis.noise,
+        "answers": [
+            report_json(found) | {"unsupported": unsupported(found)} for found in analysis.findings
+        ],
+    }

@@ -1,0 +1,149 @@
+"""The values of a table's columns as arrays: numbers, and codes of texts that tell runs apart."""
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.objectives.keys import parse_count
+from fathom.search.formatting import format_count, printable
+from fathom.search.tables.columns import SCALED, Columns
+from fathom.search.tables.read import OpenTable
+from fathom.search.tables.runs import Array, TableError
+
+MOST_ROWS = 10_000_000
+TEXTS = ("seed", "run")
+"""Columns whose values only tell runs apart."""
+BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
+"""Texts that stand for a number that is not there."""
+NO_LOSS = tuple(text for text in BLANK if text != "nan")
+THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
+WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
+LARGEST = {"depth": 10_000.0}
+"""Most that a number may be; 1e18 for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """The rows of a table, by our names of its columns; each array has a value for each row."""
+
+    rows: int
+    """Rows of the table, those without a depth among them."""
+    values: Mapping[str, Array]
+    """Numbers, not a number where a row has none, and infinite for a loss that is none; codes from
+    0 for `seed` and `run`, -1 for none."""
+    blank: int
+    """Rows that are left out because they have no depth or no loss."""
+
+
+def read_cells(table: OpenTable, columns: Columns) -> Cells:
+    """Reads every row of the columns that are used.
+
+    Raises:
+        TableError: at a value that is not what its column needs.
+    """
+    places = {ours: table.names.index(theirs) for ours, theirs in columns.taken.items()}
+    found = {ours: array("d") for ours in places}
+    readers = [
+        (places[ours], found[ours].append, _reader(ours, columns.factors.get(ours, 1.0)))
+        for ours in places
+    ]
+    depth, loss = places["depth"], places["loss"]
+    rows = blank = 0
+    for line, row in table.rows:
+        rows += 1
+        if rows > MOST_ROWS:
+            raise TableError(
+                f"{table.label} must have at most {format_count(MOST_ROWS)} rows, got more; keep "
+                "every tenth evaluation"
+            )
+        if _is_blank(row[depth]) or _is_missing(row[loss]):
+            blank += 1
+            continue
+        for place, append, read in readers:
+            try:
+                append(read(row[place]))
+            except (ValueError, OverflowError) as error:
+                raise TableError(
+                    f"{table.label}:{line}: {printable(table.names[place])!r} {error}, got "
+                    f"{printable(str(row[place]))[:60]!r}"
+                ) from None
+    if rows == blank:
+        lack = "none" if not rows else f"{rows} without a depth or a loss"
+        raise TableError(f"{table.label} must have a row for each run or evaluation, got {lack}")
+    values = {ours: np.frombuffer(own, dtype=np.float64) for ours, own in found.items()}
+    return Cells(rows=rows, values=values, blank=blank)
+
+
+def _reader(ours: str, factor: float) -> Callable[[object], float]:
+    if ours in TEXTS:
+        codes: dict[str, float] = {}
+        return lambda value: (
+            -1.0 if _is_blank(value) else codes.setdefault(str(value).strip(), float(len(codes)))
+        )
+    if ours == "loss":
+        return _loss
+    return lambda value: _checked(ours, _number(ours, value) * factor)
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or str(value).strip().lower() in BLANK
+
+
+def _is_missing(value: object) -> bool:
+    """True for a loss that was not measured; one that is no number was."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in NO_LOSS)
+
+
+def _loss(value: object) -> float:
+    number = _number("loss", value)
+    return number if math.isfinite(number) else math.inf
+
+
+def _number(ours: str, value: object) -> float:
+    """The number that a value stands for; not a number for a blank.
+
+    Raises:
+        ValueError: for any other text; the message is the rule.
+    """
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return float(value)
+    text = "" if value is None else str(value).strip()
+    if text.lower() in BLANK:
+        return math.nan
+    if THOUSANDS.fullmatch(text):
+        text = text.replace(",", "")
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return float(parse_count(text)) if ours in SCALED else _refuse(ours)
+    except ValueError:
+        return _refuse(ours)
+
+
+def _refuse(ours: str) -> float:
+    example = "such as 3.21, with a decimal point"
+    if ours in SCALED:
+        example = "such as 124000000 or 124M"
+    elif ours in WHOLE:
+        example = "such as 12"
+    raise ValueError(f"must hold a number {example}, or nothing")
+
+
+def _checked(ours: str, number: float) -> float:
+    if math.isnan(number):
+        return number
+    largest = LARGEST.get(ours, 1e18)
+    least = 0.0 if ours in ("tokens", "step", "seconds_per_step", "learning_rate") else 1e-12
+    if ours in WHOLE:
+        number = float(round(number)) if abs(number - round(number)) < 1e-6 or number > 1e6 else -1
+        least = 0.0 if ours == "d_ff" else 1.0
+    if not least <= number <= largest:
+        kind = "a whole number" if ours in WHOLE else "a number"
+        raise ValueError(f"must hold {kind} from {least:g} to {largest:g}")
+    return number

@@ -1,0 +1,232 @@
+"""Which column of somebody's table is what: by our names for it, by common names, or as told."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fathom.search.formatting import printable
+from fathom.search.tables.runs import TableError
+
+NAMES: Mapping[str, Sequence[str]] = {
+    "depth": (
+        "depth",
+        "n_layer n_layers num_layers num_hidden_layers num_layer layers nlayer nlayers n_blocks"
+        " num_blocks num_transformer_layers transformer_layers decoder_layers num_decoder_layers"
+        " model_depth layer_count l",
+    ),
+    "loss": (
+        "val_loss valid_loss validation_loss eval_loss dev_loss heldout_loss held_out_loss"
+        " final_val_loss final_eval_loss final_validation_loss val_loss_final loss_val"
+        " loss_validation val_cross_entropy eval_cross_entropy val_ce val_nll val_lm_loss"
+        " val_ce_loss validation_cross_entropy",
+        "test_loss test_cross_entropy",
+        "loss loss_nats final_loss cross_entropy ce_loss nll_loss nll lm_loss ce",
+        "train_loss training_loss final_train_loss loss_train",
+    ),
+    "params_total": (
+        "params_total total_params total_parameters num_params_total n_params_total"
+        " total_num_params total_param_count",
+        "params n_params num_params parameters num_parameters n_parameters nparams param_count"
+        " parameter_count model_params model_parameters trainable_params num_trainable_params"
+        " trainable_parameters size model_size",
+    ),
+    "params_non_embedding": (
+        "params_non_embedding non_embedding_params non_embedding_parameters"
+        " n_params_non_embedding num_params_non_embedding non_emb_params non_embed_params"
+        " params_no_embedding params_without_embedding params_nonembedding nonembedding_params"
+        " num_non_embedding_params num_non_embedding_parameters n_non_embedding"
+        " non_embedding_param_count",
+    ),
+    "d_model": (
+        "d_model",
+        "n_embd hidden_size width dim model_dim embed_dim embedding_dim n_embed emb_dim dmodel"
+        " model_width",
+    ),
+    "d_ff": ("d_ff", "intermediate_size ffn_dim ff_dim mlp_dim d_mlp dff n_inner d_ffn d_hidden"),
+    "tokens": (
+        "tokens",
+        "tokens_seen n_tokens num_tokens train_tokens training_tokens total_tokens"
+        " consumed_tokens consumed_train_tokens tokens_consumed num_tokens_seen"
+        " num_input_tokens_seen tokens_trained token_count num_train_tokens",
+    ),
+    "step": (
+        "step global_step",
+        "steps iter iteration iterations iter_num train_step training_step num_steps n_steps"
+        " updates num_updates train_steps max_steps",
+    ),
+    "seed": ("seed", "random_seed rng_seed train_seed data_seed init_seed replicate repeat"),
+    "learning_rate": (
+        "learning_rate",
+        "lr peak_lr max_lr base_lr peak_learning_rate max_learning_rate base_learning_rate",
+    ),
+    "seconds_per_step": ("seconds_per_step", "step_seconds sec_per_step"),
+    "run": (
+        "run_id id trial_id run trial",
+        "run_name name experiment_name exp_name experiment model_name model",
+    ),
+}
+"""Our name -> names by which a column is taken for it, those of an earlier text before others."""
+REQUIRED = ("depth", "loss")
+IGNORE = "ignore"
+"""What `--map` says of a column that is not to be used."""
+PREFIXES = (
+    *("config", "params", "param", "metrics", "metric", "summary", "hparams", "args", "cfg"),
+    *("model", "trainer", "optimizer", "optim", "model_config", "model_args", "hyperparameters"),
+)
+"""First parts of names such as `config.n_layer` and `metrics/val_loss` that say nothing more."""
+UNITS = {
+    **dict.fromkeys(("k", "thousand", "thousands"), 1e3),
+    **dict.fromkeys(("m", "million", "millions"), 1e6),
+    **dict.fromkeys(("b", "bn", "billion", "billions"), 1e9),
+}
+"""Last parts of names such as `params (M)` -> factor."""
+SCALED = ("params_total", "params_non_embedding", "tokens")
+NO_LOSS = re.compile(r"(^|_)(ppl|perplexity|bpb|bpc|bits_per_(byte|char|token|character))($|_)")
+MOST_NAMES = 12
+"""Columns that an error lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns are used, and for what."""
+
+    taken: Mapping[str, str]
+    """Our name -> the table's own."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Our name -> factor of the table's numbers, such as 1e6 for `params (M)`."""
+    passed_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Our name -> columns that might be it too, and are not used."""
+
+
+def choose_columns(names: Sequence[str], told: Mapping[str, str], table: str) -> Columns:
+    """The columns of a table by what they are; `told` has their name -> ours, of `--map`.
+
+    Raises:
+        TableError: when a column that is needed is not there, or several may be it.
+    """
+    _check_told(names, told, table)
+    taken = {ours: theirs for theirs, ours in told.items() if ours != IGNORE}
+    plain = {name: _plain(name) for name in names if name not in told}
+    factors: dict[str, float] = {}
+    passed_over: dict[str, Sequence[str]] = {}
+    for ours in (name for name in NAMES if name not in taken):
+        found = [own for tier in NAMES[ours] if (own := _matches(plain, ours, tier))]
+        if not found:
+            continue
+        same = found[0] if ours not in found[0] else [ours]
+        if len(same) > 1 and ours in (*REQUIRED, "params_total", "params_non_embedding", "tokens"):
+            raise TableError(
+                f"{table} must have one column that is the {ours}, got {listed(same)}; choose "
+                f"with --map {as_argument(same[0])}={ours}"
+            )
+        taken[ours] = same[0]
+        if others := [name for own in found for name in own if name != same[0]]:
+            passed_over[ours] = others
+    for ours in SCALED:
+        if ours in taken and (unit := _unit(_plain(taken[ours]))):
+            factors[ours] = UNITS[unit]
+    _check_needed(names, taken, table)
+    return Columns(taken=taken, factors=factors, passed_over=passed_over)
+
+
+def parse_maps(maps: Sequence[str]) -> dict[str, str]:
+    """The arguments `THEIRS=OURS` of `--map`: their name -> ours.
+
+    Raises:
+        TableError: when one has another form, or two name the same column of ours.
+    """
+    told: dict[str, str] = {}
+    for text in maps:
+        theirs, equals, ours = text.rpartition("=")
+        ours = {"params": "params_total"}.get(ours.strip(), ours.strip())
+        if not equals or not theirs or ours not in (*NAMES, IGNORE):
+            raise TableError(
+                f"`--map` must be COLUMN=NAME with a NAME of {', '.join(NAMES)} or {IGNORE}, got "
+                f"{text!r}; for example --map val/loss=loss"
+            )
+        if ours != IGNORE and ours in told.values():
+            raise TableError(f"`--map` must name one column for {ours}, got two; drop one")
+        told[theirs] = ours
+    return told
+
+
+def _check_told(names: Sequence[str], told: Mapping[str, str], table: str) -> None:
+    for theirs in told:
+        if theirs not in names:
+            near = difflib.get_close_matches(theirs, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {listed(names)}"
+            raise TableError(f"{table} must have the column of --map, got {theirs!r}; {hint}")
+    for theirs in set(told):
+        if list(names).count(theirs) > 1:
+            raise TableError(f"{table} must have one column {theirs!r}, got two; rename one")
+
+
+def _check_needed(names: Sequence[str], taken: Mapping[str, str], table: str) -> None:
+    for ours in REQUIRED:
+        if ours in taken:
+            continue
+        others = [name for name in names if NO_LOSS.search(_plain(name))]
+        if ours == "loss" and others:
+            raise TableError(
+                f"{table} must have a loss in nats, got {listed(others)}; add a column with "
+                "ln(perplexity), or with bits times ln 2 = 0.6931"
+            )
+        raise TableError(
+            f"{table} must have a column that is the {ours}, got {listed(names)}; name it with "
+            f"--map COLUMN={ours}"
+        )
+    if not {"params_total", "params_non_embedding", "d_model"} & set(taken):
+        raise TableError(
+            f"{table} must have the size of each model, got {listed(names)}; name it with --map "
+            "COLUMN=params_total, COLUMN=params_non_embedding or COLUMN=d_model"
+        )
+    for ours, theirs in taken.items():
+        if list(names).count(theirs) > 1:
+            raise TableError(
+                f"{table} must have one column {printable(theirs)!r}, which is the {ours}, got two;"
+                " rename one"
+            )
+
+
+def _matches(plain: Mapping[str, str], ours: str, tier: str) -> list[str]:
+    """The names that a tier has for a column of ours, in the order of the tier."""
+    known = tier.split()
+    found = []
+    for name, own in plain.items():
+        stem = own.rpartition("_")[0] if ours in SCALED and _unit(own) else own
+        if own in known or stem in known:
+            found.append((known.index(own if own in known else stem), name))
+    return [name for _, name in sorted(found, key=lambda place: place[0])]
+
+
+def _plain(name: str) -> str:
+    """The name in small letters and underscores, without parts that say nothing more.
+
+    >>> _plain("config.model/nLayer"), _plain("val/loss"), _plain("params (M)")
+    ('n_layer', 'val_loss', 'params_m')
+    """
+    parts = re.split(r"[./]", name.strip())
+    while len(parts) > 1 and parts[0].strip().lower() in PREFIXES:
+        parts = parts[1:]
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", "_".join(parts))
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def _unit(plain: str) -> str:
+    """The unit at the end of a plain name; empty without one."""
+    stem, _, last = plain.rpartition("_")
+    return last if stem and last in UNITS else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names of columns for a message, the first of many."""
+    shown = ", ".join(printable(str(name)) or "''" for name in names[:MOST_NAMES])
+    more = len(names) - MOST_NAMES
+    return (shown or "none") + (f" and {more} more" if more > 0 else "")
+
+
+def as_argument(name: str) -> str:
+    """The name of a column as a shell takes it."""
+    plain = printable(name)
+    return plain if re.fullmatch(r"[\w./-]+", plain) else f"'{plain}'"

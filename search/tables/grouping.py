@@ -1,0 +1,198 @@
+"""The rows of a table become runs: which rows are one curve, and which are another seed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.search.tables.cells import Cells
+from fathom.search.tables.runs import NO_TIME, Array, Run, Runs, TableError
+
+IDENTITY = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding", "seed")
+"""Columns of which a run has one value."""
+MANY_ROWS = 5
+"""Rows of a shape and seed from which on a name that is new in every row is no run's."""
+MOSTLY = 0.9
+"""Share of the tokens that must come equally often for them to be of several seeds."""
+
+
+def group_runs(cells: Cells, label: str) -> Runs:
+    """The runs of a table.
+
+    Raises:
+        TableError: when no row has a loss.
+    """
+    values, notes = cells.values, []
+    if cells.blank:
+        notes.append(f"{cells.blank} of {cells.rows} rows have no depth or no loss: left out")
+    has_size = _has_size(values)
+    if not has_size.all():
+        notes.append(f"{int((~has_size).sum())} rows have no size: left out")
+    if not np.isfinite(values["loss"][has_size]).any():
+        raise TableError(
+            f"{label} must have a loss that is a number in some row with a depth and a size, got "
+            f"none of {cells.rows}"
+        )
+    kept = {name: own[has_size] for name, own in values.items()}
+    time = _time(kept)
+    runs: list[Run] = []
+    for rows in _groups(kept, time, notes):
+        runs += _runs_of(kept, rows, time)
+    repeated = _with_seeds(runs)
+    if "seed" not in values and len({run.seed for run in repeated}) > 1:
+        notes.append("rows that repeat a shape at the same rate are taken for other seeds of it")
+    unit = {"tokens": "tokens", "step": "steps"}.get(time, "")
+    return Runs(runs=tuple(repeated), unit=unit, notes=tuple(notes))
+
+
+def _time(values: Mapping[str, Array]) -> str:
+    """The column that says how far a run has trained; nothing where only final losses are known.
+
+    Tokens, unless they are one number for a whole run, whose steps are counted.
+    """
+    keys = [values[name] for name in (*IDENTITY, "run") if name in values]
+    there = [name for name in ("tokens", "step") if name in values and (values[name] > 0).any()]
+    return max(there, key=lambda name: len(_codes([*keys, values[name]])[1]), default="")
+
+
+def _has_size(values: Mapping[str, Array]) -> NDArray[np.bool_]:
+    known = np.zeros(len(values["depth"]), dtype=bool)
+    for name in ("params_total", "params_non_embedding", "d_model"):
+        if name in values:
+            known |= np.isfinite(values[name])
+    return known
+
+
+def _groups(
+    values: Mapping[str, Array], time: str, notes: list[str]
+) -> Iterator[NDArray[np.int64]]:
+    """Yields the rows of each run, in the order of the table.
+
+    A learning rate tells runs apart where they would have the same tokens twice without it; else
+    it is a schedule, which changes along the run.
+    """
+    keys = [values[name] for name in IDENTITY if name in values]
+    run = values.get("run")
+    if run is not None:
+        groups = len(_codes(keys)[1])
+        if time and len(set(run.tolist())) == len(run) >= MANY_ROWS * groups:
+            notes.append("the column that names runs is new in every row, and is not used")
+        else:
+            keys = [*keys, run]
+    rate = values.get("learning_rate")
+    if rate is not None:
+        at = [values[time]] if time else []
+        if len(_codes([*keys, rate, *at])[1]) > len(_codes([*keys, *at])[1]):
+            keys = [*keys, rate]
+    codes, _ = _codes(keys)
+    order = np.argsort(codes, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _codes(keys: list[Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A whole number for each row, equal where all keys are equal, and how often each comes."""
+    codes = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        _, own = np.unique(np.nan_to_num(key, nan=-1.0), return_inverse=True)
+        _, codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)
+    return codes, np.bincount(codes)
+
+
+def _runs_of(values: Mapping[str, Array], rows: NDArray[np.int64], time: str) -> Iterator[Run]:
+    """Yields the runs of rows that nothing tells apart; several seeds where tokens repeat."""
+    losses = values["loss"][rows]
+    if not time:
+        for loss in dict.fromkeys(losses.tolist()):
+            yield _run(values, rows, np.array([NO_TIME]), np.array([loss]))
+        return
+    tokens = values[time][rows]
+    known = np.isfinite(tokens) & (tokens > 0)
+    rows, tokens, losses = rows[known], tokens[known], losses[known]
+    if len(rows):
+        for own in _seeds(tokens, losses):
+            yield _run(values, rows, tokens[own], losses[own])
+
+
+def _seeds(tokens: Array, losses: Array) -> Iterator[NDArray[np.int64]]:
+    """Yields the rows of each seed, by tokens, of each of which a seed has one.
+
+    Tokens that come twice here and there are those of a run that was restarted: the later row is
+    its own. Where nearly all come as often, they are of so many seeds, one after the other.
+    """
+    if len(np.unique(tokens)) == len(tokens):
+        yield np.argsort(tokens)
+        return
+    times = Counter(tokens.tolist())
+    often, count = Counter(times.values()).most_common(1)[0]
+    seeds = often if count >= MOSTLY * len(times) else 1
+    turn: Counter[float] = Counter()
+    own: list[dict[float, int]] = [{} for _ in range(seeds)]
+    for row, at in enumerate(tokens.tolist()):
+        own[min(turn[at], seeds - 1)][at] = row
+        turn[at] += 1
+    seen: set[bytes] = set()
+    for found in own:
+        rows = np.array([row for _, row in sorted(found.items())], dtype=np.int64)
+        copy = losses[rows].tobytes()
+        if copy not in seen:  # else rows that were copied, to the last digit
+            yield rows
+        seen.add(copy)
+
+
+def _run(values: Mapping[str, Array], rows: NDArray[np.int64], tokens: Array, losses: Array) -> Run:
+    first = {
+        name: float(values[name][rows[0]])
+        for name in (*IDENTITY, "seconds_per_step")
+        if name in values
+    }
+    rates = values["learning_rate"][rows] if "learning_rate" in values else np.empty(0)
+    rates = rates[np.isfinite(rates) & (rates > 0)]
+    finite = np.isfinite(losses)
+    total, inner = _sizes(first)
+    depth = int(first["depth"])
+    d_ff = first.get("d_ff", np.nan)
+    return Run(
+        d_model=int(first["d_model"]) if np.isfinite(first.get("d_model", np.nan))
+        else max(1, round((inner / (12 * depth)) ** 0.5)),
+        depth=depth,
+        d_ff=int(d_ff) if np.isfinite(d_ff) else None,
+        seed=int(first.get("seed", 0)),
+        params_total=total,
+        params_non_embedding=inner,
+        seconds_per_step=float(np.nan_to_num(first.get("seconds_per_step", 0.0))),
+        tokens=tokens[finite],
+        losses=losses[finite],
+        learning_rate=float(rates.max()) if len(rates) else None,
+        diverged=not finite[-1],
+    )  # fmt: skip
+
+
+def _sizes(first: Mapping[str, float]) -> tuple[int, int]:
+    """Parameters in total and without the embedding; each stands for the other where it lacks.
+
+    12 depth d_model**2, or with d_ff its own matrices, where neither is known.
+    """
+    known = [first.get(name, np.nan) for name in ("params_total", "params_non_embedding")]
+    finite = [size for size in known if np.isfinite(size)]
+    if not finite:
+        d_model, d_ff = first["d_model"], first.get("d_ff", np.nan)
+        d_ff = d_ff if np.isfinite(d_ff) else 4 * d_model
+        finite = [first["depth"] * (4 * d_model**2 + 2 * d_model * d_ff)]
+    total, inner = (int(size if np.isfinite(size) else finite[0]) for size in known)
+    return total, inner
+
+
+def _with_seeds(runs: Sequence[Run]) -> list[Run]:
+    """The runs with seeds by number, so that no two runs of a shape at a rate have the same."""
+    turn: Counter[object] = Counter()
+    numbers: dict[tuple[int, int], int] = {}
+    numbered = []
+    for run in runs:
+        sizes = (run.params_total, run.params_non_embedding)
+        key = (*run.shape, *sizes, run.learning_rate, run.seed, float(run.tokens[-1:].sum()))
+        seed = numbers.setdefault((run.seed, turn[key]), len(numbers))
+        numbered.append(replace(run, seed=seed))
+        turn[key] += 1
+    return numbered

@@ -1,0 +1,127 @@
+"""Opens a table of text: CSV or TSV (also .gz) or JSON lines, as names and rows of values."""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase, RawIOBase
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from fathom.search.formatting import printable
+from fathom.search.tables.runs import TableError
+
+JSON_LINES = (".jsonl", ".ndjson")
+FIRST_BYTES = 1 << 16
+"""Bytes in which the first line must end, and no byte 0 may be."""
+SEPARATORS = (",", "\t", ";", "|")
+KINDS = "a CSV or TSV file (also .gz), JSON lines (.jsonl) or parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """The columns of a table, and its rows, which can be read once."""
+
+    label: str
+    """What to call it in a message."""
+    names: list[str]
+    rows: Iterator[tuple[int, Sequence[object]]]
+    """Number of the line, from 1, and a value for each column."""
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[OpenTable]:
+    """Context in which the rows of a file can be read.
+
+    Raises:
+        TableError: when the file is not a table.
+    """
+    label = printable(str(path))
+    try:
+        with path.open("rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
+            is_json = any(suffix.lower() in JSON_LINES for suffix in path.suffixes)
+            yield _open_json(text, label) if is_json else _open_csv(text, label)
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile, ArithmeticError) as error:
+        raise unreadable(label, error) from None
+    except (ValueError, OSError) as error:
+        if isinstance(error, TableError) or getattr(error, "errno", None) is not None:
+            raise
+        raise unreadable(label, error) from None
+
+
+def rows_of(label: str, rows: Sequence[dict[str, Any]]) -> OpenTable:
+    """A table from rows with values by name, which need not all have the same names."""
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    values = ([row.get(name) for name in names] for row in rows)
+    return OpenTable(label, names, enumerate(values, 1))
+
+
+def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
+    """The stream as text; names may have letters of another encoding, numbers have none."""
+    buffered = io.BufferedReader(stream, FIRST_BYTES)
+    first = buffered.peek(FIRST_BYTES)[:FIRST_BYTES]
+    if not first.strip():
+        raise TableError(f"{label} must have a line of names and rows of values, got an empty file")
+    if b"\0" in first or (len(first) == FIRST_BYTES and b"\n" not in first and b"\r" not in first):
+        raise TableError(f"{label} must be {KINDS} in UTF-8, got a binary file")
+    return io.TextIOWrapper(buffered, encoding="utf-8-sig", errors="replace", newline="")
+
+
+def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
+    lines = (line for line in text)
+    head = next((line for line in lines if line.strip()), "")
+    separator = max(SEPARATORS, key=head.count)
+    reader = csv.reader(chain([head], lines), delimiter=separator)
+    names = [name.strip() for name in next(reader)]
+
+    def rows() -> Iterator[tuple[int, Sequence[object]]]:
+        for row in reader:
+            if len(row) > len(names) and any(cell.strip() for cell in row[len(names) :]):
+                raise TableError(
+                    f"{label}:{reader.line_num}: a row must have as many values as there are "
+                    f"columns, {len(names)}, got {len(row)}; put values with {separator!r} in "
+                    "quotes"
+                )
+            if row:
+                yield reader.line_num, row + [""] * (len(names) - len(row))
+
+    return OpenTable(label, names, rows())
+
+
+def _open_json(text: io.TextIOWrapper, label: str) -> OpenTable:
+    found = []
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise TableError(
+                f"{label}:{number}: a line must be a JSON object with a value for each column, got "
+                f"{printable(line)[:60]}"
+            )
+        found.append(_flat(row))
+    return rows_of(label, found)
+
+
+def _flat(row: dict[str, Any], head: str = "") -> dict[str, Any]:
+    """The row with values of objects in it by names such as `config.depth`."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        flat |= _flat(value, f"{head}{name}.") if isinstance(value, dict) else {head + name: value}
+    return flat
+
+
+def unreadable(label: str, error: Exception) -> TableError:
+    """The error of one line on a file that is no table."""
+    reason = printable(str(error))[:160]
+    return TableError(f"{label} must be {KINDS}, got a file that can't be read as one: {reason}")

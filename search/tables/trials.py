@@ -1,0 +1,156 @@
+"""Runs of about one size become the trials of a budget at a horizon, as a search would have them.
+
+Each is a confirmation trial: it was trained whole, and not chosen for having come out low.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, nan
+
+import numpy as np
+
+from fathom.models.shape import Count
+from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
+from fathom.search.tables.runs import NO_TIME, Run
+from fathom.search.tables.sizes import SHORT, size_slope, sized_shape
+
+NEAR = 0.05
+"""How far an evaluation may be from a horizon, as a share of its tokens."""
+FINAL_NEAR = 0.25
+"""The same for runs of which only the final loss is known: their tokens may follow their size."""
+AROUND = 2
+"""Evaluations on either side of a horizon whose median is the loss there, against spikes."""
+ENOUGH_DEPTHS = 3
+"""Depths from which on a curve can be fitted."""
+MOST_DEPTHS = 0.75
+"""Share of the depths that a horizon leaves to compare, if it is not named."""
+SURE = 0.1
+"""Standard error, nats for a unit of ln parameters, up to which the gain from size that a whole
+table shows is used; beyond it the gain of a budget's own trials is, with what is usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableBudget:
+    """The runs of about one size, as trials of a budget at a horizon."""
+
+    params: int
+    count: Count
+    tokens: int
+    records: tuple[TrialRecord, ...]
+    slope: float | None
+    """Nats for a unit of ln parameters by which losses were brought to one size; None where the
+    estimate of the depths does that."""
+
+
+def loss_at(run: Run, tokens: float) -> float | None:
+    """The loss of a run at a horizon; None if it has no evaluation near and does not span it."""
+    at = run.tokens
+    if not len(at) or (run.diverged and at[-1] < tokens):
+        return None
+    middle = int(np.abs(at - tokens).argmin())
+    near = NEAR if len(at) > 1 else FINAL_NEAR
+    if abs(at[middle] / tokens - 1) <= near:
+        # As many before as after, or a falling curve would be read too early.
+        around = np.arange(middle - min(AROUND, middle), min(len(at), middle + AROUND + 1))
+        return float(np.median(run.losses[around[np.abs(at[around] / tokens - 1) <= near]]))
+    if at[0] < tokens < at[-1]:
+        return float(np.interp(np.log(tokens), np.log(at), run.losses))
+    return None
+
+
+def full_horizon(runs: Sequence[Run]) -> float:
+    """The latest tokens that most of the depths reach; with fewer than three, those that most do.
+
+    Nothing before half of the longest run counts.
+    """
+    whole = [run for run in runs if len(run.tokens)]
+    ends = {float(run.tokens[-1]) for run in whole if not run.diverged}
+    ends = ends or {float(run.tokens[-1]) for run in whole}
+    late = sorted(end for end in ends if end >= SHORT * max(ends))
+    depths = {
+        end: len({run.depth for run in whole if loss_at(run, end) is not None}) for end in late
+    }
+    enough = max(ENOUGH_DEPTHS, MOST_DEPTHS * len({run.depth for run in whole}))
+    reached = [end for end in late if depths[end] >= enough]
+    return max(reached or late, key=lambda end: (not reached and depths[end], end), default=NO_TIME)
+
+
+def table_budget(
+    runs: Sequence[Run], near: Sequence[Run], *, params: int, count: Count, tokens: float,
+    table: str,
+) -> TableBudget:  # fmt: skip
+    """The runs `near` a size as trials of a budget, their losses as at exactly this size."""
+    there = [run for run in runs if loss_at(run, tokens) is not None]
+    slope, error = size_slope(there, near, tokens, count)
+    sure = error <= SURE
+    rates = _reference_rates(near)
+    records = []
+    for number, run in enumerate(sorted(near, key=lambda run: (run.depth, run.seed))):
+        size = run.params(count)
+        shape = sized_shape(run, params if sure else size)
+        scale = run.learning_rate / rates[run.shape] if run.learning_rate else 1.0
+        spec = TrialSpec(
+            trial=f"run-{number:03d}",
+            study=table,
+            stage=Stage.CONFIRM,
+            budget=params,
+            count=count,
+            horizon_tokens=round(tokens),
+            shape=shape,
+            seed=run.seed,
+            learning_rate=run.learning_rate or 0.0,
+            rate_scale=scale,
+            prunable=False,
+        )
+        shift = slope * log(size / params) if sure else 0.0
+        records.append(_record(spec, run, tokens, shift))
+    return TableBudget(
+        params=params,
+        count=count,
+        tokens=round(tokens),
+        records=tuple(records),
+        slope=slope if sure else None,
+    )
+
+
+def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:
+    """Shape -> the rate that most of its runs have; of several, the middle one."""
+    rates: dict[object, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.learning_rate:
+            rates[run.shape].append(run.learning_rate)
+    found = {}
+    for shape, own in rates.items():
+        times = Counter(own)
+        most = sorted(rate for rate in times if times[rate] == max(times.values()))
+        found[shape] = most[len(most) // 2]
+    return found
+
+
+def _record(spec: TrialSpec, run: Run, tokens: float, shift: float) -> TrialRecord:
+    """The trial of a run: finished if it has a loss at the horizon."""
+    loss = loss_at(run, tokens)
+    before = run.tokens < tokens * (1 if loss is None else 1 - 1e-9)
+    curve = list(zip(run.tokens[before].tolist(), run.losses[before].tolist(), strict=True))
+    if loss is None:
+        outcome = Outcome.DIVERGED if run.diverged else Outcome.STOPPED
+        reason = "its loss is no number" if run.diverged else "it has no loss near the horizon"
+    else:
+        outcome, reason = Outcome.FINISHED, ""
+        curve.append((tokens, loss))
+    points = tuple(
+        CurvePoint(
+            step=step,
+            tokens=round(at),
+            loss=value - shift,
+            train_loss=nan,
+            train_seconds=step * (run.seconds_per_step or nan),
+            time=0.0,
+        )
+        for step, (at, value) in enumerate(curve, 1)
+    )
+    return TrialRecord(
+        spec=spec, outcome=outcome, reason=reason, curve=points, rungs={}, started=0.0, ended=None,
+        setup_seconds=0.0, peak_memory_bytes=None,
+    )  # fmt: skip

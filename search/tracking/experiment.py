@@ -1,0 +1,110 @@
+"""An experiment of MLflow as a table: a run is one training, with the history of its loss."""
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from sqlalchemy.exc import SQLAlchemyError
+
+from fathom.search.formatting import printable
+from fathom.search.study.store_uri import (
+    TrackingError,
+    check_form,
+    first_line,
+    is_new_file,
+    without_credentials,
+)
+from fathom.search.tables.columns import choose_columns
+from fathom.search.tables.read import OpenTable, rows_of
+from fathom.search.tracking import store
+
+PAGE = 1000
+"""Runs that one answer of a server lists."""
+STEP, RUN = "step", "run_id"
+
+
+def open_experiment(uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
+    """The runs of an experiment, by name or id, as rows: one for each value of the loss.
+
+    Their columns are MLflow's params and metrics; `told` has the name of one -> ours.
+
+    Raises:
+        TrackingError: when the store or the experiment is not there.
+    """
+    store.settle()
+    check_form(uri)
+    if is_new_file(uri) or ("://" not in uri and not Path(uri).is_dir()):
+        raise TrackingError(
+            f"`--experiment` is one of an MLflow store that is there, got {_shown(uri)}; for "
+            "example sqlite:///mlflow.db or http://HOST:5000"
+        )
+    try:
+        client = MlflowClient(uri)
+        return _rows(client, uri, experiment, told)
+    except (MlflowException, SQLAlchemyError, ConnectionError) as error:
+        raise TrackingError(
+            f"MLflow must answer at {_shown(uri)}, got: {printable(first_line(error))}"
+        ) from None
+
+
+def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, str]) -> OpenTable:
+    found = client.get_experiment_by_name(experiment)
+    if found is None and experiment.isdecimal():
+        found = client.get_experiment(experiment)
+    if found is None:
+        names = ", ".join(printable(own.name) for own in client.search_experiments(max_results=10))
+        raise TrackingError(
+            f"`--experiment` must be one of {_shown(uri)}, got {printable(experiment)!r}; it has "
+            f"{names or 'none'}"
+        )
+    label = f"MLflow's {printable(found.name)}"
+    runs = list(_runs(client, found.experiment_id))
+    params = dict.fromkeys(name for run in runs for name in run.data.params)
+    metrics = dict.fromkeys(name for run in runs for name in run.data.metrics)
+    columns = [*params, *(name for name in metrics if name not in params), RUN, STEP]
+    taken = choose_columns(columns, told, label).taken
+    histories = [taken[ours] for ours in ("loss", "tokens") if taken.get(ours) in metrics]
+    rows = [row for run in runs for row in _history(client, run, params, taken["loss"], histories)]
+    if not any(row[STEP] for row in rows):  # final values alone
+        for row in rows:
+            del row[STEP]
+    return rows_of(label, rows)
+
+
+def _runs(client: MlflowClient, experiment_id: str) -> Iterator[Run]:
+    token: str | None = None
+    while True:
+        page = client.search_runs([experiment_id], max_results=PAGE, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _history(
+    client: MlflowClient, run: Run, params: Collection[str], loss: str, histories: list[str]
+) -> Iterator[dict[str, Any]]:
+    """Yields a row for each step at which a run has a loss; one without a history of it."""
+    # A parent run may have metrics of the names that are parameters of its children.
+    numbers = {name: own for name, own in run.data.metrics.items() if name not in params}
+    plain = {RUN: run.info.run_id, STEP: 0} | numbers | run.data.params
+    if loss not in run.data.metrics:
+        yield plain
+        return
+    values: dict[str, dict[int, float]] = {
+        name: {
+            point.step: point.value for point in client.get_metric_history(run.info.run_id, name)
+        }
+        for name in histories
+        if name in run.data.metrics
+    }
+    for step in values[loss]:
+        own = {name: history.get(step) for name, history in values.items()}
+        yield plain | own | {STEP: step}
+
+
+def _shown(uri: str) -> str:
+    return printable(without_credentials(uri))

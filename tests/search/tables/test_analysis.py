@@ -1,0 +1,182 @@
+"""Answers of tables with a planted best depth."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fathom.models.shape import Count
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.records import Outcome
+from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
+from fathom.search.tables.read import open_text, rows_of
+from fathom.search.tables.runs import TableError
+from fathom.search.tables.trials import full_horizon, loss_at
+from tests.support.curves import run
+from tests.support.places import SHARED_DATA
+from tests.support.tables import BEST, DEPTHS, planted_loss
+
+GEMSTONES = SHARED_DATA / "gemstones" / "curves.csv"
+ASKED = TableQuestion()
+
+
+def answered(rows: Sequence[dict[str, object]], question: TableQuestion = ASKED) -> Analysis:
+    return analyse_table(rows_of("t", list(rows)), {}, question)
+
+
+def finals(seeds: int = 3) -> list[dict[str, object]]:
+    return [
+        {"depth": depth, "params": 1e7, "loss": planted_loss(depth), "seed": seed}
+        for depth in DEPTHS
+        for seed in range(seeds)
+    ]
+
+
+def test_final_losses_with_seeds_have_an_answer() -> None:
+    [found] = answered(finals()).findings
+    [optimum] = found.optima
+
+    assert optimum.verdict is Verdict.IDENTIFIED
+    assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+    assert (optimum.budget, optimum.count, optimum.horizon_unit) == (10_000_000, Count.TOTAL, "")
+
+
+def test_with_one_seed_the_noise_is_unknown_unless_it_is_stated() -> None:
+    [unknown] = answered(finals(seeds=1)).findings[0].optima
+    [stated] = answered(finals(seeds=1), replace(ASKED, noise=0.003)).findings[0].optima
+
+    assert unknown.verdict is Verdict.INSUFFICIENT
+    assert unknown.reason.endswith("or state the noise with --noise")
+    assert (stated.verdict, stated.noise) == (Verdict.IDENTIFIED, 0.003)
+
+
+def test_sizes_near_a_budget_are_corrected_by_the_gain_of_the_whole_table() -> None:
+    sizes = np.exp(np.linspace(-0.09, 0.09, len(DEPTHS)))
+    rows: list[dict[str, object]] = [
+        {"depth": depth, "params": base * size, "loss": planted_loss(depth, base * size), "seed": s}
+        for base in (1e7, 4e7)
+        for depth, size in zip(DEPTHS, sizes, strict=True)
+        for s in range(3)
+    ]
+    [found] = answered(rows).findings
+
+    for optimum in found.optima:
+        assert optimum.params_slope == pytest.approx(-0.3, abs=0.02)
+        assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+
+
+def test_the_best_of_several_rates_counts() -> None:
+    rows: list[dict[str, object]] = [
+        {
+            "depth": depth, "params": 1e7, "lr": 1e-3 * 2**octave, "seed": seed,
+            "loss": planted_loss(depth) + 0.05 * (octave - (depth > 8)) ** 2,
+        }
+        for depth in DEPTHS
+        for octave in (-1, 0, 1, 2)
+        for seed in range(2)
+    ]  # fmt: skip
+    [optimum] = answered(rows).findings[0].optima
+
+    assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
+
+
+def test_each_horizon_is_a_question_of_its_own() -> None:
+    rows: list[dict[str, object]] = [
+        {"depth": d, "params": 1e7, "tokens": t, "seed": s, "loss": planted_loss(d, best=t / 100)}
+        for d in DEPTHS
+        for s in range(3)
+        for t in (400, 600, 800, 1200)
+    ]
+    found = answered(rows, replace(ASKED, horizons=(400, 1200))).findings
+    depths = [own.optima[0].optimal_depth or 0 for own in found]
+
+    assert [own.optima[0].tokens for own in found] == [400, 1200]
+    assert depths[0] in (3, 4, 5)
+    assert depths[1] in (10, 11, 12, 13, 14)
+
+
+def test_a_run_that_diverged_or_broke_off_has_no_loss_at_the_horizon() -> None:
+    rows: list[dict[str, object]] = [
+        {"depth": d, "params": 1e7, "tokens": t, "seed": s, "loss": planted_loss(d)}
+        for d in DEPTHS
+        for s in range(2)
+        for t in (100, 200, 300, 400)
+        if (d, s) != (2, 0) or t < 300
+    ]
+    rows.append({"depth": 32, "params": 1e7, "tokens": 500, "seed": 1, "loss": "nan"})
+    [found] = answered(rows, replace(ASKED, horizons=(400,))).findings
+    outcomes = {(r.spec.shape.depth, r.spec.seed): r.outcome for r in found.records}
+
+    assert outcomes[2, 0] is Outcome.STOPPED
+    assert outcomes[32, 1] is Outcome.FINISHED
+    assert found.optima[0].trials["stopped"] == 1
+
+
+def test_spikes_and_gaps_do_not_move_a_loss() -> None:
+    curve = replace(run(4), tokens=np.linspace(1, 100, 100), losses=np.linspace(5, 4, 100))
+    curve.losses[79] = 9.0
+    assert loss_at(curve, 80) == pytest.approx(4.2, abs=0.02)
+    assert loss_at(curve, 101) is not None
+    assert loss_at(curve, 120) is None
+    sparse = replace(curve, tokens=curve.tokens[::33], losses=curve.losses[::33])
+    assert loss_at(sparse, 50) == pytest.approx(4.5, abs=0.2)
+
+
+def test_the_horizon_is_that_which_most_depths_reach() -> None:
+    whole = [run(depth) for depth in (2, 4, 8, 16)]
+    short = replace(whole[0], tokens=whole[0].tokens[:40], losses=whole[0].losses[:40])
+    assert full_horizon([*whole[1:], short]) == whole[1].tokens[-1]
+    assert full_horizon([whole[1], short]) == short.tokens[-1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "question", "message"),
+    [
+        (finals(), TableQuestion(budgets=(5,)), "size of t within 10%, got 5; it has 10M"),
+        (finals(), TableQuestion(horizons=(5,)), "`--horizon` must be tokens of the table"),
+        (finals(), TableQuestion(count=Count.NON_EMBEDDING), "`--count` must be total"),
+        (
+            [{"depth": d, "params": 10.0**d, "loss": 3.0} for d in (4, 5, 6)],
+            ASKED,
+            "models of several depths at one size",
+        ),
+        (
+            [{"depth": d, "params": 1e7, "tokens": 9, "loss": 3.0 + d} for d in (4, 5, 6)],
+            TableQuestion(horizons=(900,)),
+            "`--horizon` must be tokens that the runs of a budget reach, 9, got 900",
+        ),
+    ],
+)
+def test_what_a_table_does_not_have_is_one_line(
+    rows: list[dict[str, object]], question: TableQuestion, message: str
+) -> None:
+    with pytest.raises(TableError, match=message):
+        answered(rows, question)
+
+
+def test_two_depths_are_too_few_and_it_says_so() -> None:
+    [optimum] = answered([row for row in finals() if row["depth"] in (4, 8)]).findings[0].optima
+
+    assert optimum.verdict is Verdict.INSUFFICIENT
+    assert "a curve needs three depths that finished, got 4, 8" in optimum.reason
+
+
+@pytest.mark.skipif(not GEMSTONES.exists(), reason="needs the Gemstones table")
+@pytest.mark.parametrize(
+    ("tokens", "parabola"),
+    [(4e9, 18), (10e9, 25), (50e9, 31), (100e9, 34), (330e9, 36)],
+)
+def test_the_published_best_depths_of_gemstones_are_found_again(
+    tokens: float, parabola: int
+) -> None:
+    question = TableQuestion(
+        budgets=(103_000_000,), width=0.08, horizons=(int(tokens),), noise=4e-3
+    )
+    with open_text(GEMSTONES) as table:
+        [optimum] = analyse_table(table, {}, question).findings[0].optima
+    assert optimum.parabola is not None
+    assert optimum.interval is not None
+    ends = np.log(optimum.depths[0].depth), np.log(optimum.depths[-1].depth)
+    assert optimum.parabola.lowest(ends) == pytest.approx(parabola, abs=2)
+    assert optimum.interval[0] <= parabola <= optimum.interval[1]

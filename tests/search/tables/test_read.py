@@ -1,0 +1,82 @@
+"""Files that are tables, and files that are not."""
+
+import gzip
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fathom.search.tables.parquet import open_parquet
+from fathom.search.tables.read import open_text
+from fathom.search.tables.runs import TableError
+
+ROWS = [["4", "10M", "3.1"], ["8", "10M", "3.0"]]
+
+
+def content(path: Path) -> tuple[list[str], list[list[object]]]:
+    with open_text(path) as table:
+        return table.names, [list(row) for _, row in table.rows]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_values_are_separated_by_what_the_first_line_has(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "t.csv"
+    lines = [["depth", "params", "loss"], *ROWS]
+    path.write_text("\ufeff" + "\r\n".join(separator.join(line) for line in lines))
+
+    assert content(path) == (["depth", "params", "loss"], ROWS)
+
+
+def test_a_packed_table_is_one_whatever_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(gzip.compress(b"depth,loss\n4,3.1\n"))
+
+    assert content(path) == (["depth", "loss"], [["4", "3.1"]])
+
+
+def test_json_lines_have_names_with_points(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"config": {"depth": 4}, "loss": 3.1}\n\n{"config": {"depth": 8}}\n')
+
+    assert content(path) == (["config.depth", "loss"], [[4, 3.1], [8, None]])
+
+
+def test_parquet_is_read_by_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"depth": [4, 8], "loss": [3.1, None]}).to_parquet(path)
+    table = open_parquet(path)
+
+    assert table.names == ["depth", "loss"]
+    assert [list(row) for _, row in table.rows] == [[4, 3.1], [8, None]]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("t.csv", b"", "got an empty file"),
+        ("t.csv", b"\n\n", "got an empty file"),
+        ("t.csv", os.urandom(100_000), "got a binary file"),
+        ("t.csv", b"x" * 100_000, "got a binary file"),
+        ("t.csv", "depth,loss\n".encode("utf-16"), "got a binary file"),
+        ("t.csv", b"depth,loss\n4,3,1\n", "t.csv:2: a row must have as many values"),
+        ("t.csv.gz", gzip.compress(b"depth,loss\n4,3.1\n")[:-6], "can't be read as one"),
+        ("t.jsonl", b'{"depth": 4}\n[1]\n', "t.jsonl:2: a line must be a JSON object"),
+    ],
+)
+def test_a_file_that_is_no_table_is_one_line(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+
+    with pytest.raises(TableError, match=message):
+        content(path)
+
+
+def test_a_file_that_is_no_parquet_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_text("depth,loss")
+
+    with pytest.raises(TableError, match="can't be read as one"):
+        open_parquet(path)
