@@ -17,7 +17,7 @@ from fathom.search.commands.export_folder import export_folder
 from fathom.search.commands.plan_tables import plan_json
 from fathom.search.commands.train_best import train_best
 from fathom.search.conclusion import Conclusion, best_law
-from fathom.search.export.best import BestShape, best_yaml
+from fathom.search.export.best import BestShape, best_yaml, no_answer
 from fathom.search.formatting import format_count
 from fathom.search.pipeline import conclude_run, run_study
 from fathom.search.records import TrialRecord
@@ -169,18 +169,24 @@ class Study:
         out: str | Path,
         weights: str | Path | None = None,
         nearest: bool = False,
+        anyway: bool = False,
     ) -> Path:
         """Writes the best shape of a budget as `fathom export` does, and returns where.
 
         `format` is `yaml` for a file, or `hf`, `litgpt`, `nanogpt`, `torchtitan` for a folder.
-        `weights` is a folder of `train`; `nearest` allows RMSNorm for another norm.
+        `weights` is a folder of `train`; `nearest` allows RMSNorm for another norm; `anyway`
+        takes the shape with the lowest measured loss where there is no best depth.
 
         Raises:
-            ConfigError: if the study has no shape at this budget, or the format can't hold it.
+            ConfigError: if the study has no best depth or no shape at this budget, or the format
+                can't hold it.
         """
         best, folder = self._best(budget), Path(out)
+        optimum = self._optimum(best.budget)
+        if optimum.optimal_depth is None and not anyway:
+            raise ConfigError(no_answer(best.budget, optimum.reason))
         if format == "yaml" and weights is None and not nearest:
-            alone = replace(self.conclusion, optima=(self._optimum(best.budget),))
+            alone = replace(self.conclusion, optima=(optimum,))
             write_atomically(folder, best_yaml(alone))
         else:
             taken = None if weights is None else Path(weights)

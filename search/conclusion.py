@@ -28,7 +28,8 @@ SIZES = (
 """Names of the sizes of a shape, as tables and files list them."""
 OPTIMUM_ROW = (
     *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict", "shape"),
-    *("loss", "trials", "reason", "shallowest_depth", "curve_minimum", "curve_minimum_interval"),
+    *("loss", "trials", "reason", "lowest_depth", "shallowest_depth"),
+    *("curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
 )
 """Names of the attributes of an optimum, as tables and files list them."""

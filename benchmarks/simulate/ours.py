@@ -78,8 +78,9 @@ class FathomSearch:
         found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
         low, high = found.interval or (self.known.depths[0], self.known.depths[-1])
         tested = {own.depth for own in found.depths}
-        if found.optimal_depth in tested:
-            return [found.optimal_depth]
+        best = found.optimal_depth or found.lowest_depth
+        if best in tested:
+            return [best]
         return [d for d in self.known.depths if low <= d <= high] or self.known.depths
 
 

@@ -45,6 +45,8 @@ class Fit:
     power: PowerCurve
     """The curve of the likeliest pair of exponents."""
     parabola: Parabola
+    squares: float
+    """Least sum of the squared misses of all depths, each in units of its expected error."""
     fits: PowerFit
     """Fits of the curve `a L^-p + b L^q + c`, one for each pair of exponents (p, q)."""
 
@@ -108,6 +110,7 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
     white = _whitening(points.covariance, misfit)
     fits = PowerFit(points, white, EXPONENTS)
     certain = np.ones(len(points.depths), dtype=bool) if certain is None else certain
+    least = float(fits.squares.min())
     excess = _excess_misfit(points, fits.curve(), misfit, certain)
     if excess:
         misfit = np.hypot(misfit, excess)
@@ -126,6 +129,7 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
         optimum=exp(float(plausible @ lowest)),
         power=fits.curve(),
         parabola=Parabola(c0=c0, c1=c1, c2=c2),
+        squares=least,
         fits=fits,
     )
 

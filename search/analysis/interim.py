@@ -54,7 +54,7 @@ def interim_answer(
         return None
     enough = done or len(confirmed_depths(records)) >= ENOUGH_DEPTHS
     optimum = find_optimum(records, seed=seed) if enough else None
-    if optimum and optimum.optimal_depth is None:
+    if optimum and optimum.lowest_depth is None:
         return None  # nothing finished
     low, high = (optimum.interval if optimum else None) or (None, None)
     outcomes = Counter(record.outcome for record in records)
@@ -62,7 +62,7 @@ def interim_answer(
         budget=evaluated[0].spec.budget,
         tokens=sum(record.tokens for record in evaluated),
         time=max(record.curve[-1].time for record in evaluated),
-        depth=(optimum.optimal_depth if optimum else None) or depth,
+        depth=(optimum and (optimum.optimal_depth or optimum.lowest_depth)) or depth,
         low=low,
         high=high,
         verdict=optimum.verdict if optimum else None,

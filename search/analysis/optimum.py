@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.curve_check import uncontradicted
+from fathom.search.analysis.curve_check import fits, telling_depths, uncontradicted
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from fathom.search.analysis.depth_estimates import (
@@ -21,7 +21,14 @@ from fathom.search.analysis.depth_estimates import (
     estimate_depths,
 )
 from fathom.search.analysis.joint_curve import fit_joint_curve
-from fathom.search.analysis.verdict import CERTAIN, PLATEAU_WIDTH, Location, Verdict, judge
+from fathom.search.analysis.verdict import (
+    CERTAIN,
+    PLATEAU_WIDTH,
+    Location,
+    Verdict,
+    judge,
+    no_curve,
+)
 from fathom.search.records import Outcome, TrialRecord, by_budget
 
 PLATEAU_PROBABILITY = 0.1
@@ -40,7 +47,11 @@ class Optimum:
     horizon_unit: str = "tokens"
     """What `tokens` counts: a table may have steps, or nothing at all."""
     optimal_depth: int | None
-    """The best depth; None only when no trial finished."""
+    """The best depth; None when no trial finished, or no curve fits the measured losses."""
+    lowest_depth: int | None
+    """The tested depth with the lowest measured loss; None only when no trial finished."""
+    telling_depths: tuple[int, ...]
+    """Depths to train where no curve fits the measured losses; empty where one does."""
     interval: tuple[int, int] | None
     """95 % interval in whole depths; None with fewer than three depths."""
     curve_minimum: float | None
@@ -54,15 +65,17 @@ class Optimum:
     """Reason for the verdict in one sentence; for `edge` and `insufficient` it names the setting to
     change."""
     loss: float | None
-    """Fitted (or mean) loss at `optimal_depth`, nats per token."""
+    """Fitted (or mean) loss at `optimal_depth`, or else at `lowest_depth`, nats per token."""
     shape: Shape | None
-    """The best finished shape at `optimal_depth`, or at the tested depth lowest on the curve."""
+    """The best finished shape at `optimal_depth`, or at the tested depth lowest on the curve, or at
+    `lowest_depth` where no curve fits."""
     power: PowerCurve | None
     """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
     parabola: Parabola | None
     """The parabola; None with fewer than three depths."""
     family_disagreement: float | None
-    """Factor, at least 1, between the depths that the two families call best."""
+    """Factor, at least 1, between the depths that the two families call best; None where no curve
+    fits."""
     share_without_minimum: float | None
     """Share of the bootstrap draws without a lowest point inside the tested range; they are not
     thrown away but count for the end that is lower."""
@@ -105,29 +118,37 @@ def find_optimum(
     estimates = estimate_depths(records, noise)
     points = points_of(estimates)
     curves = fit(points) if len(points.depths) >= 3 else None
+    held = curves if curves and fits(curves, estimates.degrees_of_freedom) else None
     drawn = None
     freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
-    if curves:
+    if held:
         generator = np.random.default_rng([seed, spec.budget])
-        drawn = draw(curves, generator, draws=draws, degrees_of_freedom=freedom)
+        drawn = draw(held, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
     joined = fit_joint_curve(records, estimates)
     # The confirmed depths have the last word: the curve's lowest point is kept in their interval.
     minimum = float(np.clip(joined.optimum, *drawn.interval)) if joined and drawn else None
-    depth = decide(points, minimum, certain)
+    lowest = int(points.depths[points.best]) if len(points.depths) else None
+    telling = telling_depths(points) if curves and not held else None
+    depth = decide(points, minimum, certain) if telling is None else None
     decided = minimum is not None and whole_depth(minimum) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()
     location = None
-    if minimum and curves and drawn and depth:
-        location = _locate(curves, minimum, depth, drawn, plateau, certain)
-    best = _tested(estimates, depth, joined if decided else None, location) if depth else None
-    verdict, reason = judge(records, estimates, location, plateau)
+    if minimum and held and drawn and depth:
+        location = _locate(held, minimum, depth, drawn, plateau, certain)
+    best = _tested(estimates, depth or lowest, joined if decided else None, location)
+    if telling is None or lowest is None:
+        verdict, reason = judge(records, estimates, location, plateau)
+    else:
+        verdict, reason = no_curve(estimates, lowest, telling)
     branches = any(own.shape.d_ff for own in estimates.depths)
     return Optimum(
         budget=spec.budget,
         count=spec.count,
         tokens=spec.horizon_tokens,
         optimal_depth=depth,
+        lowest_depth=lowest,
+        telling_depths=telling or (),
         interval=location.interval if location else None,
         curve_minimum=location.minimum if location else None,
         curve_minimum_interval=location.minimum_interval if location else None,
@@ -138,7 +159,7 @@ def find_optimum(
         shape=best.shape if best else None,
         power=curves.power if curves else None,
         parabola=curves.parabola if curves else None,
-        family_disagreement=_factor(curves.optimum, curves.parabola_optimum) if curves else None,
+        family_disagreement=_factor(held.optimum, held.parabola_optimum) if held else None,
         share_without_minimum=drawn.share_without_minimum if drawn else None,
         depths=estimates.depths,
         noise=estimates.noise,
@@ -232,10 +253,12 @@ def _factor(one: float, other: float) -> float:
 
 
 def _tested(
-    estimates: DepthEstimates, depth: int, joined: Fit | None, location: Location | None
-) -> DepthEstimate:
+    estimates: DepthEstimates, depth: int | None, joined: Fit | None, location: Location | None
+) -> DepthEstimate | None:
     """The estimate at the answered depth if it was tested, else of the best tested depth in the
-    interval."""
+    interval; None without a depth."""
+    if depth is None:
+        return None
     tested = {own.depth: own for own in estimates.depths}
     if depth in tested or joined is None or location is None:
         return tested[depth]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, log2
 
-import numpy as np
-from scipy.special import fdtrc, stdtrit
+from scipy.special import stdtrit
 
+from fathom.search.analysis.curve_check import one_loss_fits
 from fathom.search.analysis.curve_fit import points_of
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, DepthEstimates
 from fathom.search.records import Outcome, TrialRecord
@@ -18,9 +18,6 @@ PLATEAU_WIDTH = 0.005
 MOST_SEEDS = 12
 """Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
 """
-CHANCE_OF_FLAT = 0.01
-"""Significance level: below this chance of such differences without any effect of depth, depth has
-an effect."""
 CERTAIN = 0.998
 """Probability of being worse from which on the interval excludes a depth. Higher than for the
 optimum itself, since a wrong exclusion costs coverage."""
@@ -108,21 +105,29 @@ def _log2_span(depths: Sequence[int]) -> float:
 
 
 def _flat(estimates: DepthEstimates) -> bool:
-    """True if one loss for all depths explains the measurements (generalised F test), and no depth
-    is certainly worse than the best.
+    """True if one loss for all depths explains the measurements, and no depth is certainly worse
+    than the best.
 
     With few degrees of freedom the test of all depths at once overlooks a single one.
     """
-    losses = np.array([own.loss for own in estimates.depths])
+    points = points_of(estimates)
     certain = float(stdtrit(estimates.degrees_of_freedom, CERTAIN))
-    if points_of(estimates).height(certain).any():
-        return False
-    precision = np.linalg.inv(estimates.covariance)
-    around = losses - precision.sum(axis=0) @ losses / precision.sum()
-    squares = float(around @ precision @ around)
-    freedom = len(losses) - 1
-    chance = fdtrc(freedom, estimates.degrees_of_freedom, squares / freedom)
-    return bool(chance > CHANCE_OF_FLAT)
+    return not points.height(certain).any() and one_loss_fits(points, estimates.degrees_of_freedom)
+
+
+def no_curve(estimates: DepthEstimates, lowest: int, telling: Sequence[int]) -> tuple[Verdict, str]:
+    """The verdict where no curve fits; the `telling` depths would show the shape of the losses."""
+    remedy = "raise `confirm.seeds`"
+    if telling:
+        ladder = sorted({*telling, *(own.depth for own in estimates.depths)})
+        remedy = (
+            f"train depth{'' if len(telling) == 1 else 's'} {', '.join(map(str, telling))} too, by "
+            f"`sampler: ladder` and `space.depth: {ladder}`"
+        )
+    return Verdict.INSUFFICIENT, (
+        "more than one hump or a step: no curve fits the measured losses, of which that of depth "
+        f"{lowest} is the lowest; {remedy}"
+    )
 
 
 def _flat_or_noisy(

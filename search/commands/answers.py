@@ -25,12 +25,17 @@ def export(
     nearest: Annotated[
         bool, typer.Option("--nearest", help="RMSNorm where the framework has no such layer norm.")
     ] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Export a shape also where no curve fits the losses.")
+    ] = False,
 ) -> None:
     """Print the best shape as YAML, ready for `fathom train`, or write it for another framework."""
-    from fathom.search.export.best import best_file, doubts, read_best, select
+    from fathom.search.export.best import best_file, check_answered, doubts, read_best, select
     from fathom.search.run_folder import write_atomically
 
     best = best_file(source)
+    if not anyway:
+        check_answered(best, budget)
     if to != "yaml" or weights or nearest:
         from fathom.search.commands.export_folder import export_folder
 

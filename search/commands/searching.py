@@ -77,7 +77,7 @@ def run(
     print_next(next_steps(conclusion, str(folder.path)), console)
     if as_json:
         print_json(report_json(conclusion))
-    answered = any(optimum.optimal_depth for optimum in conclusion.optima)
+    answered = any(optimum.lowest_depth for optimum in conclusion.optima)
     if not (answered or conclusion.unfinished):
         print(f"fathom: no trial finished; {folder.records} says why", file=sys.stderr)
         sys.exit(1)

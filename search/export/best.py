@@ -20,8 +20,8 @@ from fathom.search.study.errors import ConfigError
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 
 ANSWER = (
-    *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
-    *("reason", "loss"),
+    *("budget", "count", "tokens", "optimal_depth", "lowest_depth", "interval"),
+    *("plateau", "verdict", "reason", "loss"),
 )
 """Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
 
@@ -117,6 +117,22 @@ def doubts(source: Path, budget: str | None) -> list[str]:
         if isinstance(entry, Mapping) and entry.get("verdict") in UNSETTLED
         if type(entry.get("budget")) is int and isinstance(entry.get("reason"), str)
     ]
+
+
+def check_answered(source: Path, budget: str | None) -> None:
+    """Raises ConfigError where an exported budget has no best depth, only a lowest measured one."""
+    entries = _content(source)["best"]
+    for entry in entries if budget is None else [_choose(entries, budget, source)]:
+        if isinstance(entry, Mapping) and entry.get("optimal_depth", 0) is None:
+            raise ConfigError(no_answer(entry.get("budget"), entry.get("reason")))
+
+
+def no_answer(budget: object, reason: object) -> str:
+    """The refusal to export a budget that has no best depth."""
+    return (
+        f"the budget of {budget} has no best depth: {reason}; or export the shape with the lowest "
+        "measured loss by --anyway"
+    )
 
 
 def _entry(optimum: Optimum) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
 
 def _verdict_limit(optimum: Optimum) -> str:
     if optimum.optimal_depth is None:
-        return "any best depth; nothing trained to the end."
+        why = "no curve fits the losses" if optimum.depths else "nothing trained to the end"
+        return f"any best depth; {why}."
     others = [depth for depth in optimum.plateau if depth != optimum.optimal_depth]
     match optimum.verdict:
         case Verdict.IDENTIFIED if not others:

@@ -52,8 +52,11 @@ def question_across(optima: Sequence[Optimum]) -> str:
 
 
 def depth_text(optimum: Optimum) -> str:
-    """Returns `depth 4`, or `no depth yet`."""
-    return f"depth {optimum.optimal_depth}" if optimum.optimal_depth else "no depth yet"
+    """Returns `depth 4`, `no best depth (lowest measured: 4)`, or `no depth yet`."""
+    if optimum.optimal_depth:
+        return f"depth {optimum.optimal_depth}"
+    lowest = optimum.lowest_depth
+    return f"no best depth (lowest measured: {lowest})" if lowest else "no depth yet"
 
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:

@@ -28,7 +28,7 @@ NOT_PARAMS = ("study", "budgets", "tracking")
 LONGEST_PARAM = 500
 """Most characters of a parameter."""
 ANSWER = (
-    *("optimal_depth", "interval_low", "interval_high", "loss", "noise"),
+    *("optimal_depth", "lowest_depth", "interval_low", "interval_high", "loss", "noise"),
     *("depth", "d_model", "ff_ratio"),  # of the best trained shape
     *("shallowest_depth", "curve_minimum", "family_disagreement", "share_without_minimum"),
     *("params_slope", "best_ff_ratio"),

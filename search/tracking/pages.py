@@ -10,6 +10,7 @@ from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.certainty import certainty
 from fathom.search.report.text import (
+    depth_text,
     interval,
     law_formula,
     optional,
@@ -106,7 +107,7 @@ def headline(optimum: Optimum) -> str:
     size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
     horizon = f"after {format_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
-        return f"{size}: no best depth yet ({optimum.verdict}), {horizon}"
+        return f"{size}: {depth_text(optimum)} ({optimum.verdict}), {horizon}"
     within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
     return (
         f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict.value}{within}), {horizon}"

@@ -99,6 +99,8 @@ def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
         count=Count.TOTAL,
         tokens=20_000_000,
         optimal_depth=depth,
+        lowest_depth=depth,
+        telling_depths=(),
         interval=(depth - 1, depth + 2) if depth else None,
         plateau=(depth,) if depth else (),
         verdict=Verdict.IDENTIFIED if depth else Verdict.INSUFFICIENT,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.worlds.planted import symmetric
-from fathom.search.analysis.curve_check import uncontradicted
+from fathom.search.analysis.curve_check import fits, telling_depths, uncontradicted
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, fit
 
@@ -40,3 +40,22 @@ def test_a_depth_that_the_best_one_beats_clearly_is_not_held() -> None:
     losses = {1: 1.70, 2: 1.63, 4: 1.60, 8: 1.64, 16: 1.62, 32: 1.70}
     low, high = uncontradicted(fitted(losses, 0.001), (3.5, 6.0))
     assert (low, high) == (3.5, 6.0)
+
+
+TWO_HUMPS = {1: 1.70, 2: 1.63, 4: 1.60, 8: 1.64, 16: 1.602, 32: 1.70}
+
+
+def test_a_curve_with_one_hump_fits_and_two_humps_do_not() -> None:
+    smooth = {d: 1.6 + symmetric(5.6)(d) for d in TWO_HUMPS}
+    assert fits(fitted(smooth, 0.002), 6)
+    assert not fits(fitted(TWO_HUMPS, 0.002), 6)
+
+
+def test_five_depths_or_an_unknown_noise_can_not_refuse_a_curve() -> None:
+    five = {depth: loss for depth, loss in TWO_HUMPS.items() if depth > 1}
+    assert fits(fitted(five, 0.002), 6)
+    assert fits(fitted(TWO_HUMPS, 0.002), 0)
+
+
+def test_depths_beside_each_hump_tell_more() -> None:
+    assert telling_depths(fitted(TWO_HUMPS, 0.002).points) == (3, 6, 11, 23)

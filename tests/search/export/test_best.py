@@ -11,7 +11,7 @@ import yaml
 from fathom.models.shape import Normalization, Residual
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Conclusion, conclude
-from fathom.search.export.best import best_yaml, doubts, read_best, select
+from fathom.search.export.best import best_yaml, check_answered, doubts, read_best, select
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.errors import ConfigError
@@ -127,3 +127,17 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
     line = f"the answer for {format_count(poor.budget)} is insufficient: too few seeds; set `a: 3`"
     assert doubts(path, None) == [line]
     assert doubts(path, str(poor.budget)) == [line]
+
+
+def test_a_budget_without_a_best_depth_is_exported_only_anyway(
+    tmp_path: Path, found: Conclusion
+) -> None:
+    [optimum, *rest] = found.optima
+    none = replace(optimum, optimal_depth=None, reason="more than one hump or a step")
+    path = tmp_path / "best.yaml"
+    path.write_text(best_yaml(replace(found, optima=(none, *rest))))
+    check_answered(path, str(rest[0].budget))
+    for budget in (None, str(none.budget)):
+        with pytest.raises(ConfigError, match=r"no best depth: more than one .* --anyway"):
+            check_answered(path, budget)
+    assert read_best(path, str(none.budget)).shape == optimum.shape

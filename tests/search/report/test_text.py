@@ -40,7 +40,9 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
         "10M parameters, 200M tokens, total count: depth 7 [6-8], plateau 5-9, identified"
     )
     assert plateau(replace(planted, plateau=(7,))) == "7"
-    assert "no depth yet" in answer(replace(planted, optimal_depth=None, interval=None))
+    nothing = replace(planted, optimal_depth=None, interval=None)
+    assert "no depth yet" in answer(replace(nothing, lowest_depth=None))
+    assert "no best depth (lowest measured: 4), " in answer(replace(nothing, lowest_depth=4))
 
 
 def test_the_report_says_what_the_data_do_not_show(
