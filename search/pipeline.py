@@ -119,6 +119,7 @@ def run_study(
         searched = time.time()
         conclusion = conclude_run(folder, config, scheduler.records)
         publish(folder, conclusion, tracker)
+        scheduler.conclude(conclusion.optima)
         _keep_speeds(ready, scheduler.records, time.time() - searched)
         if scheduler.done:
             forget_checkpoints(folder, scheduler.records, conclusion.audits)

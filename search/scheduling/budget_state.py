@@ -1,8 +1,10 @@
 """The state of the search of one budget, which the scheduler keeps between two events."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from optuna.distributions import BaseDistribution
 
 from fathom.models.shape import Shape
 from fathom.search.records import Stage, TrialRecord, TrialSpec
@@ -18,6 +20,8 @@ class BudgetState:
 
     budget: Budget
     shapes: tuple[Shape, ...]
+    public_space: Mapping[str, BaseDistribution]
+    """Parameters of the budget's study in Optuna, as other tools see them."""
     planned: tuple[int, int]
     """Numbers of exploring and of confirming trials."""
     rule: HalvingRule

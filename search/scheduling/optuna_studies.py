@@ -1,4 +1,4 @@
-"""Optuna's studies as other tools see them: a copy of the ended trials, one study a budget.
+"""Optuna's studies in a store: a copy of the ended trials for other tools, one study a budget.
 
 The copy is in a file of the run folder, or in a PostgreSQL database where a team and its dashboards
 find it. Nothing here is asked for again. The records are what is true, and what the copy lacks is
@@ -8,8 +8,7 @@ added from them whenever a search starts, so the copy may be deleted, damaged or
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,19 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from fathom.search.run_folder import RunFolder, truncate_torn_line
+from fathom.search.scheduling.optuna_trials import (
+    NAME,
+    StudyContents,
+    is_paused,
+    public_trial,
+    stored_end,
+    trial_end,
+)
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.store_uri import first_line, unusable_optuna, without_credentials
 
 log = logging.getLogger(__name__)
 
-NAME = "trial"
-"""Attribute of Optuna's trials that holds the name of ours."""
 CONNECT: dict[str, Any] = {"connect_timeout": 5}
 RETRY_SECONDS = 5.0
 CLOSE_SECONDS = 20.0
@@ -45,8 +50,8 @@ class Studies(ABC):
     """The studies of all budgets of a run."""
 
     @abstractmethod
-    def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Adds the trials that a study lacks; `trials` are all that have ended, in order."""
+    def update(self, study: str, contents: StudyContents) -> None:
+        """Adds what a study lacks of these contents."""
 
     @abstractmethod
     def close(self) -> None:
@@ -60,11 +65,11 @@ class FileStudies(Studies):
         self._store = open_file(path)
         self._copies: dict[str, Copy] = {}
 
-    def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Adds the missing trials to Optuna's file at once, which takes a millisecond."""
+    def update(self, study: str, contents: StudyContents) -> None:
+        """Adds what is missing to Optuna's file at once; a trial takes a millisecond."""
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
-        self._copies[study].extend(trials)
+        self._copies[study].write(contents)
 
     def close(self) -> None:
         """Do nothing, since every write is made at once."""
@@ -87,15 +92,15 @@ class DatabaseStudies(Studies):
         settings = {"connect_args": CONNECT, "pool_pre_ping": True}
         with _lock_of(uri):
             self._store = RDBStorage(uri, engine_kwargs=settings)  # makes the tables it lacks
-        self._trials: dict[str, Sequence[FrozenTrial]] = {}
+        self._contents: dict[str, StudyContents] = {}
         self._copies: dict[str, Copy] = {}
         self._news, self._closing = threading.Event(), threading.Event()
         self._answers = True
         self._thread = threading.Thread(target=self._work, name="optuna-studies", daemon=True)
 
-    def update(self, study: str, trials: Sequence[FrozenTrial]) -> None:
-        """Queues the missing trials and returns at once, without waiting for the server."""
-        self._trials[study] = trials
+    def update(self, study: str, contents: StudyContents) -> None:
+        """Queues the contents and returns at once, without waiting for the server."""
+        self._contents[study] = contents
         self._news.set()
         if self._thread.ident is None:
             self._thread.start()
@@ -126,11 +131,11 @@ class DatabaseStudies(Studies):
     def _round(self) -> None:
         """Writes the missing trials, and reports when the server stops or starts to answer."""
         try:
-            for study, trials in list(self._trials.items()):
+            for study, contents in list(self._contents.items()):
                 if study not in self._copies:
                     key = self._folder.marker.read_text(encoding="utf-8", errors="replace")
                     self._copies[study] = Copy(self._store, f"{study}-{key[:8]}")
-                self._copies[study].extend(trials)
+                self._copies[study].write(contents)
         except FAILURES as error:
             # Whether the last one came through is not known, so the next attempt looks again.
             self._copies = {}
@@ -148,24 +153,58 @@ class Copy:
     """One study in a store that nobody else writes to meanwhile."""
 
     def __init__(self, store: BaseStorage, name: str) -> None:
-        self._study = optuna.create_study(study_name=name, storage=store, load_if_exists=True)
-        found = self._study.get_trials(deepcopy=False)
-        self._found = Counter(trial.user_attrs.get(NAME) for trial in found)
-        self._done = 0
+        self._store, self._name = store, name
+        self._open()
 
-    def extend(self, trials: Sequence[FrozenTrial]) -> None:
-        """Adds the missing ones of these trials, which begin with those of the last call.
+    def write(self, contents: StudyContents) -> None:
+        """Adds what the study lacks, and brings paused trials to where they have come.
 
-        What was found here counts by name: a trial that was stopped and resumed has ended, and
-        stands here, more than once.
+        The study is made anew where it holds another end of an ended trial, as when a search was
+        extended, or a trial twice: Optuna changes no trial that has ended.
         """
-        for trial in trials[self._done :]:
-            name = trial.user_attrs[NAME]
-            if self._found[name]:
-                self._found[name] -= 1
-            else:
-                self._study.add_trial(trial)
-            self._done += 1
+        wanted = {
+            record.spec.trial: trial_end(record, contents.done) for record in contents.records
+        }
+        ended = {name: end for name, end in self._ends.items() if not is_paused(end)}
+        if self._repeated or any(wanted.get(name, end) != end for name, end in ended.items()):
+            optuna.delete_study(study_name=self._name, storage=self._store)
+            self._open()
+        for record in contents.records:
+            name = record.spec.trial
+            if self._ends.get(name) != wanted[name]:
+                self._write_trial(name, public_trial(record, contents.space, contents.done))
+                self._ends[name] = wanted[name]
+        for key, value in contents.attributes.items():
+            if key not in self._attributes or self._attributes[key] != value:
+                self._store.set_study_user_attr(self._study, key, value)
+                self._attributes[key] = value
+
+    def _write_trial(self, name: str, trial: FrozenTrial | None) -> None:
+        if trial is None:
+            return
+        if name not in self._ids:
+            self._ids[name] = self._store.create_new_trial(self._study, template_trial=trial)
+            return
+        own = self._ids[name]
+        for tokens, loss in trial.intermediate_values.items():
+            self._store.set_trial_intermediate_value(own, tokens, loss)
+        for key, value in trial.user_attrs.items():
+            self._store.set_trial_user_attr(own, key, value)
+        self._store.set_trial_state_values(own, trial.state, trial.values)
+
+    def _open(self) -> None:
+        study = optuna.create_study(study_name=self._name, storage=self._store, load_if_exists=True)
+        self._study = self._store.get_study_id_from_name(self._name)
+        found = study.get_trials(deepcopy=False)
+        self._ends = {str(trial.user_attrs.get(NAME)): stored_end(trial) for trial in found}
+        self._ids = {
+            str(trial.user_attrs.get(NAME)): self._store.get_trial_id_from_study_id_trial_number(
+                self._study, trial.number
+            )
+            for trial in found
+        }
+        self._repeated = len(self._ends) < len(found)
+        self._attributes = study.user_attrs
 
 
 def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | None:

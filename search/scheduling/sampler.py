@@ -4,13 +4,12 @@ Optuna sees a fixed rectangle, log depth by log feed-forward ratio. A drawn poin
 feasible shape before Optuna hears of it, so what it learns from is the shape that was built.
 A trial that was stopped is PRUNED with the values it had at its rungs, never COMPLETE; one that
 diverged is PRUNED without any value, which ranks it last; one that failed otherwise is FAIL and
-teaches nothing. It draws from a study in memory, begun from the records. What is kept of it
-(`optuna_studies.py`) holds ended trials only, so a killed run leaves none RUNNING.
+teaches nothing. It draws from a study in memory, begun from the records, in which a trial that was
+resumed stands with every end. What other tools see is another study (`optuna_trials.py`).
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import numpy as np
 import optuna
@@ -22,19 +21,13 @@ from fathom.search.analysis.curve_fit import draw
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE
 from fathom.search.analysis.forecast import fit_forecasts, forecasts
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.scheduling.optuna_studies import NAME, Studies
+from fathom.search.scheduling.optuna_trials import STATES
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import Sampler
 from fathom.search.study.shapes import nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
-STATES: dict[Outcome | None, TrialState] = {
-    Outcome.FINISHED: TrialState.COMPLETE,
-    Outcome.STOPPED: TrialState.PRUNED,
-    Outcome.DIVERGED: TrialState.PRUNED,
-}
-"""Optuna's state of an ended trial; of any other outcome it is FAIL."""
 CURVE_STARTUP = 5
 """Depths, evenly spread, through which the first curve is drawn."""
 
@@ -45,14 +38,12 @@ class ShapeSampler:
     def __init__(
         self,
         config: StudyConfig,
-        name: str,
         shapes: tuple[Shape, ...],
-        studies: Studies,
         *,
         seed: int,
         past: Iterable[TrialRecord] = (),
     ) -> None:
-        """`name` is the study's; `past` has every end of an exploring trial, in their order."""
+        """`past` has every end of an exploring trial, in their order."""
         self._shapes, self._sampler = shapes, config.sampler
         self._startup = _startup_trials(config, shapes)
         self._seed, self._offset = seed, float(np.random.default_rng(seed).random())
@@ -65,14 +56,13 @@ class ShapeSampler:
         self._space: dict[str, BaseDistribution] = {
             name: FloatDistribution(*ends) for name, ends in self._ends.items()
         }
-        self._name, self._studies = name, studies
         self._numbers: dict[str, int] = {}
-        self._results = [self._frozen(record) for record in past if self._holds(record.spec.shape)]
-        self._studies.update(name, self._results)
         self._live = optuna.create_study(
             sampler=_build_sampler(config.sampler, self._startup, seed)
         )
-        self._live.add_trials(self._results)
+        self._live.add_trials(
+            self._frozen(record) for record in past if self._holds(record.spec.shape)
+        )
 
     def draw(self, index: int, records: Sequence[TrialRecord]) -> Shape:
         """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
@@ -100,24 +90,17 @@ class ShapeSampler:
         number = self._numbers.pop(record.spec.trial, None)
         if number is None:
             return
-        trial = self._frozen(record)
-        self._results.append(trial)
-        self._studies.update(self._name, self._results)
         self._live.tell(number, state=TrialState.FAIL)
-        self._live.add_trial(trial)
+        self._live.add_trial(self._frozen(record))
 
     def _frozen(self, record: TrialRecord) -> FrozenTrial:
-        trial = create_trial(
+        return create_trial(
             state=STATES.get(record.outcome, TrialState.FAIL),
             value=record.loss,
             params=self._coordinates(record.spec.shape),
             distributions=self._space,
             intermediate_values=record.rungs if record.outcome is Outcome.STOPPED else {},
-            user_attrs={NAME: record.spec.trial, "outcome": record.outcome},
         )
-        trial.datetime_start = datetime.fromtimestamp(record.started)
-        trial.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
-        return trial
 
     def _holds(self, shape: Shape) -> bool:
         """True if a shape lies in Optuna's rectangle; that of a damaged record may not."""

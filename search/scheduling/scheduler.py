@@ -7,10 +7,11 @@ decision is written down before it takes effect (`state/journal.jsonl` for trial
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import printable
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import (
@@ -30,6 +31,7 @@ from fathom.search.scheduling.confirmation import Choice, ladder_confirmations, 
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
+from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
@@ -57,12 +59,13 @@ class Scheduler:
         self.live: dict[str, TrialRecord] = {}
         past, fingerprint = read_past(folder), read_fingerprint(folder)
         self._fingerprint = fingerprint.study if fingerprint else ""
-        studies = studies or FileStudies(folder.optuna)
+        self._studies = studies or FileStudies(folder.optuna)
         self.budgets = {
-            budget.params: self._open(budget, shapes, studies, past)
-            for budget, shapes in spaces.items()
+            budget.params: self._open(budget, shapes, past) for budget, shapes in spaces.items()
         }
         self._recover(past)
+        for search in self.budgets.values():
+            self._copy(search)
 
     @property
     def records(self) -> list[TrialRecord]:
@@ -136,6 +139,7 @@ class Scheduler:
         append_line(self.folder.records, to_json(record))
         search.sampler.tell(record)
         search.ended.append(record)
+        self._copy(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.checkpoint(trial).unlink(missing_ok=True)
         self._notify(record)
@@ -147,21 +151,36 @@ class Scheduler:
         search.release(trial)
         search.waiting.append(spec)
 
-    def _open(
-        self, budget: Budget, shapes: tuple[Shape, ...], studies: Studies, past: Past
-    ) -> BudgetState:
+    def conclude(self, optima: Iterable[Optimum]) -> None:
+        """Write the answers into Optuna's studies."""
+        for optimum in optima:
+            search = self.budgets[optimum.budget]
+            self._copy(search, answer_attributes(optimum, search.ended))
+
+    def _copy(self, search: BudgetState, answer: Mapping[str, object] | None = None) -> None:
+        """Write the ended and paused trials into Optuna's study."""
+        budget, path = search.budget, self.folder.path.resolve()
+        about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
+        contents = StudyContents(
+            space=search.public_space,
+            records=tuple(search.ended),
+            done=search.done,
+            attributes={**about, "tokens": budget.tokens, **(answer or {})},
+        )
+        # Every budget has a study of its own: one name for all would mix their losses.
+        self._studies.update(f"{self.config.study}/{budget.label}", contents)
+
+    def _open(self, budget: Budget, shapes: tuple[Shape, ...], past: Past) -> BudgetState:
         attempts = by_budget(past.attempts).get(budget.params, [])
         return BudgetState(
             budget=budget,
             shapes=shapes,
+            public_space=public_space(shapes),
             planned=stage_trials(self.config, shapes),
             rule=halving_rule(self.config.stopping, past.first_rungs.get(budget.params, 0)),
             sampler=ShapeSampler(
                 self.config,
-                # Every budget has a study of its own: one name for all would mix their losses.
-                f"{self.config.study}/{budget.label}",
                 shapes,
-                studies,
                 seed=derive_seed(self.config.seed, "sampler", budget.params),
                 past=(record for record in attempts if record.spec.stage is Stage.EXPLORE),
             ),
@@ -224,6 +243,8 @@ class Scheduler:
                 "choices": [asdict(choice) for choice in planned],
             },
         )
+        if search.settled:
+            self._copy(search)
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)

@@ -1,14 +1,21 @@
 """Optuna's studies, a copy of what the records say: `search/scheduling/optuna_studies.py`."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
-from optuna.trial import FrozenTrial
+from optuna.exceptions import ExperimentalWarning
+from optuna.trial import FrozenTrial, TrialState
 
+from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import Outcome
-from fathom.search.run_folder import read_records
+from fathom.search.run_folder import read_lines, read_records
+from fathom.search.scheduling.optuna_studies import Copy, open_file
+from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
@@ -16,15 +23,22 @@ from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 CONFIG = study(sampler=Sampler.TPE, trials=14)
 
 
-def essence(search: Scheduler) -> list[list[object]]:
-    """The trials of every study as another tool sees them, without Optuna's own ids."""
+def essence(search: Scheduler) -> list[dict[str, object]]:
+    """The trials of every study as another tool sees them, by name, but for those that run again:
+    without Optuna's own ids, and the times at which it was told."""
 
     def of(trial: FrozenTrial) -> object:
         attributes = {"state", "values", "params", "user_attrs", "datetime_start"}
         kept = {name: getattr(trial, name) for name in sorted(attributes)}
-        return kept | {"intermediate": trial.intermediate_values, "end": trial.datetime_complete}
+        return kept | {"intermediate": trial.intermediate_values}
 
-    return [[of(trial) for trial in optuna_trials(search, params)] for params in search.budgets]
+    found = []
+    for params, budget in search.budgets.items():
+        ended = {record.spec.trial for record in budget.ended}
+        trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, params)}
+        assert len(trials) == len(optuna_trials(search, params))
+        found.append({name: of(trials[name]) for name in sorted(ended)})
+    return found
 
 
 def emptied(path: Path) -> None:
@@ -40,7 +54,15 @@ def short_of_the_last(path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, emptied, foreign, short_of_the_last])
+def with_a_trial_twice(path: Path) -> None:
+    """The state that a version left which wrote every end of a resumed trial."""
+    study = optuna.load_study(study_name="simulated/20k", storage=open_file(path))
+    study.add_trial(study.get_trials()[0])
+
+
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, emptied, foreign, short_of_the_last, with_a_trial_twice]
+)
 def test_trials_missing_in_optuna_s_file_are_added_from_the_records(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
@@ -87,5 +109,90 @@ def test_a_resumed_search_adds_nothing_to_a_complete_file(tmp_path: Path) -> Non
     before = essence(search)
     Simulation(scheduler(CONFIG, tmp_path)).run()
     assert essence(search) == before
-    names = [trial.user_attrs["trial"] for trial in optuna_trials(search, 20_000)]
-    assert len(names) > len(set(names)), "one that paused and went on has two ends"
+
+
+@pytest.mark.parametrize("kills", [(), (30, 60), (20, 45, 70, 95)])
+def test_each_trial_of_every_stage_stands_once_however_often_the_run_was_killed(
+    tmp_path: Path, kills: tuple[int, ...]
+) -> None:
+    for events in kills:
+        Simulation(scheduler(CONFIG, tmp_path)).run(events=events)
+    search = scheduler(CONFIG, tmp_path)
+    Simulation(search).run()
+    ends = Counter(line["trial"] for line in read_lines(search.folder.records))
+    assert max(ends.values()) > 1, "one that paused and was resumed has two ends in the records"
+    for params, budget in search.budgets.items():
+        trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, params)}
+        assert len(trials) == len(optuna_trials(search, params))
+        assert trials.keys() == {record.spec.trial for record in budget.ended}
+        for record in budget.ended:
+            trial = trials[record.spec.trial]
+            assert trial.user_attrs["outcome"] == record.outcome
+            assert trial.user_attrs["stage"] == record.spec.stage
+            assert trial.value == record.loss
+            assert trial.params["depth"] == record.spec.shape.depth
+            assert record.rungs.items() <= trial.intermediate_values.items()
+
+
+def test_a_paused_trial_waits_until_it_is_resumed_or_its_search_is_done(tmp_path: Path) -> None:
+    search = scheduler(CONFIG, tmp_path)
+    simulation = Simulation(search)
+    paused: set[str] = set()
+    while not search.done:
+        simulation.run(events=12)
+        trials = optuna_trials(search, 40_000)
+        assert len({trial.user_attrs["trial"] for trial in trials}) == len(trials)
+        waiting = [trial for trial in trials if trial.state is TrialState.WAITING]
+        assert all(trial.intermediate_values for trial in waiting)
+        paused |= {trial.user_attrs["trial"] for trial in waiting}
+    states = {trial.user_attrs["trial"]: trial.state for trial in trials}
+    assert {states[name] for name in paused} == {TrialState.COMPLETE, TrialState.PRUNED}
+
+
+def test_an_ended_trial_that_goes_on_after_all_makes_the_study_anew(tmp_path: Path) -> None:
+    search = scheduler(CONFIG, tmp_path)
+    Simulation(search).run()
+    budget = search.budgets[20_000]
+    shown = len(optuna_trials(search, 20_000))
+    stopped = next(r for r in budget.ended if r.outcome is Outcome.STOPPED)
+    copy = Copy(open_file(search.folder.optuna), "simulated/20k")
+    extended = replace(stopped, outcome=Outcome.DIVERGED)
+    records = tuple(extended if record is stopped else record for record in budget.ended)
+    copy.write(StudyContents(space=budget.public_space, records=records, done=True))
+    trials = {trial.user_attrs["trial"]: trial for trial in optuna_trials(search, 20_000)}
+    assert len(trials) == len(optuna_trials(search, 20_000)) == shown
+    assert trials[stopped.spec.trial].user_attrs["outcome"] == Outcome.DIVERGED
+
+
+def test_the_study_names_the_answer_and_the_run_and_other_tools_can_read_it(
+    tmp_path: Path,
+) -> None:
+    search = scheduler(CONFIG, tmp_path)
+    Simulation(search).run()
+    (optimum, _) = optima = find_optima(search.records, seed=0)
+    search.conclude(optima)
+    study = optuna.load_study(study_name="simulated/20k", storage=open_file(search.folder.optuna))
+    answer = study.user_attrs
+    assert answer["run_folder"] == str(tmp_path.resolve())
+    assert (answer["budget"], answer["count"]) == (20_000, "non_embedding")
+    assert answer["optimal_depth"] == optimum.optimal_depth
+    assert answer["verdict"] == optimum.verdict
+    assert optimum.shape
+    same = study.best_trial.params["depth"] == optimum.shape.depth
+    assert ("has the best shape" in answer["best_trial"]) or not same
+    assert optuna.importance.get_param_importances(study).keys() == {"depth", "d_model", "ff_ratio"}
+    with pytest.warns(ExperimentalWarning):
+        figure = optuna.visualization.matplotlib.plot_intermediate_values(study)
+    assert len(figure.lines) == sum(bool(trial.intermediate_values) for trial in study.trials)
+
+
+def test_a_best_trial_of_another_shape_is_explained(tmp_path: Path) -> None:
+    search = scheduler(CONFIG, tmp_path)
+    Simulation(search).run()
+    optimum, _ = find_optima(search.records, seed=0)
+    lowest = min((r for r in search.budgets[20_000].ended if r.loss), key=lambda r: r.loss or 9.0)
+    other = next(r for r in search.budgets[20_000].ended if r.spec.shape != lowest.spec.shape)
+    said = answer_attributes(replace(optimum, shape=other.spec.shape), search.records)
+    assert f"the lowest single loss is of depth {lowest.spec.shape.depth}" in str(
+        said["best_trial"]
+    )

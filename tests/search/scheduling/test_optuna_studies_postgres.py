@@ -63,16 +63,17 @@ def in_database(address: str) -> dict[str, list[FrozenTrial]]:
 
 
 def ends(trials: list[FrozenTrial]) -> list[tuple[str, str]]:
-    return [(trial.user_attrs["trial"], trial.user_attrs["outcome"]) for trial in trials]
+    return sorted((trial.user_attrs["trial"], trial.user_attrs["outcome"]) for trial in trials)
 
 
 def recorded(search: Scheduler, params: int) -> list[tuple[str, str]]:
-    """Every end of an exploring trial of a budget, by the records."""
-    return [
-        (line["trial"], line["outcome"])
+    """The last end of each trial of a budget, by the records."""
+    ended = {
+        line["trial"]: line["outcome"]
         for line in read_lines(search.folder.records)
-        if line["budget"] == params and line["stage"] == "explore"
-    ]
+        if line["budget"] == params
+    }
+    return sorted(ended.items())
 
 
 def assert_whole(address: str, search: Scheduler) -> None:

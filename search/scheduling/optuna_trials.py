@@ -1,0 +1,142 @@
+"""What Optuna's study of a budget shows other tools: trials, parameters, and the answer.
+
+Every trial stands once, whatever its stage and however often it was resumed: `depth`, `d_model` and
+`ff_ratio` are its parameters, its values at the rungs are intermediate values. A trial that is
+paused is WAITING, with what it has shown so far, until the search of its budget is done: it may be
+resumed, and Optuna changes no trial that has ended.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from fathom.models.shape import Shape
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.records import Outcome, TrialRecord
+
+NAME = "trial"
+"""Attribute of Optuna's trials that holds the name of ours."""
+End = tuple[object, object, TrialState]
+"""Outcome, tokens and Optuna's state of a trial: by these two of its ends differ."""
+STATES: dict[Outcome | None, TrialState] = {
+    Outcome.FINISHED: TrialState.COMPLETE,
+    Outcome.STOPPED: TrialState.PRUNED,
+    Outcome.DIVERGED: TrialState.PRUNED,
+}
+"""Optuna's state of an ended trial; of any other outcome it is FAIL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyContents:
+    """What the study of one budget is to hold."""
+
+    space: Mapping[str, BaseDistribution]
+    records: tuple[TrialRecord, ...] = ()
+    """Ended trials, each once."""
+    done: bool = False
+    """True if none of them will be resumed."""
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    """Attributes of the study, as JSON has them."""
+
+
+def public_space(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
+    """The parameters of a study over these shapes."""
+    depths = [shape.depth for shape in shapes]
+    widths = [shape.d_model for shape in shapes]
+    ratios = [shape.ff_ratio for shape in shapes]
+    return {
+        "depth": IntDistribution(min(depths), max(depths), log=True),
+        "d_model": IntDistribution(min(widths), max(widths)),
+        "ff_ratio": FloatDistribution(min(ratios), max(ratios)),
+    }
+
+
+def stored_end(trial: FrozenTrial) -> End:
+    """The end of a trial in Optuna's study."""
+    return trial.user_attrs.get("outcome"), trial.user_attrs.get("tokens"), trial.state
+
+
+def trial_end(record: TrialRecord, done: bool) -> End:
+    """The end that a trial is to have there; `done` where no trial will be resumed."""
+    paused = record.outcome is Outcome.STOPPED and not done
+    state = TrialState.WAITING if paused else STATES.get(record.outcome, TrialState.FAIL)
+    return record.outcome, record.tokens, state
+
+
+def is_paused(end: End) -> bool:
+    """True if the trial may still be changed."""
+    return not end[-1].is_finished()
+
+
+def public_trial(
+    record: TrialRecord, space: Mapping[str, BaseDistribution], done: bool
+) -> FrozenTrial | None:
+    """An ended trial as other tools see it; None where its shape is none of the study's, as in a
+    damaged record."""
+    spec, shape = record.spec, record.spec.shape
+    values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
+    if not all(_holds(space[name], value) for name, value in values.items()):
+        return None
+    last = {spec.horizon_tokens: record.loss} if record.loss is not None else {}
+    trial = create_trial(
+        state=trial_end(record, done)[-1],
+        value=record.loss,
+        params=values,
+        distributions=dict(space),
+        intermediate_values={} if record.outcome is Outcome.DIVERGED else record.rungs | last,
+        user_attrs={
+            NAME: spec.trial,
+            "outcome": record.outcome,
+            "tokens": record.tokens,
+            "stage": spec.stage,
+            "seed": spec.seed,
+            "learning_rate": spec.learning_rate,
+            "parameters": shape.size(spec.count),
+            "n_heads": shape.n_heads,
+            "head_dim": shape.head_dim,
+            "d_ff": shape.d_ff,
+        },
+    )
+    trial.datetime_start = datetime.fromtimestamp(record.started)
+    if trial.state.is_finished():
+        trial.datetime_complete = datetime.fromtimestamp(record.ended or record.started)
+    return trial
+
+
+def answer_attributes(optimum: Optimum, records: Iterable[TrialRecord]) -> dict[str, object]:
+    """The answer of a budget, and whether the trial with the lowest loss has its shape."""
+    shape = optimum.shape
+    return {
+        "optimal_depth": optimum.optimal_depth,
+        "interval": list(optimum.interval) if optimum.interval else None,
+        "verdict": optimum.verdict,
+        "reason": optimum.reason,
+        "best_shape": {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
+        if shape
+        else None,
+        "best_trial": _best_trial(optimum, records),
+    }
+
+
+def _best_trial(optimum: Optimum, records: Iterable[TrialRecord]) -> str:
+    finished = [record for record in records if record.loss is not None]
+    if not finished or optimum.shape is None:
+        return "no trial finished"
+    lowest = min(finished, key=lambda record: record.loss or math.inf).spec.shape
+    if lowest == optimum.shape:
+        return "the trial with the lowest loss has the best shape"
+    return (
+        f"the lowest single loss is of depth {lowest.depth}, d_model {lowest.d_model}; the answer "
+        f"follows from the means over seeds and the curve over depths, which differ from it: depth "
+        f"{optimum.optimal_depth}, and of the trained shapes depth {optimum.shape.depth}, d_model "
+        f"{optimum.shape.d_model}"
+    )
+
+
+def _holds(distribution: BaseDistribution, value: float) -> bool:
+    assert isinstance(distribution, (IntDistribution, FloatDistribution))
+    return distribution.low <= value <= distribution.high
