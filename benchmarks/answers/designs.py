@@ -104,7 +104,7 @@ def answers(
     """The answers of a design in planted worlds, the kinds of curves in turn."""
     found = []
     for index in range(number):
-        generator = np.random.default_rng([index, 77])
+        generator = np.random.default_rng([index, 401])
         planted = CASES[kinds[index % len(kinds)]][0](generator)
         low, high = np.log(NOISES[noise])
         world = replace(planted.world, noise=exp(generator.uniform(low, high)))

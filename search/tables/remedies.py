@@ -6,6 +6,8 @@ REMEDIES = (
     (r"set `confirm\.seeds: (\d+)`", r"train \1 seeds of each of the best depths"),
     (r"raise `confirm\.depths` or widen `space\.depth`", "add runs of other depths"),
     (r"set `space\.depth: \[(\d+), (\d+)\]`", r"add depths from \1 to \2"),
+    (r", by `sampler: ladder` and `space\.depth: \[[\d, ]+\]`", ""),
+    (r"raise `confirm\.seeds`", "train more seeds"),
     (r"widen `space\.depth`", "add runs of other depths"),
     (r"raise `confirm\.depths`", "train these to the end"),
     (r"raise `trials`", "compare shapes of one ratio of d_ff to d_model"),

@@ -22,4 +22,6 @@ def test_a_key_of_a_study_becomes_what_to_train() -> None:
     assert for_tables(reason).endswith(
         "train 3 seeds of each of the best depths, or state the noise with --noise"
     )
+    ladder = "x; train depths 3, 6 too, by `sampler: ladder` and `space.depth: [2, 3, 4, 6]`"
+    assert for_tables(ladder) == "x; train depths 3, 6 too"
     assert for_tables("x; set `space.depth: [8, 64]`") == "x; add depths from 8 to 64"
