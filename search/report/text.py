@@ -157,7 +157,8 @@ def shape_text(shape: Shape) -> str:
 def shape_elsewhere(optimum: Optimum) -> str:
     """Returns a sentence if no shape of the best depth was trained to the end; else empty."""
     depth, shape = optimum.optimal_depth, optimum.shape
-    if depth is None or depth in [own.depth for own in optimum.depths]:
+    trained = [shape.depth] if shape else [own.depth for own in optimum.depths]
+    if depth is None or depth in trained:
         return ""
     known = f"; the best trained shape has depth {shape.depth}" if shape else ""
     return f"no trial of depth {depth} was trained to the end{known}"

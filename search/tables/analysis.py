@@ -20,6 +20,9 @@ from fathom.search.tables.sizes import WIDTH, runs_near, size_classes
 from fathom.search.tables.trials import ENOUGH_DEPTHS, TableBudget, full_horizon, table_budget
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
+A_GUESS = 12.5
+"""Nats that a guess among 270,000 tokens loses, more than any vocabulary has."""
+NO_LOSS_NOTE = ("every loss is above 12.5 nats: if these are perplexities, take their logarithm",)
 SEED = 0
 """Seed of the bootstrap."""
 MOST_SIZES = 5000
@@ -110,7 +113,12 @@ def analyse_table(table: OpenTable, told: Mapping[str, str], question: TableQues
         columns=columns.taken,
         runs=len(runs.runs),
         shapes=len({run.shape for run in runs.runs}),
-        notes=(*_column_notes(columns, count), *runs.notes, *STEPS_NOTE * (runs.unit == "steps")),
+        notes=(
+            *_column_notes(columns, count),
+            *runs.notes,
+            *STEPS_NOTE * (runs.unit == "steps"),
+            *NO_LOSS_NOTE * (float(cells.values["loss"].min()) > A_GUESS),
+        ),
         noise=question.noise,
         findings=find_answers(runs, question, count, table.label),
     )

@@ -86,7 +86,7 @@ def table_budget(
     sure = error <= SURE
     rates = _reference_rates(near)
     records = []
-    for number, run in enumerate(sorted(near, key=lambda run: (run.depth, run.seed))):
+    for number, run in enumerate(_without_copies(near, tokens)):
         size = run.params(count)
         shape = sized_shape(run, params if sure else size)
         scale = run.learning_rate / rates[run.shape] if run.learning_rate else 1.0
@@ -112,6 +112,19 @@ def table_budget(
         records=tuple(records),
         slope=slope if sure else None,
     )
+
+
+def _without_copies(runs: Sequence[Run], tokens: float) -> list[Run]:
+    """The runs by depth and seed, but for seeds that end as another does to the last digit.
+
+    They were copied, or rounded until they look alike, and say nothing of the noise.
+    """
+    kept: dict[object, Run] = {}
+    for run in sorted(runs, key=lambda run: (run.depth, run.seed)):
+        loss = loss_at(run, tokens)
+        key = (run.shape, run.learning_rate, run.seed if loss is None else loss, loss is None)
+        kept.setdefault(key, run)
+    return list(kept.values())
 
 
 def _reference_rates(runs: Sequence[Run]) -> dict[object, float]:

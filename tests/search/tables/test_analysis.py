@@ -51,6 +51,21 @@ def test_with_one_seed_the_noise_is_unknown_unless_it_is_stated() -> None:
     assert (stated.verdict, stated.noise) == (Verdict.IDENTIFIED, 0.003)
 
 
+def test_seeds_that_are_copies_say_nothing_of_the_noise() -> None:
+    rows = finals(seeds=1)
+    copies = [row | {"seed": seed} for row in rows for seed in range(3)]
+    [optimum] = answered(copies).findings[0].optima
+
+    assert optimum.verdict is Verdict.INSUFFICIENT
+    assert "no trial repeats a shape" in optimum.reason
+
+
+def test_losses_that_can_be_none_are_noted() -> None:
+    rows = [row | {"loss": 20.0 + index} for index, row in enumerate(finals())]
+
+    assert "if these are perplexities" in " ".join(answered(rows).notes)
+
+
 def test_sizes_near_a_budget_are_corrected_by_the_gain_of_the_whole_table() -> None:
     sizes = np.exp(np.linspace(-0.09, 0.09, len(DEPTHS)))
     rows: list[dict[str, object]] = [
