@@ -19,6 +19,8 @@ TEXTS = ("seed", "run")
 """Columns whose values only tell runs apart."""
 BLANK = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")
 """Texts that stand for a number that is not there."""
+EXPLODED = 1000.0
+"""Nats from which on a loss is none: the run has diverged."""
 NO_LOSS = tuple(text for text in BLANK if text != "nan")
 THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 WHOLE = ("depth", "d_model", "d_ff", "params_total", "params_non_embedding")
@@ -100,7 +102,7 @@ def _is_missing(value: object) -> bool:
 
 def _loss(value: object) -> float:
     number = _number("loss", value)
-    return number if math.isfinite(number) else math.inf
+    return number if abs(number) < EXPLODED else math.inf
 
 
 def _number(ours: str, value: object) -> float:
@@ -140,7 +142,7 @@ def _checked(ours: str, number: float) -> float:
         return number
     largest = LARGEST.get(ours, 1e18)
     least = 0.0 if ours in ("tokens", "step", "seconds_per_step", "learning_rate") else 1e-12
-    if ours in WHOLE:
+    if ours in WHOLE and math.isfinite(number):
         number = float(round(number)) if abs(number - round(number)) < 1e-6 or number > 1e6 else -1
         least = 0.0 if ours == "d_ff" else 1.0
     if not least <= number <= largest:

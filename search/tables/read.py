@@ -48,10 +48,10 @@ def open_text(path: Path) -> Iterator[OpenTable]:
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
             is_json = any(suffix.lower() in JSON_LINES for suffix in path.suffixes)
             yield _open_json(text, label) if is_json else _open_csv(text, label)
-    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile, ArithmeticError) as error:
+    except (csv.Error, EOFError, zlib.error) as error:
         raise unreadable(label, error) from None
-    except (ValueError, OSError) as error:
-        if isinstance(error, TableError) or getattr(error, "errno", None) is not None:
+    except OSError as error:
+        if error.errno is not None:
             raise
         raise unreadable(label, error) from None
 
@@ -76,7 +76,7 @@ def _text(stream: RawIOBase | BufferedIOBase, label: str) -> io.TextIOWrapper:
 
 def _open_csv(text: io.TextIOWrapper, label: str) -> OpenTable:
     lines = (line for line in text)
-    head = next((line for line in lines if line.strip()), "")
+    head = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     separator = max(SEPARATORS, key=head.count)
     reader = csv.reader(chain([head], lines), delimiter=separator)
     names = [name.strip() for name in next(reader)]

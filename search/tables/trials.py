@@ -25,6 +25,8 @@ ENOUGH_DEPTHS = 3
 """Depths from which on a curve can be fitted."""
 MOST_DEPTHS = 0.75
 """Share of the depths that a horizon leaves to compare, if it is not named."""
+MOST_POINTS = 200
+"""Evaluations of a curve that a trial has about; its losses at horizons come from all."""
 SURE = 0.1
 """Standard error, nats for a unit of ln parameters, up to which the gain from size that a whole
 table shows is used; beyond it the gain of a budget's own trials is, with what is usual."""
@@ -145,7 +147,9 @@ def _record(spec: TrialSpec, run: Run, tokens: float, shift: float) -> TrialReco
     """The trial of a run: finished if it has a loss at the horizon."""
     loss = loss_at(run, tokens)
     before = run.tokens < tokens * (1 if loss is None else 1 - 1e-9)
-    curve = list(zip(run.tokens[before].tolist(), run.losses[before].tolist(), strict=True))
+    rows = np.flatnonzero(before)
+    rows = rows[:: max(1, len(rows) // MOST_POINTS)]
+    curve = list(zip(run.tokens[rows].tolist(), run.losses[rows].tolist(), strict=True))
     if loss is None:
         outcome = Outcome.DIVERGED if run.diverged else Outcome.STOPPED
         reason = "its loss is no number" if run.diverged else "it has no loss near the horizon"

@@ -57,11 +57,13 @@ def test_a_loss_that_is_no_number_ends_a_run_and_one_that_is_not_there_is_nothin
         depth=[4, 4, 4, 8, 8], params=[9] * 5, step=[1, 2, 3, 1, 2],
         loss=[3.0, "", 2.8, 3.0, "nan"],
     )  # fmt: skip
+    exploded = grouped(depth=[4, 8], params=[9, 9], loss=[3.0, 1e30])
 
     assert [(run.tokens.tolist(), run.diverged) for run in found.runs] == [
         ([1, 3], False),
         ([1], True),
     ]
+    assert [run.diverged for run in exploded.runs] == [False, True]
 
 
 def test_the_total_of_a_runs_tokens_is_not_how_far_it_has_come() -> None:
@@ -92,6 +94,7 @@ def test_a_size_that_is_not_there_is_estimated_by_the_matrices() -> None:
     [
         ({"depth": ["x"], "params": [9], "loss": [3]}, "t:1: 'depth' must hold a number such as"),
         ({"depth": [4.5], "params": [9], "loss": [3]}, "'depth' must hold a whole number"),
+        ({"depth": [4], "params": ["1e400"], "loss": [3]}, "'params' must hold a whole number"),
         ({"depth": [4], "params": [-9], "loss": [3]}, "'params' must hold a whole number from 1"),
         ({"depth": [4], "params": [9], "loss": ["3,1"]}, "with a decimal point, or nothing"),
         ({"depth": [""], "params": [9], "loss": [3]}, "got 1 without a depth or a loss"),
