@@ -184,7 +184,7 @@ class Study:
         best, folder = self._best(budget), Path(out)
         optimum = self._optimum(best.budget)
         if optimum.optimal_depth is None and not anyway:
-            raise ConfigError(no_answer(best.budget, optimum.reason))
+            raise ConfigError(no_answer(format_count(best.budget), optimum.reason))
         if format == "yaml" and weights is None and not nearest:
             alone = replace(self.conclusion, optima=(optimum,))
             write_atomically(folder, best_yaml(alone))

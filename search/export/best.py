@@ -124,13 +124,15 @@ def check_answered(source: Path, budget: str | None) -> None:
     entries = _content(source)["best"]
     for entry in entries if budget is None else [_choose(entries, budget, source)]:
         if isinstance(entry, Mapping) and entry.get("optimal_depth", 0) is None:
-            raise ConfigError(no_answer(entry.get("budget"), entry.get("reason")))
+            size = entry.get("budget")
+            label = format_count(size) if type(size) is int else str(size)
+            raise ConfigError(no_answer(label, entry.get("reason")))
 
 
-def no_answer(budget: object, reason: object) -> str:
+def no_answer(budget: str, reason: object) -> str:
     """The refusal to export a budget that has no best depth."""
     return (
-        f"the budget of {budget} has no best depth: {reason}; or export the shape with the lowest "
+        f"budget {budget} has no best depth: {reason}; or export the shape with the lowest "
         "measured loss by --anyway"
     )
 

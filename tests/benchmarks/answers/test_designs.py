@@ -6,6 +6,7 @@ import pytest
 from benchmarks.answers.coverage import covers_exactly, nearly_best
 from benchmarks.answers.designs import DESIGNS, ONE_HUMP, SIX, answers, row
 from benchmarks.worlds.planted import World, symmetric
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome
 
 
@@ -30,3 +31,11 @@ def test_a_diverged_training_costs_the_half() -> None:
     lost = [record for record in records if record.outcome is Outcome.DIVERGED]
     assert [record.spec.shape.depth for record in lost] == [SIX[-1]] * 2
     assert {record.tokens for record in lost} == {world.horizon // 2}
+
+
+@pytest.mark.parametrize("kind", ["two humps", "plateau and cliff"])
+def test_seven_depths_seldom_identify_what_has_no_single_hump(kind: str) -> None:
+    found = answers(DESIGNS["seven depths, two seeds"], [kind], "usual", 16)
+    identified = [own for own in found if own.optimum.verdict is Verdict.IDENTIFIED]
+    assert sum(not nearly_best(own.planted, own.optimum) for own in identified) <= 2
+    assert sum(own.optimum.optimal_depth is None for own in found) >= 9
