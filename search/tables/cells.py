@@ -10,7 +10,7 @@ import numpy as np
 
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count, printable
-from fathom.search.tables.columns import SCALED, Columns
+from fathom.search.tables.columns import SCALED, Columns, as_argument
 from fathom.search.tables.read import OpenTable
 from fathom.search.tables.runs import Array, TableError
 
@@ -68,10 +68,12 @@ def read_cells(table: OpenTable, columns: Columns) -> Cells:
         for place, append, read in readers:
             try:
                 append(read(row[place]))
-            except (ValueError, OverflowError) as error:
+            except ValueError as error:
+                theirs = table.names[place]
+                leave = f"; --map {as_argument(theirs)}=ignore leaves it out"
                 raise TableError(
-                    f"{table.label}:{line}: {printable(table.names[place])!r} {error}, got "
-                    f"{printable(str(row[place]))[:60]!r}"
+                    f"{table.label}:{line}: {printable(theirs)!r} {error}, got "
+                    f"{printable(str(row[place]))[:60]!r}" + leave * (place not in (depth, loss))
                 ) from None
     if rows == blank:
         lack = "none" if not rows else f"{rows} without a depth or a loss"
@@ -141,10 +143,9 @@ def _checked(ours: str, number: float) -> float:
     if math.isnan(number):
         return number
     largest = LARGEST.get(ours, 1e18)
-    least = 0.0 if ours in ("tokens", "step", "seconds_per_step", "learning_rate") else 1e-12
+    least = 0.0 if ours in ("tokens", "step", "seconds_per_step", "learning_rate", "d_ff") else 1.0
     if ours in WHOLE and math.isfinite(number):
         number = float(round(number)) if abs(number - round(number)) < 1e-6 or number > 1e6 else -1
-        least = 0.0 if ours == "d_ff" else 1.0
     if not least <= number <= largest:
         kind = "a whole number" if ours in WHOLE else "a number"
         raise ValueError(f"must hold {kind} from {least:g} to {largest:g}")
