@@ -188,8 +188,8 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
             return f"a law is over parameters, and the budgets are {own.count.unit}"
     verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
     return (
-        "it takes three budgets whose optimum is identified, a plateau or an edge, two of them "
-        "with the lowest point among the tested depths, "
+        "it takes three budgets whose optimum is identified, a plateau or an edge, and "
+        "edges alone do not hold a line; "
         f"got {verdicts or 'none that has ended'}"
     )
 

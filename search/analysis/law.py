@@ -36,8 +36,6 @@ SMALLEST_GROWTH = 1e-3
 """
 FEWEST_BUDGETS = 3
 """Two parameters pass through any two budgets; the third is the first that can disagree."""
-FEWEST_MEASURED = 2
-"""Budgets whose best depth is measured, not bounded: bounds alone leave a line free to turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,11 +206,11 @@ def _form_and_fit(name: str, points: SizedDepths) -> tuple[Form, LawFit] | None:
 
 
 def _fit(name: str, points: SizedDepths) -> LawFit | None:
-    """The law through at least two measured points; None where it does not fit."""
-    measured = points.measured
-    if len(measured.params) < FEWEST_MEASURED:
+    """The law through points that hold a line; None where they do not, or it does not fit."""
+    if not points.hold_a_line:
         return None
-    fit = fit_form(partial(depth_and_slopes, name), points, _straight_line(name, measured))
+    start = _straight_line(name, points)
+    fit = fit_form(partial(depth_and_slopes, name), points, start)
     if fit is None or name == POWER:
         return fit
     depth, _ = depth_and_slopes(name, fit.constants, points.params)

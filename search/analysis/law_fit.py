@@ -71,6 +71,16 @@ class SizedDepths:
         """The measured points."""
         return self.at(self.side == 0)
 
+    @property
+    def hold_a_line(self) -> bool:
+        """True if no line through the measured points can turn freely: they are two, or there is
+        one and bounds limit the slope from below and from above."""
+        measured = self.measured.params
+        if len(measured) != 1:
+            return len(measured) > 1
+        turns = self.side * np.sign(self.params - measured[0])
+        return bool((turns > 0).any() and (turns < 0).any())
+
     def scattered(self, variance: float) -> "SizedDepths":
         """The points with a variance between sizes added to their squared errors."""
         return replace(self, error=np.sqrt(self.error**2 + variance))

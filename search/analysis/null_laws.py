@@ -10,12 +10,13 @@ the same best depths as the laws and tested alike, so that a fitted law can be s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, inf, sqrt
 
 import numpy as np
 
+from fathom.models.shape import Count
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.law import Law, Prediction, law_points, predict_by, usable
 from fathom.search.analysis.law_fit import Form, LawFit, SizedDepths, fit_form, leave_one_out
@@ -45,6 +46,8 @@ class NullLaw:
     """Mean miss of ln depth when a budget is predicted from the others."""
     params_range: tuple[int, int]
     """Smallest and largest budget fitted."""
+    whole_layers: bool = False
+    """True if sizes count layers alone, so that the cube root is the same aspect ratio."""
     layer: float = 0.0
     """Parameters of a layer over `d_model**2`, for the same aspect ratio."""
     embedding: float = 0.0
@@ -72,7 +75,12 @@ def fit_null_laws(optima: Sequence[Optimum]) -> tuple[NullLaw, ...]:
         return ()
     layer, embedding = _parameters_by_width(usable(optima))
     names = [SAME_DEPTH, CUBE_ROOT, *([SAME_ASPECT_RATIO] if embedding else [])]
-    laws = [law for name in names if (law := _null_law(name, points, layer, embedding))]
+    alone = all(own.count is not Count.TOTAL for own in usable(optima))
+    laws = [
+        replace(law, whole_layers=alone)
+        for name in names
+        if (law := _null_law(name, points, layer, embedding))
+    ]
     return tuple(sorted(laws, key=_untested_last))
 
 

@@ -103,7 +103,7 @@ def _law_limits(conclusion: Findings) -> Iterator[str]:
     if not conclusion.laws:
         fit = len(usable(conclusion.optima))
         yield "Law: any line from size to depth; " + (
-            "neither law fits the best depths, of which two must lie among the tested ones."
+            "neither law fits the best depths, or too many of them are edges to hold a line."
             if fit >= FEWEST_BUDGETS
             else f"it needs {FEWEST_BUDGETS} budgets with an identified depth, a plateau or an"
             f" edge, and there {'is' if fit == 1 else 'are'} {fit}."

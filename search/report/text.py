@@ -208,7 +208,7 @@ def null_law_text(law: NullLaw) -> str:
     if law.name == SAME_DEPTH:
         return f"the same depth ({law.constant:.3g})"
     if law.name == CUBE_ROOT:
-        also = "" if law.embedding else ", which is the same aspect ratio"
+        also = ", which is the same aspect ratio" if law.whole_layers else ""
         return f"depth = {law.constant:.3g} params^(1/3){also}"
     return f"the same aspect ratio (d_model = {law.constant:.3g} depth)"
 

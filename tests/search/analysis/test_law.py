@@ -190,8 +190,22 @@ def test_an_edge_over_the_whole_range_says_nothing_and_bounds_alone_make_no_law(
     assert usable([*good, open_edge]) == tuple(good)
     assert fit_laws([*good[:2], open_edge]) == ()
     bounds = [edge(n, 8.0, (1, 8)) for n in BUDGETS[2:4]]
-    assert fit_laws([good[0], *bounds]) == ()
+    assert fit_laws([good[0], *bounds]) == (), "a line may rise as steeply as it likes"
     assert len(fit_laws([*good[:2], bounds[1]])) == 2
+
+
+def test_one_measured_depth_is_enough_where_bounds_limit_the_slope_on_both_sides() -> None:
+    """As in the Gemstones classes up to 544M, of which the first and last are deep edges."""
+    low, high = edge(BUDGETS[0], 5.0, (1, 5)), edge(BUDGETS[3], 8.0, (1, 8))
+    (power,) = (
+        law for law in fit_laws([low, optimum(BUDGETS[2], 7.0), high]) if law.name == "power"
+    )
+    assert power.bounds == 2
+    assert 0.0 < power.b < log(7 / 5) / log(10)
+    assert power.leave_one_out_error is None
+    ends = power.predict(BUDGETS[3]).interval
+    assert ends
+    assert ends[0] < 8 < ends[1]
 
 
 def test_a_law_is_judged_by_predicting_each_budget_from_the_others() -> None:

@@ -55,6 +55,7 @@ def test_without_embeddings_the_same_aspect_ratio_is_the_cube_root(count: Count)
     null = named(fit_null_laws([with_shape(0, depth, count) for depth in (4, 8, 16)]))
     assert list(null) == ["cube root", "same depth"]
     assert null["cube root"].leave_one_out_error == pytest.approx(0, abs=1e-3)
+    assert null["cube root"].whole_layers
 
 
 def test_with_embeddings_the_same_aspect_ratio_grows_faster_than_the_cube_root() -> None:

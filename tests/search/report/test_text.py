@@ -189,7 +189,7 @@ def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_w
     assert "the same depth (" in said
     assert "params^(1/3) by a factor of" in said
     assert "the same aspect ratio (d_model = " in said
-    uncounted = replace(null[0], name="cube root", embedding=0.0)
+    uncounted = replace(null[0], name="cube root", whole_layers=True)
     assert null_law_text(uncounted).endswith("params^(1/3), which is the same aspect ratio")
     best = replace(null[0], leave_one_out_error=0.0)
     assert f"So {null_law_text(best)} predicts as well" in null_laws_text(laws, (best,))
