@@ -8,7 +8,7 @@ from benchmarks.simulate.driver import report_evaluation
 from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
 from fathom.search.analysis.interim import ENOUGH_DEPTHS
-from fathom.search.analysis.joint_curve import best_of, confirmed_depths
+from fathom.search.analysis.joint_curve import best_of, finished_depths
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
@@ -73,7 +73,7 @@ class FathomSearch:
 
     def _possible(self, records: Sequence[TrialRecord]) -> Sequence[int]:
         """Depths of the table inside the interval, once enough depths are confirmed for one."""
-        if len(confirmed_depths(records)) < ENOUGH_DEPTHS:
+        if len(finished_depths(records)) < ENOUGH_DEPTHS:
             return self.known.depths
         found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
         low, high = found.interval or (self.known.depths[0], self.known.depths[-1])

@@ -158,8 +158,12 @@ class PowerFit:
         z = np.exp(lowest) / self._scale
         falling, rising, level = np.moveaxis(self.coefficients, 1, 0)
         least = falling * z**-self._p + rising * z**self._q + level
-        losses = np.swapaxes(self._design(depths) @ self.coefficients, 1, 2)
-        found: Array = losses - least[..., None]
+        found: Array = self.losses(depths) - least[..., None]
+        return found
+
+    def losses(self, depths: NDArray[np.int64]) -> Array:
+        """Losses at the depths; (pairs, draws, depths)."""
+        found: Array = np.swapaxes(self._design(depths) @ self.coefficients, 1, 2)
         return found
 
     @property

@@ -36,6 +36,8 @@ class Fit:
     """A fit of both families of curves to three points or more."""
 
     points: DepthPoints
+    certain: Flags
+    """Which points were measured, not forecast; (depths,)."""
     misfit: Array
     """Standard deviation of the misfit of each depth, beside the noise; (depths,), nats."""
     plausible: Array
@@ -60,6 +62,10 @@ class Fit:
         inside = np.array([depth for depth in depths if first <= depth <= last])
         heights = self.fits.heights(inside, self.fits.lowest()[0])[:, 0]
         return int(inside[(self.plausible @ heights).argmin()])
+
+    def loss_at(self, depth: int) -> float:
+        """The loss of the curves at a depth (mean over exponents), nats."""
+        return float(self.plausible @ self.fits.losses(np.array([depth]))[:, 0, 0])
 
     @property
     def parabola_optimum(self) -> float:
@@ -124,6 +130,7 @@ def fit(points: DepthPoints, *, certain: Flags | None = None) -> Fit:
     c0, c1, c2 = (np.linalg.pinv(design) @ white @ points.losses).tolist()
     return Fit(
         points=points,
+        certain=certain,
         misfit=misfit,
         plausible=plausible,
         optimum=exp(float(plausible @ lowest)),

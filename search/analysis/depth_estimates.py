@@ -6,7 +6,7 @@ feed-forward ratio. Every estimate is a weighted sum of losses: its error follow
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import log, sqrt
 
@@ -14,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.rates import (
+    granted_gain,
+    losses_by_seed,
+    mean_at_best_rate,
+    rate_brackets,
+)
 from fathom.search.records import Stage, TrialRecord
 
 Array = NDArray[np.float64]
@@ -38,9 +44,6 @@ Models of 20k to 80k parameters showed 0.010 to 0.016 (benchmarks/RESULTS.md).""
 KNOWN_NOISE = 3
 STATED_NOISE = 1000
 """Degrees of freedom of a noise that a person states: it is taken as known."""
-UNSTABLE = 0.5
-"""Loss above the lowest of a bracket, nats, from which a rate is on its way to diverging and says
-nothing of the parabola near the lowest: usual brackets span a few hundredths."""
 CLOSE = 1e-6
 """Excess of a sum of squared residuals below which a variance has converged."""
 SMALLEST_NOISE = 1e-6
@@ -97,8 +100,9 @@ def estimate_depths(records: Sequence[TrialRecord], noise: float | None = None) 
     """The depth estimates of one budget's records; `noise` between seeds is measured unless it is
     stated.
 
-    A depth with confirmation trials is estimated from those alone: its exploration trials were
-    selected for having come out low. They still help to estimate the effects of ratio and size.
+    A depth with confirmation trials is estimated from the shapes that have some: its other
+    exploration trials were selected for having come out low. They still help to estimate the
+    effects of ratio and size.
     """
     noise, degrees_of_freedom = seed_noise(records) if noise is None else (noise, STATED_NOISE)
     shapes = list(_shape_losses(records, noise))
@@ -126,11 +130,10 @@ def combine_shapes(
 def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
     """Returns the pooled standard deviation between seeds of a shape at a rate, in nats, and its
     degrees of freedom, from the finished trials."""
-    repeats: dict[tuple[Stage, Shape, float], list[float]] = defaultdict(list)
+    repeats: dict[tuple[Shape, float], list[float]] = defaultdict(list)
     for record in records:
         if record.loss is not None:
-            spec = record.spec
-            repeats[spec.stage, spec.shape, spec.rate_scale].append(record.loss)
+            repeats[record.spec.shape, record.spec.rate_scale].append(record.loss)
     degrees_of_freedom = sum(len(losses) - 1 for losses in repeats.values())
     squares = sum(float(np.var(losses)) * len(losses) for losses in repeats.values())
     measured = sqrt(squares / degrees_of_freedom) if degrees_of_freedom else 0.0
@@ -139,85 +142,30 @@ def seed_noise(records: Sequence[TrialRecord]) -> tuple[float, int]:
 
 
 def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[ShapeLoss]:
-    """Yields the mean loss of each shape and stage with a finished trial, by depth."""
-    finished = [record for record in records if record.loss is not None]
-    trials: dict[tuple[Stage, Shape], list[TrialRecord]] = defaultdict(list)
-    for record in sorted(finished, key=lambda record: record.spec.shape.depth):
-        trials[record.spec.stage, record.spec.shape].append(record)
-    for (stage, shape), own in trials.items():
-        spec = own[0].spec
-        loss, weight = _mean_at_best_rate(list(_losses_by_seed(own).values()))
+    """Yields the mean loss of each shape with a finished trial, at its best rate, by depth.
+
+    A shape without a bracket of rates is granted the gain of the bracketed depths around it.
+    """
+    seeds = losses_by_seed(records)
+    confirmed = {
+        r.spec.shape for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None
+    }
+    brackets = rate_brackets(records)
+    for shape in sorted(seeds, key=lambda shape: shape.depth):
+        own = list(seeds[shape].values())
+        spec = next(record.spec for record in records if record.spec.shape == shape)
+        loss, weight = mean_at_best_rate(own)
+        if brackets and not any(len(losses) > 1 for losses in own):
+            gain, more = granted_gain(log(shape.depth), brackets)
+            loss, weight = loss - gain, weight + more
         yield ShapeLoss(
-            stage, shape, log(shape.size(spec.count) / spec.budget), loss, noise**2 * weight,
-            len(own),
-        )  # fmt: skip
-
-
-def _losses_by_seed(
-    records: Sequence[TrialRecord],
-) -> dict[tuple[Stage, Shape, int], dict[float, float]]:
-    """Returns stage, shape and seed -> rate -> loss of the finished trial."""
-    found: dict[tuple[Stage, Shape, int], dict[float, float]] = defaultdict(dict)
-    for record in records:
-        if record.loss is not None:
-            spec = record.spec
-            found[spec.stage, spec.shape, spec.seed][spec.rate_scale] = record.loss
-    return found
-
-
-def _mean_at_best_rate(seeds: Sequence[Mapping[float, float]]) -> tuple[float, float]:
-    """Returns the mean over seeds, each at the best rate of the shape, and the sum of the squared
-    weights; `seeds` has rate -> loss for each of them.
-
-    A seed that ran at several rates measures what the best of them gains over rate 1; the seeds
-    that ran at rate 1 only are granted the same gain.
-    """
-    brackets = [best_rate_weights(losses) for losses in seeds]
-    measured = [
-        index
-        for index, losses in enumerate(seeds)
-        if len(losses) > 1 and losses.get(1.0, np.inf) < min(losses.values()) + UNSTABLE
-    ]
-    granted = sum(set(losses) == {1.0} for losses in seeds)
-    weights: dict[tuple[int, float], float] = defaultdict(float)
-    for seed, bracket in enumerate(brackets):
-        for rate, weight in bracket.items():
-            weights[seed, rate] += weight / len(seeds)
-    for seed in measured:
-        share = granted / len(measured) / len(seeds)
-        for rate, weight in brackets[seed].items():
-            weights[seed, rate] += share * (weight - (rate == 1.0))
-    loss = sum(weight * seeds[seed][rate] for (seed, rate), weight in weights.items())
-    return loss, sum(weight**2 for weight in weights.values())
-
-
-def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
-    """Returns rate -> weight; the weighted losses add up to the loss at the best rate of the
-    bracket.
-
-    With three stable rates or more that is the lowest point of a parabola in ln rate, not beyond
-    them; with fewer, the lowest rate. At a lowest point the weights may be held fixed: moving along
-    a curve that is level there changes nothing.
-    """
-    lowest = min(losses, key=lambda rate: losses[rate])
-    rates = sorted(rate for rate in losses if losses[rate] < losses[lowest] + UNSTABLE)
-    if len(rates) < 3:
-        return {rate: float(rate == lowest) for rate in losses}
-    x = np.log(rates)
-    solve = np.linalg.pinv(np.vander(x, 3))
-    c2, c1, _ = solve @ [losses[rate] for rate in rates]
-    best = np.clip(-c1 / (2 * c2), x[0], x[-1]) if c2 > 0 else log(lowest)
-    row = np.array([best**2, best, 1.0]) @ solve
-    return dict(zip(rates, row.tolist(), strict=True))
-
-
-def rate_gains(records: Sequence[TrialRecord]) -> list[float]:
-    """Gain of the best rate over the study's own, nats, for each seed that finished at several."""
-    return [
-        losses[1.0] - sum(weight * losses[r] for r, weight in best_rate_weights(losses).items())
-        for losses in _losses_by_seed(records).values()
-        if len(losses) > 1 and 1.0 in losses
-    ]
+            Stage.CONFIRM if shape in confirmed else Stage.EXPLORE,
+            shape,
+            log(shape.size(spec.count) / spec.budget),
+            loss,
+            noise**2 * weight,
+            sum(map(len, own)),
+        )
 
 
 class _Regression:
@@ -289,9 +237,11 @@ class _Regression:
     def _fit_levels(self, variance: Array) -> tuple[Array, Array]:
         """Returns the mean loss of each group, corrected for size and ratio, and the covariance of
         these means."""
-        weights = self._design[:, :-3] / variance[:, None]
-        weights /= weights.sum(axis=0)
         covariates = self._design[:, -3:]
+        # A shape far from the common ratio says less about its depth than one that is near.
+        moves = np.einsum("sk,kl,sl->s", covariates, self._slope_covariance, covariates)
+        weights = self._design[:, :-3] / (variance + moves)[:, None]
+        weights /= weights.sum(axis=0)
         moved = weights.T @ covariates
         covariance = (
             weights.T @ (weights * variance[:, None]) + moved @ self._slope_covariance @ moved.T

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.search.analysis.joint_curve import confirmed_depths, incumbent_depth
+from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome, TrialRecord
@@ -52,7 +52,7 @@ def interim_answer(
     depth = incumbent_depth(records)
     if depth is None:
         return None
-    enough = done or len(confirmed_depths(records)) >= ENOUGH_DEPTHS
+    enough = done or len(finished_depths(records)) >= ENOUGH_DEPTHS
     optimum = find_optimum(records, seed=seed) if enough else None
     if optimum and optimum.lowest_depth is None:
         return None  # nothing finished

@@ -16,11 +16,13 @@ from fathom.search.analysis.depth_estimates import (
     DepthEstimates,
     combine_shapes,
     estimate_depths,
-    rate_gains,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
+from fathom.search.analysis.rates import rate_brackets
 from fathom.search.records import Stage, TrialRecord
 
+RULED_OUT = 3
+"""Standard errors of a forecast's difference from the best from which on a paused depth is out."""
 LEVEL = 0.02
 """Standard deviation, nats, of a common offset of the explored depths beside the confirmed ones:
 their forecasts share an error."""
@@ -41,17 +43,28 @@ def best_of(records: Sequence[TrialRecord], depths: Sequence[int]) -> int | None
 def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -> Fit | None:
     """The curve through all trials of one budget; `estimates` are of those that finished.
 
-    None with fewer than three depths. The forecasts use the confirmation trials as well.
+    None with fewer than three depths. The forecasts use the finished trials as well.
     """
-    measured = points_of(estimates)
-    confirmed = np.isin(measured.depths, list(confirmed_depths(records)))
-    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    others = [r for r in records if r.spec.stage is Stage.CONFIRM and r.spec.rate_scale == 1.0]
-    forecast_points = points_of(combine_shapes(forecasts(exploring, others)))
-    points, certain = _join(
-        measured.at(np.flatnonzero(confirmed)), forecast_points, _rate_variance(records)
-    )
+    paused = [r for r in records if r.spec.stage is Stage.EXPLORE and r.loss is None]
+    finished = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
+    forecast_points = points_of(combine_shapes(forecasts(paused, finished)))
+    points, certain = _join(points_of(estimates), forecast_points, _rate_variance(records))
     return fit(points, certain=certain) if len(set(points.depths.tolist())) >= 3 else None
+
+
+def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> tuple[DepthPoints, Flags]:
+    """The finished depths, and those beyond them whose forecasts are certainly worse than the best.
+
+    Returned with flags of the finished ones. What was paused early costs little and shows how steep
+    the curve is; the best depth lies short of it.
+    """
+    low, high = finished.depths[[0, -1]].tolist()
+    depths = joint.points.depths
+    inside = (low <= depths) & (depths <= high)
+    taken = np.isin(depths, finished.depths) & joint.certain
+    worse = ~inside & (joint.points.height(RULED_OUT) > 0)
+    places = np.flatnonzero(taken | worse)
+    return joint.points.at(places), joint.certain[places]
 
 
 def _leading(records: Sequence[TrialRecord]) -> int | None:
@@ -60,31 +73,30 @@ def _leading(records: Sequence[TrialRecord]) -> int | None:
     return min(shapes, key=lambda own: own.loss).shape.depth if shapes else None
 
 
-def confirmed_depths(records: Sequence[TrialRecord]) -> set[int]:
-    """The depths with a finished confirmation trial."""
-    done = [r for r in records if r.spec.stage is Stage.CONFIRM and r.loss is not None]
-    return {record.spec.shape.depth for record in done}
+def finished_depths(records: Sequence[TrialRecord]) -> set[int]:
+    """The depths with a finished trial."""
+    return {record.spec.shape.depth for record in records if record.loss is not None}
 
 
 def _rate_variance(records: Sequence[TrialRecord]) -> float:
     """Variance of the loss of an explored depth, squared nats, as a single rate was tried for it:
     from the gains of other rates where they were tried."""
-    gains = rate_gains(records)
+    gains = [bracket.gain for bracket in rate_brackets(records)]
     return float(np.mean(np.square(gains))) if gains else 0.0
 
 
 def _join(
-    confirmed: DepthPoints, forecast_points: DepthPoints, rate_variance: float
+    finished: DepthPoints, forecast_points: DepthPoints, rate_variance: float
 ) -> tuple[DepthPoints, Flags]:
-    """Returns the points by depth, which may come twice, and flags of the confirmed ones, or of all
-    where none was confirmed. `rate_variance` is added to the variance of each forecast."""
+    """Returns the points by depth, which may come twice, and flags of the finished ones, or of all
+    where none finished. `rate_variance` is added to the variance of each forecast."""
     error = forecast_points.covariance + LEVEL**2
     error += rate_variance * np.eye(len(forecast_points.depths))
     both = DepthPoints(
-        depths=np.concatenate([confirmed.depths, forecast_points.depths]),
-        losses=np.concatenate([confirmed.losses, forecast_points.losses]),
-        covariance=block_diag(confirmed.covariance, error),
+        depths=np.concatenate([finished.depths, forecast_points.depths]),
+        losses=np.concatenate([finished.losses, forecast_points.losses]),
+        covariance=block_diag(finished.covariance, error),
     )
-    count = len(confirmed.depths) or len(both.depths)
+    count = len(finished.depths) or len(both.depths)
     order = np.argsort(both.depths, kind="stable")
     return both.at(order), order < count

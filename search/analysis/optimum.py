@@ -20,7 +20,7 @@ from fathom.search.analysis.depth_estimates import (
     DepthEstimates,
     estimate_depths,
 )
-from fathom.search.analysis.joint_curve import fit_joint_curve
+from fathom.search.analysis.joint_curve import fit_joint_curve, with_ruled_out_ends
 from fathom.search.analysis.verdict import (
     CERTAIN,
     PLATEAU_WIDTH,
@@ -116,17 +116,18 @@ def find_optimum(
     """
     spec = _only_budget(records).spec
     estimates = estimate_depths(records, noise)
-    points = points_of(estimates)
-    curves = fit(points) if len(points.depths) >= 3 else None
-    held = curves if curves and fits(curves, estimates.degrees_of_freedom) else None
-    drawn = None
+    points, joined = points_of(estimates), fit_joint_curve(records, estimates)
+    curves = held = drawn = None
     freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
+    if joined and len(points.depths) >= 3:
+        points, finished = with_ruled_out_ends(points, joined)
+        curves = fit(points, certain=finished)
+        held = curves if fits(curves, estimates.degrees_of_freedom) else None
     if held:
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(held, generator, draws=draws, degrees_of_freedom=freedom)
     certain = float(stdtrit(freedom, CERTAIN))
-    joined = fit_joint_curve(records, estimates)
-    # The confirmed depths have the last word: the curve's lowest point is kept in their interval.
+    # The finished depths have the last word: the curve's lowest point is kept in their interval.
     minimum = float(np.clip(joined.optimum, *drawn.interval)) if joined and drawn else None
     lowest = int(points.depths[points.best]) if len(points.depths) else None
     telling = telling_depths(points) if curves and not held else None
@@ -224,6 +225,7 @@ def _locate(
         deep_share=float(deep),
         difference=drawn.worst(plateau[0], plateau[-1]),
         interval_difference=drawn.worst(first, last),
+        tested=points.depths.tolist(),
     )
 
 

@@ -59,6 +59,8 @@ class Location:
     """Nats by which the worst depth of the plateau may be worse than the best (95 %)."""
     interval_difference: float
     """Nats by which the worst depth of the interval may be worse than the best (95 %)."""
+    tested: Sequence[int]
+    """The depths that finished, ascending, and those beyond them that forecasts rule out."""
 
 
 def judge(
@@ -71,11 +73,11 @@ def judge(
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
-    tested = [own.depth for own in estimates.depths]
     if location is None:
-        return Verdict.INSUFFICIENT, _too_few(tested)
+        return Verdict.INSUFFICIENT, _too_few([own.depth for own in estimates.depths])
     if estimates.degrees_of_freedom < KNOWN_NOISE:
         return Verdict.INSUFFICIENT, _unknown_noise(estimates.degrees_of_freedom)
+    tested = location.tested
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         return _flat_or_noisy(estimates, location, plateau)

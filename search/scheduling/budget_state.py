@@ -41,6 +41,8 @@ class BudgetState:
     """Number of trials started in each stage."""
     confirmations: deque[Choice] = field(default_factory=deque)
     """Confirming trials of the present batch that have not started."""
+    explored: bool = False
+    """True once confirming has begun: exploring trials that are resumed then train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
     rung_reached: bool = True
@@ -85,4 +87,5 @@ class BudgetState:
         self.started = Counter(spec.shape for spec in started)
         taken = {Choice(spec.shape, spec.seed, spec.rate_scale) for spec in started}
         self.confirmations = deque(choice for choice in planned or () if choice not in taken)
+        self.explored = planned is not None
         self.settled = planned == ()

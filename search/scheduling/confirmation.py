@@ -1,50 +1,65 @@
-"""The confirmation stage of a budget: its best depths, trained to the end with fresh seeds.
+"""The confirming stage of a budget: whole trainings, each where it tells most about the best depth.
 
-It goes in batches. Each is planned from all records and adds what the answer still lacks: a depth
-beyond the lowest one, or another seed of those in question. The stage ends when its depths enclose
-the optimum with as many seeds as the noise asks for, or when more could not change the verdict.
+It goes in batches. Each is planned from all records and asks for what the answer still lacks: a
+paused depth that may be the best, a depth beyond the lowest one, other learning rates, a repeat
+that shows the noise, and then the training that narrows the interval most. The stage ends when the
+interval is narrow enough, when all depths are as good, or at the limits of the study.
 """
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.curve_check import telling_depths
+from fathom.search.analysis.curve_fit import CLEAR, points_of
 from fathom.search.analysis.depth_estimates import (
     KNOWN_NOISE,
     DepthEstimate,
+    DepthEstimates,
     combine_shapes,
+    estimate_depths,
     seed_noise,
 )
-from fathom.search.analysis.forecast import forecasts
-from fathom.search.analysis.joint_curve import incumbent_depth
+from fathom.search.analysis.forecast import forecastable, forecasts
+from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
 from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.verdict import Verdict, seeds_to_resolve
-from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.analysis.rates import RateBracket, rate_brackets
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.scheduling.narrowing import most_telling
 from fathom.search.study.groups import ConfirmConfig
+from fathom.search.study.shapes import comparable_shape
 
-FIRST_DEPTHS = 3
-"""Depths of the first batch: the fewest that can show an optimum between them."""
-FIRST_SEEDS = 2
-"""Seeds of the first batch: the fewest that show the noise."""
+AROUND = 2
+"""Depths on either side of the best one so far that are trained to the end at once."""
+OTHER_RATIO = 0.5
+"""Difference of ln feed-forward ratios from which on shapes of two depths can't be compared."""
+SAME_RATIO = 0.25
+"""Difference of ln feed-forward ratios that is not worth another training."""
 WORSE = 3
-"""Standard errors of a difference from which on a depth gets no more seeds."""
+"""Standard errors of a difference from which on a depth gets no more trainings."""
 STEP = 2
-"""Confirmed depths lie about this factor apart. By a lesser one their losses differ by less than
-seeds do, by a larger one no curve holds between them: `python -m benchmarks.answers.coverage`."""
-DEPTH_COUNTS = 3
-"""Weight of depth against ratio in the distance of shapes: 10 % in depth equals 30 % in ratio."""
+"""Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
+than seeds do, by a larger one no curve holds between them."""
 SPACING = 1.2
-"""Confirmed depths are at least this factor apart: closer ones can't be told apart anyway, and a
-fit through them would say nothing of the curve."""
+"""Trained depths are at least this factor apart: closer ones can't be told apart anyway, and a fit
+through them would say nothing of the curve."""
+OTHER_RATES = 1.5
+"""Factor between the best rates of the outermost depths from which on those between are bracketed
+as well."""
+NARROW = 0.24
+"""Width of an interval, in ln depth, below which nothing more is trained: about a quarter of the
+depth itself."""
 FRESH_SEEDS_FROM = 1000
 """Seeds below this number explore, so that no confirming trial repeats a run that got it chosen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A trial to run: shape, number of the seed, multiple of the learning rate."""
+    """A trial to run, or to resume where it was paused: shape, number of the seed, multiple of the
+    learning rate."""
 
     shape: Shape
     seed: int
@@ -54,33 +69,28 @@ class Choice:
 def next_confirmations(
     config: ConfirmConfig, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
 ) -> tuple[Choice, ...]:
-    """The next batch of confirming trials of a budget; empty once it is settled.
-
-    First depths that enclose the optimum, then the bracket of rates where it matters, then seeds of
-    what can't be told apart. All depths share seeds, hence data in the same order.
-    """
-    confirming = [r for r in records if r.spec.stage is Stage.CONFIRM]
-    tried = sorted({r.spec.shape for r in confirming}, key=lambda shape: shape.depth)
-    if not tried:
-        first = leading_shapes(min(FIRST_DEPTHS, config.depths), shapes, records)
-        return _choices(first, range(min(FIRST_SEEDS, config.seeds)))
-    done = {r.spec.shape for r in confirming if r.outcome is Outcome.FINISHED}
-    finished = [shape for shape in tried if shape in done]
-    optimum = find_optimum(records, seed=0)
-    seeds = 1 + max(r.spec.seed for r in confirming) - FRESH_SEEDS_FROM
-    beyond = _beyond(optimum, shapes, tried, finished) if len(tried) < config.depths else None
-    if beyond:
-        return _choices([beyond], range(seeds))
-    contenders = _contenders(optimum, finished)
-    bracket = _bracket(config, contenders, tried, confirming)
-    if bracket:
-        return bracket
-    known = seed_noise(confirming)[1] >= KNOWN_NOISE
-    if not known and seeds < config.seeds:
-        return _choices(finished, [seeds])
-    if len(contenders) < 2 or _settled(optimum) or seeds >= enough_seeds(optimum.noise, config):
+    """The next batch of confirming trials of a budget; empty once it is settled."""
+    resumed = _may_be_best(records)
+    if resumed:
+        return resumed
+    estimates, optimum = estimate_depths(records), find_optimum(records, seed=0)
+    if not estimates.depths:
         return ()
-    return _choices(contenders, [seeds])
+    trained = _Trained(config, shapes, records, estimates)
+    steps = (
+        trained.beyond,
+        trained.rates,
+        trained.repeats,
+        lambda: trained.where_no_curve_fits(optimum),
+        lambda: trained.better_ratio(optimum),
+        lambda: () if _settled(optimum) else trained.narrowing(optimum),
+    )
+    spent = {_again(record) for record in records if record.outcome is not Outcome.STOPPED}
+    for step in steps:
+        wanted = tuple(choice for choice in step() if choice not in spent)
+        if wanted:
+            return wanted
+    return ()
 
 
 def ladder_confirmations(
@@ -90,136 +100,227 @@ def ladder_confirmations(
     ranked = sorted(forecasts(records), key=lambda own: own.loss)
     best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)
-    return _choices(best, range(config.seeds)) + _other_rates(config, best)
+    seeds = [FRESH_SEEDS_FROM + number for number in range(config.seeds)]
+    return tuple(Choice(shape, seed, 1.0) for seed in seeds for shape in best) + tuple(
+        Choice(shape, FRESH_SEEDS_FROM, rate)
+        for rate in config.rates
+        if rate != 1.0
+        for shape in best
+    )
 
 
-def enough_seeds(noise: float, config: ConfirmConfig) -> int:
-    """Seeds that tell depths apart by the width of a plateau, within the limit of the study."""
-    return min(config.seeds, max(FIRST_SEEDS, seeds_to_resolve(noise)))
-
-
-def leading_shapes(
-    depths: int, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
-) -> tuple[Shape, ...]:
-    """The shapes of the incumbent depth and of depths a step away, by depth; empty when no trial
-    gave a loss.
-
-    All have one feed-forward ratio, the best that the trials support: a depth would seem poor at a
-    poor ratio.
-    """
+def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
+    """The paused trials to resume: of the best depth so far and of those on either side of it, then
+    of a depth that is forecast to end below them."""
+    comparable = _comparable(records)
+    finished = finished_depths(comparable)
+    paused = {
+        record.spec.shape.depth: record
+        for record in sorted(comparable, key=lambda record: record.tokens)
+        if record.outcome is Outcome.STOPPED and record.spec.shape.depth not in finished
+    }
     centre = incumbent_depth(records)
-    if centre is None:
+    if not paused or centre is None:
         return ()
-    ratio = combine_shapes(forecasts(records)).best_ratio
-    nearest = min((shape.depth for shape in shapes), key=lambda d: abs(math.log(d / centre)))
-    around = [shape for shape in shapes if not _apart(shape.depth, nearest)]
-    middle = min(around, key=lambda shape: _off(shape, centre, ratio) + _alone(shape, shapes))
-    chosen = [middle]
-    for shape in _steps(middle, shapes):
-        if len(chosen) < depths and all(_apart(shape.depth, other.depth) for other in chosen):
-            chosen.append(shape)
-    return tuple(sorted(chosen, key=lambda shape: shape.depth))
+    estimates = combine_shapes(forecasts(forecastable(records))).depths
+    around = _around(centre, [own.depth for own in estimates])
+    leading = _possible(estimates, 0)
+    chosen = around.intersection(paused) or leading.intersection(paused)
+    return tuple(_again(paused[depth]) for depth in sorted(chosen))
 
 
-def _steps(middle: Shape, shapes: tuple[Shape, ...]) -> list[Shape]:
-    """Shapes 1, 2, ... steps away from `middle` on either side, each of nearly its ratio."""
-    low, high = (f(shape.depth for shape in shapes) / middle.depth for f in (min, max))
-    sides = range(math.floor(math.log(low, STEP)), math.ceil(math.log(high, STEP)) + 1)
-    ordered = sorted((step for step in sides if step), key=lambda step: (abs(step), step))
-    return [_comparable(shapes, middle.depth * STEP**step, middle.ff_ratio) for step in ordered]
+def _comparable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The records of about the usual feed-forward ratio, whose depths can be compared."""
+    ratio = _usual_ratio(records)
+    return [record for record in records if record.spec.shape.off_ratio(ratio) <= OTHER_RATIO]
 
 
-def _alone(middle: Shape, shapes: tuple[Shape, ...]) -> float:
-    """Mean |ln ratio| distance from `middle` of the shapes one or more depth steps away."""
-    others = _steps(middle, shapes) or [middle]
-    return statistics.fmean(_off(other, other.depth, middle.ff_ratio) for other in others)
+def _usual_ratio(records: Sequence[TrialRecord]) -> float:
+    return math.exp(statistics.median(record.spec.shape.ln_ff_ratio for record in records))
 
 
-def _comparable(shapes: tuple[Shape, ...], depth: float, ratio: float) -> Shape:
-    """The shape nearest to a depth and a ratio; the ratio weighs more than its share of the loss,
-    since its effect is known too little to compare depths across ratios."""
-    return min(shapes, key=lambda shape: _off(shape, depth, ratio))
+def _again(record: TrialRecord) -> Choice:
+    return Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale)
 
 
-def _off(shape: Shape, depth: float, ratio: float) -> float:
-    return DEPTH_COUNTS * abs(math.log(shape.depth / depth)) + shape.off_ratio(ratio)
+def _around(centre: int, depths: Sequence[int]) -> set[int]:
+    """Of the depths, ascending, the nearest to `centre` and its neighbours on either side."""
+    middle = min(range(len(depths)), key=lambda at: abs(math.log(depths[at] / centre)))
+    return set(depths[max(0, middle - AROUND) : middle + AROUND + 1])
 
 
-def _choices(shapes: Sequence[Shape], seeds: Iterable[int]) -> tuple[Choice, ...]:
-    return tuple(Choice(shape, FRESH_SEEDS_FROM + n, 1.0) for n in seeds for shape in shapes)
+class _Trained:
+    """The depths of a budget that were trained to the end, and what to train next."""
+
+    def __init__(
+        self,
+        config: ConfirmConfig,
+        shapes: tuple[Shape, ...],
+        records: Sequence[TrialRecord],
+        estimates: DepthEstimates,
+    ) -> None:
+        self._config, self._shapes, self._records = config, shapes, records
+        self._estimates = estimates
+        self._done = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
+        self._ratio = _usual_ratio(records)
+        self._losses = {own.depth: own.loss for own in estimates.depths}
+        self._tried = {record.spec.shape.depth for record in records}
+        self._possible = _possible(estimates.depths, WORSE)
+
+    def beyond(self) -> tuple[Choice, ...]:
+        """A depth without which the trained ones do not enclose the optimum; empty when they do.
+
+        An end of the trained depths encloses it if that depth is certainly worse than the best, if
+        a depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
+        finished counts as enclosing: what is deeper than a diverging model diverges too.
+        """
+        forecast = combine_shapes(forecasts(forecastable(self._records))).depths
+        worse = {own.depth for own in forecast} - _possible(forecast, WORSE)
+        failed = self._tried - {own.depth for own in forecast}
+        ends = {min(self._losses), max(self._losses)}
+        for end in sorted(ends, key=lambda depth: self._losses[depth]):
+            shallow = end == min(self._losses)
+            low, high = sorted((end, end / STEP if shallow else end * STEP))
+            enclosed = end not in self._possible or any(
+                low <= depth <= high for depth in worse | failed
+            )
+            choice = self._new(low if shallow else high)
+            outside = choice.shape.depth < end if shallow else choice.shape.depth > end
+            if not enclosed and outside and _apart(choice.shape.depth, end) and self._room():
+                return (choice,)
+        return ()
+
+    def rates(self) -> tuple[Choice, ...]:
+        """The other learning rates of the outermost depths in question; of those between as well if
+        the best rates clearly differ."""
+        depths = sorted(self._losses)
+        low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
+        inside = depths[max(0, low - 1) : high + 2]
+        brackets = rate_brackets(self._records)
+        known = [bracket.depth for bracket in brackets]
+        shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
+        deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]
+        wanted = inside if self._rates_differ(brackets) else dict.fromkeys(shallow + deep)
+        started = {(r.spec.shape.depth, r.spec.rate_scale) for r in self._records}
+        return tuple(
+            replace(self._first(depth), rate_scale=rate)
+            for rate in self._config.rates
+            for depth in wanted
+            if (depth, rate) not in started
+        )
+
+    def _rates_differ(self, brackets: Sequence[RateBracket]) -> bool:
+        """True if the outermost brackets have different best rates, and the gain shows in the
+        noise."""
+        if len(brackets) < 2:
+            return False
+        ends = brackets[0], brackets[-1]
+        noise = self._estimates.noise
+        clear = any(end.gain > CLEAR * noise * math.sqrt(end.weight) for end in ends)
+        low, high = sorted(end.best_rate for end in ends)
+        return clear and high > OTHER_RATES * low
+
+    def repeats(self) -> tuple[Choice, ...]:
+        """Repeats of the best depths, as many as the noise between seeds takes to be known."""
+        missing = KNOWN_NOISE - seed_noise(self._records)[1]
+        ranked = sorted(self._losses, key=lambda depth: self._losses[depth])
+        fresh = [depth for depth in ranked if self._seeds(depth) < self._config.seeds]
+        again = [*fresh, *fresh][: max(0, missing)]
+        return tuple(
+            self._repeat(depth, again[:place].count(depth)) for place, depth in enumerate(again)
+        )
+
+    def where_no_curve_fits(self, optimum: Optimum) -> tuple[Choice, ...]:
+        """The depths that would show the shape of losses that no curve fits."""
+        if optimum.optimal_depth is not None or not self._room():
+            return ()
+        depths = telling_depths(points_of(self._estimates))
+        new = (self._new(depth) for depth in depths)
+        return tuple(c for c in dict.fromkeys(new) if c.shape.depth not in self._losses)
+
+    def better_ratio(self, optimum: Optimum) -> tuple[Choice, ...]:
+        """The best depth at a feed-forward ratio that the trials show to be better, once."""
+        ratio = combine_shapes(forecasts(forecastable(self._records))).best_ratio
+        depth = optimum.optimal_depth
+        if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
+            return ()
+        shape = comparable_shape(self._shapes, depth=depth, ff_ratio=ratio)
+        if any(r.spec.shape.off_ratio(ratio) < SAME_RATIO for r in self._done):
+            return ()
+        return (Choice(shape, FRESH_SEEDS_FROM, 1.0),)
+
+    def narrowing(self, optimum: Optimum) -> tuple[Choice, ...]:
+        """The next training, where it narrows the interval most; where none would, but the noise
+        hides the effect of depth, another seed of the depths in question."""
+        assert optimum.curve_minimum_interval, "what is not settled has an interval"
+        low, high = optimum.curve_minimum_interval
+        again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
+        new = [
+            shape.depth
+            for shape in self._shapes
+            if low / STEP <= shape.depth <= high * STEP
+            and all(_apart(shape.depth, depth) for depth in self._losses)
+            and self._room()
+        ]
+        depth = most_telling(self._estimates, sorted({*again, *new}))
+        if depth is not None:
+            return (self._repeat(depth) if depth in self._losses else self._new(depth),)
+        if optimum.verdict is not Verdict.INSUFFICIENT:
+            return ()
+        fewest = min(map(self._seeds, again), default=0)
+        return tuple(self._repeat(depth) for depth in again if self._seeds(depth) == fewest)
+
+    def _room(self) -> bool:
+        return len(self._losses) < self._config.depths
+
+    def _seeds(self, depth: int) -> int:
+        """Number of trainings of a depth at nearly the usual ratio."""
+        shape = self._first(depth).shape
+        return sum(record.spec.shape == shape for record in self._done)
+
+    def _first(self, depth: int) -> Choice:
+        """The first training of a depth at nearly the common ratio."""
+        own = [record for record in self._done if record.spec.shape.depth == depth]
+        return _again(min(own, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
+
+    def _repeat(self, depth: int, more: int = 0) -> Choice:
+        """The next seed of a trained depth, after so many `more` of the same batch."""
+        shape = self._first(depth).shape
+        own = [r.spec for r in self._records if r.spec.shape == shape and r.spec.rate_scale == 1.0]
+        last = max([FRESH_SEEDS_FROM - 1, *(spec.seed for spec in own)])
+        return Choice(shape, last + 1 + more, 1.0)
+
+    def _new(self, depth: float) -> Choice:
+        """A depth that was not trained to the end: its paused trial, or a new one."""
+        shape = comparable_shape(self._shapes, depth=depth, ff_ratio=self._ratio)
+        paused = [
+            record
+            for record in self._records
+            if record.outcome is Outcome.STOPPED and record.spec.shape.depth == shape.depth
+        ]
+        if paused:
+            return _again(min(paused, key=lambda r: r.spec.shape.off_ratio(self._ratio)))
+        return Choice(shape, FRESH_SEEDS_FROM, 1.0)
 
 
-def _bracket(
-    config: ConfirmConfig,
-    contenders: Sequence[Shape],
-    tried: Sequence[Shape],
-    confirming: Sequence[TrialRecord],
-) -> tuple[Choice, ...]:
-    """The other rates of the depths that may be the best and of their neighbours, not yet run.
-
-    On the first seed only: the gain it finds belongs to the shape, and rates cost as much as seeds.
-    """
-    near = {at + k for at in map(tried.index, contenders) for k in (-1, 0, 1)}
-    shapes = [shape for index, shape in enumerate(tried) if index in near]
-    started = {(record.spec.shape, record.spec.rate_scale) for record in confirming}
-    others = _other_rates(config, shapes)
-    return tuple(choice for choice in others if (choice.shape, choice.rate_scale) not in started)
-
-
-def _other_rates(config: ConfirmConfig, shapes: Sequence[Shape]) -> tuple[Choice, ...]:
-    rates = [rate for rate in config.rates if rate != 1.0]
-    return tuple(Choice(shape, FRESH_SEEDS_FROM, rate) for rate in rates for shape in shapes)
-
-
-def _beyond(
-    optimum: Optimum, shapes: tuple[Shape, ...], tried: Sequence[Shape], finished: Sequence[Shape]
-) -> Shape | None:
-    """A shape without which the confirmed ones do not enclose the optimum; None when they do.
-
-    An end of the confirmed depths encloses it if that depth is certainly worse than the best, if a
-    trained depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
-    finished counts as enclosing: what is deeper than a diverging model diverges too.
-    """
-    losses = {own.depth: own.loss for own in optimum.depths}
-    possible = _possible(optimum.depths)
-    worse = set(losses) - possible
-    ratio = math.exp(statistics.fmean(shape.ln_ff_ratio for shape in tried))
-    ends = {tried[0], tried[-1]}.intersection(finished)
-    for end in sorted(ends, key=lambda shape: losses[shape.depth]):
-        shallow = end == tried[0]
-        low, high = sorted((end.depth, end.depth / STEP if shallow else end.depth * STEP))
-        beyond = _comparable(shapes, low if shallow else high, ratio)
-        outside = beyond.depth < end.depth if shallow else beyond.depth > end.depth
-        enclosed = end.depth not in possible or any(low <= depth <= high for depth in worse)
-        if not enclosed and outside and _apart(beyond.depth, end.depth):
-            return beyond
-    return None
-
-
-def _contenders(optimum: Optimum, finished: Sequence[Shape]) -> list[Shape]:
-    """The confirmed shapes whose depth may still be the best, by depth."""
-    confirmed = {shape.depth for shape in finished}
-    possible = _possible([own for own in optimum.depths if own.depth in confirmed])
-    return [shape for shape in finished if shape.depth in possible]
-
-
-def _possible(depths: Sequence[DepthEstimate]) -> set[int]:
-    """The depths that are not certainly worse than the best of them."""
+def _possible(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
+    """The depths that are not worse than the best of them by so many standard errors."""
     best = min(depths, key=lambda own: own.loss, default=None)
     return {
         own.depth
         for own in depths
         if best
-        and own.loss - best.loss <= WORSE * math.hypot(own.standard_error, best.standard_error)
+        and own.loss - best.loss <= errors * math.hypot(own.standard_error, best.standard_error)
     }
 
 
 def _settled(optimum: Optimum) -> bool:
-    """True if more seeds could not change the verdict: one depth is left, or all are as good."""
+    """True if nothing more is worth training: the interval is narrow, or all depths are as good."""
+    if optimum.curve_minimum_interval is None or optimum.verdict is Verdict.PLATEAU:
+        return True
+    low, high = optimum.curve_minimum_interval
     one_left = optimum.interval is not None and optimum.interval[0] == optimum.interval[1]
-    return optimum.verdict is Verdict.PLATEAU or (
-        optimum.verdict is Verdict.IDENTIFIED and one_left
-    )
+    return one_left or math.log(high / low) <= NARROW
 
 
 def _apart(depth: int, other: int) -> bool:

@@ -24,12 +24,15 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_trials import STATES
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import Sampler
-from fathom.search.study.shapes import nearest_shape
+from fathom.search.study.shapes import comparable_shape, nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""
-CURVE_STARTUP = 5
-"""Depths, evenly spread, through which the first curve is drawn."""
+MIDDLE = (0.3, 0.4, 0.5, 0.6, 0.7)
+"""Places in the range of ln ff_ratio from which the ratio of the first shapes is chosen."""
+FIRST_DEPTHS = 7
+"""Depths, evenly spread from end to end, that are tried first: with fewer, a second hump or a step
+can't be told from noise."""
 
 
 class ShapeSampler:
@@ -68,6 +71,8 @@ class ShapeSampler:
         """The next shape, after `records`; `index` counts the budget's exploring trials from 0."""
         if self._sampler is Sampler.LADDER:
             return ladder_shapes(self._shapes)[index]
+        if index < self._startup and self._sampler is Sampler.CURVE:
+            return self._first_shapes()[index]
         if index < self._startup:
             point = self._stratified(index)
         elif self._sampler is Sampler.CURVE:
@@ -111,17 +116,23 @@ class ShapeSampler:
         return {"ln_depth": math.log(shape.depth), "ln_ff_ratio": shape.ln_ff_ratio}
 
     def _stratified(self, index: int) -> dict[str, float]:
-        """Start-up points: every stratum of log depth once, ratios spread by golden steps.
-
-        Strata are visited in golden order, so that the first few trials already span the range.
-        """
-        order = sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
+        """Start-up points: every stratum of log depth once, ratios spread by golden steps."""
         spread = (self._offset + 0.5 + index * GOLDEN) % 1
-        ratio = 0.5 if self._sampler is Sampler.CURVE else spread
         return {
-            "ln_depth": self._at("ln_depth", (order[index] + 0.5) / self._startup),
-            "ln_ff_ratio": self._at("ln_ff_ratio", ratio),
+            "ln_depth": self._at("ln_depth", (self._golden_order()[index] + 0.5) / self._startup),
+            "ln_ff_ratio": self._at("ln_ff_ratio", spread),
         }
+
+    def _golden_order(self) -> list[int]:
+        """Places of the start-up trials, in an order in which the first few span the range."""
+        return sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
+
+    def _first_shapes(self) -> list[Shape]:
+        """The first shapes of the curve sampler, of depths from end to end at about one ratio."""
+        ratios = [math.exp(self._at("ln_ff_ratio", share)) for share in MIDDLE]
+        ladders = [comparable_ladder(self._shapes, self._startup, ratio) for ratio in ratios]
+        ladder = min(ladders, key=_ratio_spread)
+        return [ladder[place] for place in self._golden_order()]
 
     def _at(self, name: str, share: float) -> float:
         """The value at a share of one side of Optuna's rectangle."""
@@ -144,11 +155,14 @@ class ShapeSampler:
         return {"ln_depth": lowest, "ln_ff_ratio": ratio}
 
     def _untried(self, records: Sequence[TrialRecord]) -> tuple[Shape, ...]:
-        """Shapes to choose from; a second seed of one tells the curve less than another shape."""
+        """Shapes to choose from: for the curve sampler other ratios of the depths tried, since a
+        new depth at another ratio can't be compared with them."""
         if self._sampler is not Sampler.CURVE:
             return self._shapes
         tried = {record.spec.shape for record in records}
-        return tuple(shape for shape in self._shapes if shape not in tried) or self._shapes
+        depths = {shape.depth for shape in tried}
+        new = [shape for shape in self._shapes if shape not in tried]
+        return tuple(shape for shape in new if shape.depth in depths) or tuple(new) or self._shapes
 
     def _suggest(self) -> dict[str, float]:
         """A point from the sampler; `begin` is then called with the shape nearest to it."""
@@ -169,8 +183,30 @@ def _startup_trials(config: StudyConfig, shapes: tuple[Shape, ...]) -> int:
     """Number of start-up trials, spread evenly: half of the trials, at most one a depth."""
     if config.sampler is Sampler.RANDOM:
         return 0
-    most = CURVE_STARTUP if config.sampler is Sampler.CURVE else 16
-    return max(1, min(config.trials // 2, len({shape.depth for shape in shapes}), most))
+    depths = len({shape.depth for shape in shapes})
+    if config.sampler is Sampler.CURVE:
+        return min(config.trials, depths, FIRST_DEPTHS)
+    return max(1, min(config.trials // 2, depths, 16))
+
+
+def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> list[Shape]:
+    """So many shapes by depth, one a depth and both ends among them: depths about evenly spaced in
+    log, at ratios near `ratio`."""
+    low, high = (f(shape.depth for shape in shapes) for f in (min, max))
+    ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
+    found = {own[0].depth: min(own, key=lambda s: s.off_ratio(ratio)) for own in ends}
+    left = [shape for shape in shapes if shape.depth not in found]
+    wanted = [low * (high / low) ** (step / (number - 1)) for step in range(1, number - 1)]
+    for depth in wanted:
+        if left:
+            shape = comparable_shape(left, depth=depth, ff_ratio=ratio)
+            found[shape.depth] = shape
+            left = [shape for shape in left if shape.depth not in found]
+    return [found[depth] for depth in sorted(found)]
+
+
+def _ratio_spread(ladder: Sequence[Shape]) -> float:
+    return float(np.std([shape.ln_ff_ratio for shape in ladder]))
 
 
 def _build_sampler(sampler: Sampler, startup: int, seed: int) -> optuna.samplers.BaseSampler:

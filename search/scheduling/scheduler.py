@@ -113,7 +113,7 @@ class Scheduler:
         if goes_on and report.rung and report.rung[0] not in judged:
             search.rung_reached = True
             exploring = self._exploring(search)
-            goes_on = not search.rule.pauses(record, exploring, report.rung[0])
+            goes_on = search.explored or not search.rule.pauses(record, exploring, report.rung[0])
         # The rung at which a trial pauses is not noted before its end is: should a kill come in
         # between, the trial comes by again and is judged again. Nor is the line waited for: what a
         # power cut takes, the trial reports again from its checkpoint.
@@ -187,14 +187,16 @@ class Scheduler:
         )
 
     def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
-        if search.waiting or self._resume(search):
+        if search.waiting or (not search.explored and self._resume(search)):
             return (search.waiting.popleft(),)
         if search.started_in[Stage.EXPLORE] < search.planned[0]:
             return (self._explore(search),)
         if not (search.confirmations or search.running or search.settled):
-            if self._resume(search, complete=True):
+            if not search.explored and self._resume(search, complete=True):
                 return (search.waiting.popleft(),)
             self._plan_confirmations(search)
+            if search.waiting:
+                return (search.waiting.popleft(),)
         batch = search.next_batch(most)
         return tuple(self._spec(search, Stage.CONFIRM, choice) for choice in batch)
 
@@ -234,7 +236,7 @@ class Scheduler:
         else:
             again = search.started_in[Stage.CONFIRM]
             planned = () if again else ladder_confirmations(config, search.ended)
-        search.confirmations, search.settled = deque(planned), not planned
+        search.explored, search.settled = True, not planned
         append_line(
             self.folder.journal,
             {
@@ -245,6 +247,13 @@ class Scheduler:
         )
         if search.settled:
             self._copy(search)
+        paused = {
+            Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale): record
+            for record in search.ended
+            if record.outcome is Outcome.STOPPED
+        }
+        search.confirmations = deque(choice for choice in planned if choice not in paused)
+        self._take_up(search, [paused[choice] for choice in planned if choice in paused])
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
@@ -277,12 +286,16 @@ class Scheduler:
         search.rung_reached = False
         names = search.rule.resumed(self._exploring(search), complete=complete)
         paused = {record.spec.trial: record for record in search.ended}
-        for name in names:
-            search.ended.remove(paused[name])
-            record = replace(paused[name], outcome=None, reason="", ended=None)
+        self._take_up(search, [paused[name] for name in names])
+        return bool(names)
+
+    def _take_up(self, search: BudgetState, paused: Iterable[TrialRecord]) -> None:
+        """Queue paused trials to go on from their last checkpoints."""
+        for stopped in paused:
+            search.ended.remove(stopped)
+            record = replace(stopped, outcome=None, reason="", ended=None)
             self._requeue(search, record)
             self._journal("resumed", record)
-        return bool(names)
 
     def _notify(self, record: TrialRecord) -> None:
         for listener in self.listeners:

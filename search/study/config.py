@@ -55,7 +55,7 @@ class StudyConfig(Group):
     tokens_per_parameter: Multiple | None = None
     """Training tokens of a trial per parameter of its budget; 20 unless `tokens` is given."""
     space: SpaceConfig = SpaceConfig()
-    trials: Positive = 12
+    trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
     instead."""
     sampler: Sampler = Sampler.CURVE

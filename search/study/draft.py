@@ -32,7 +32,7 @@ the training."""
 EVAL_TOKENS = (4096, 131_072)
 """Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
 default."""
-CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1], "seeds": 2})
+CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1], "depths": 5})
 """Groups `confirm` of a draft, each cheaper than the one before, which is taken if it fits."""
 COMMENT_COLUMN = 32
 """Column at which comments begin, if the line is not longer."""

@@ -116,17 +116,18 @@ class StoppingConfig(Group):
 
 
 class ConfirmConfig(Group):
-    """Confirmation stage: the best depths are trained to the end with new seeds until the verdict
-    is settled."""
+    """Confirming stage: whole trainings, each where it tells most about the best depth, until the
+    interval is narrow."""
 
-    depths: Positive = 6
-    """Largest number of depths: the stage starts with three and adds more until they enclose the
-    optimum."""
+    depths: Positive = 8
+    """Largest number of depths that are trained to the end: the best ones so far, then those that
+    narrow the interval most."""
     seeds: Positive = 4
-    """Largest number of seeds per depth: the stage starts with two and adds more if the noise
-    requires it."""
+    """Largest number of trainings of a depth: the best ones are repeated until the noise between
+    seeds is known."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
-    """Multiples of the learning rate tried with the first new seed; must contain 1."""
+    """Multiples of the learning rate tried at the outermost depths in question, and between them
+    if the best rates differ; must contain 1."""
 
     @model_validator(mode="after")
     def _contains_one(self) -> Self:

@@ -17,6 +17,8 @@ from fathom.search.study.groups import Sampler
 from fathom.search.study.machine import Machine
 from fathom.search.study.shapes import feasible_shapes
 
+REPEATS = 3
+"""Repeats of a shape with which the noise between seeds is known."""
 FOR_A_WHILE = 1.125
 """Trials promoted at a rung for each that is among its best in the end, since some lead only until
 better ones arrive: 1.07 to 1.17 for 7 to 30 trials in random order."""
@@ -91,10 +93,14 @@ def plan_budget(
 ) -> BudgetPlan:
     """The plan of one budget; means of shapes are over depths first, as the sampler draws."""
     exploring, confirming = stage_trials(config, shapes)
+    expected = expected_confirming(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
     ends = [
         *((rung.tokens, rung.arriving - rung.surviving) for rung in rungs),
-        (budget.tokens, (rungs[-1].surviving if rungs else exploring) + confirming),
+        (
+            budget.tokens,
+            (rungs[-1].surviving if rungs else exploring) + expected_confirming(config, shapes),
+        ),
     ]
     tokens = sum(end * trials for end, trials in ends)
     steps = evaluation_steps(config, budget)
@@ -108,7 +114,7 @@ def plan_budget(
         each = chunk * evaluated / EVAL_CHUNK_TOKENS
         return tokens / budget.tokens_per_step * step + evaluations * each
 
-    trials = exploring + confirming
+    trials = exploring + expected
     whole = _mean_over_depths(shapes, seconds) + trials * TRIAL_SECONDS
     return BudgetPlan(
         budget=budget,
@@ -163,6 +169,17 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
     else:
         exploring = config.trials
     return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
+
+
+def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
+    """Expected number of confirming trials: each depth once, the repeats that show the noise, and
+    the other learning rates at two depths."""
+    confirm, (_, most) = config.confirm, stage_trials(config, shapes)
+    if config.sampler is Sampler.LADDER:
+        return most
+    depths = min(confirm.depths, len({shape.depth for shape in shapes}))
+    repeats = min(REPEATS, depths * (confirm.seeds - 1))
+    return min(most, depths + repeats + 2 * (len(confirm.rates) - 1))
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

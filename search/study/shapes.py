@@ -22,6 +22,8 @@ LARGEST_D_MODEL = 2**17
 MOST_SHAPES = 200_000
 """Largest number of shapes of a budget; a budget of 1T with depths 1 to 1000 has fewer, and with
 more, planning would take minutes."""
+DEPTH_COUNTS = 3
+"""Weight of depth against ratio in the distance of shapes: 10 % in depth equals 30 % in ratio."""
 ROUNDING = 1e-9
 """Tolerance of ratios: 1.1 allows 11 for 10, which floating point puts just outside."""
 
@@ -52,6 +54,16 @@ def nearest_shape(shapes: tuple[Shape, ...], *, depth: float, ff_ratio: float) -
         (shape for shape in shapes if shape.depth == nearest_depth),
         key=lambda shape: shape.off_ratio(ff_ratio),
     )
+
+
+def comparable_shape(shapes: Sequence[Shape], *, depth: float, ff_ratio: float) -> Shape:
+    """The feasible shape near a depth whose ratio is nearly this one, even if another depth is
+    nearer: the effect of the ratio is known too little to compare depths across ratios."""
+
+    def off(shape: Shape) -> float:
+        return DEPTH_COUNTS * abs(math.log(shape.depth / depth)) + shape.off_ratio(ff_ratio)
+
+    return min(shapes, key=off)
 
 
 def default_head_dim(config: StudyConfig) -> int:

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.worlds.planted import World, finished, flat, symmetric
 from fathom.search.analysis.depth_estimates import (
     NOISE_FLOOR,
-    best_rate_weights,
     estimate_depths,
     seed_noise,
 )
@@ -43,27 +42,6 @@ def test_the_loss_of_a_larger_model_is_corrected_for_its_size() -> None:
     assert found.depths[0].loss == pytest.approx(1.6, abs=0.015)
 
 
-def test_three_rates_give_the_lowest_point_of_their_parabola() -> None:
-    rates = (0.5, 1.0, 2.0)
-    losses = {rate: 1.5 + 0.03 * log(rate / 1.3) ** 2 for rate in rates}
-    weights = best_rate_weights(losses)
-    assert sum(weights.values()) == pytest.approx(1)
-    assert sum(weights[rate] * losses[rate] for rate in rates) == pytest.approx(1.5)
-
-
-def test_a_best_rate_beyond_the_bracket_stays_at_its_end() -> None:
-    losses = {rate: 0.03 * log(rate / 20) ** 2 for rate in (0.5, 1.0, 2.0)}
-    assert best_rate_weights(losses) == pytest.approx({0.5: 0, 1: 0, 2: 1}, abs=1e-9)
-    bent = {0.5: 1.2, 1.0: 1.5, 2.0: 1.3}
-    assert best_rate_weights(bent) == pytest.approx({0.5: 1, 1: 0, 2: 0}, abs=1e-9)
-    assert best_rate_weights({1.0: 1.5, 2.0: 1.4}) == {1.0: 0.0, 2.0: 1.0}
-
-
-def test_a_rate_that_nearly_diverged_bends_no_parabola() -> None:
-    losses = {0.5: 2.01, 1.0: 2.0, 2.0: 6.5}
-    assert best_rate_weights(losses) == {0.5: 0.0, 1.0: 1.0, 2.0: 0.0}
-
-
 def test_the_gain_of_the_best_rate_applies_to_the_other_seeds() -> None:
     world = World(curve=flat, params_slope=0)
     runs = trials(
@@ -85,13 +63,22 @@ def test_a_gain_measured_on_one_seed_is_less_certain_than_with_more_seeds() -> N
     assert errors[1] > errors[0]
 
 
-def test_confirming_trials_replace_the_exploring_ones_that_chose_them() -> None:
+def test_confirming_trials_replace_explored_shapes_that_came_out_low() -> None:
     world = World(curve=flat)
-    lucky = trials(world, {(4, 0, 1.0): 1.50}, Stage.EXPLORE)
+    lucky = trials(world, {(5, 0, 1.0): 1.50}, Stage.EXPLORE)
     fresh = trials(world, {(4, 1000, 1.0): 1.60, (4, 1001, 1.0): 1.61})
     (own,) = estimate_depths(lucky + fresh).depths
-    assert own.loss == pytest.approx(1.605, abs=2e-4)
+    assert own.loss == pytest.approx(1.605, abs=5e-3)
     assert own.trials == 2
+
+
+def test_an_explored_shape_that_is_repeated_counts_as_one_of_its_seeds() -> None:
+    world = World(curve=flat)
+    first = trials(world, {(4, 0, 1.0): 1.60}, Stage.EXPLORE)
+    repeat = trials(world, {(4, 1000, 1.0): 1.61})
+    found = estimate_depths(first + repeat)
+    assert found.depths[0].loss == pytest.approx(1.605, abs=2e-4)
+    assert (found.depths[0].trials, found.degrees_of_freedom) == (2, 1)
 
 
 def test_a_poor_ratio_does_not_worsen_the_estimate_of_a_depth() -> None:

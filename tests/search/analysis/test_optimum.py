@@ -224,6 +224,7 @@ def test_the_width_of_the_interval_decides_the_word(
         deep_share=0.1,
         difference=difference,
         interval_difference=difference,
+        tested=DEPTHS,
     )
     assert judge(records, estimate_depths(records), location, (3,))[0] is verdict
 

@@ -255,7 +255,7 @@ def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
     def regretted(regret: float, noise: float) -> bool:
         records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.5 - regret)], exempt={2})
         pair = explored([(2.0, 1.7), (2.1, 1.7 + noise * 2**0.5)], exempt=set())
-        twice = replace(pair[0].spec, trial="again", seed=9, stage=Stage.CONFIRM)
+        twice = replace(pair[0].spec, trial="again", seed=9, rate_scale=2.0)
         pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
         (own,) = audited([*records, *pair], HALF)
         assert own.regret == pytest.approx(regret)

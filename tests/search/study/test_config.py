@@ -264,7 +264,7 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("`model.parametrization.scheme`", "`completep`", "'mu'"),
     ),
     "no trials": ({"trials": 0}, ("`trials` must be at least 1, got 0",)),
-    "part of a trial": ({"trials": 2.5}, ("`trials` must be a whole number such as 12, got 2.5",)),
+    "part of a trial": ({"trials": 2.5}, ("`trials` must be a whole number such as 9, got 2.5",)),
     "a switch for a number": ({"trials": True}, ("`trials` must be a number, got true",)),
     "a switch in a range": ({"space": {"depth": [True, 4]}}, ("`space.depth`", "got true")),
     "a switch for a rate": ({"train": {"learning_rate": True}}, ("`train.learning_rate`", "true")),

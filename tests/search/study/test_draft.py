@@ -98,15 +98,15 @@ def test_a_text_too_small_for_any_study_is_refused_with_the_reason() -> None:
 
 def test_hours_too_short_for_the_bracket_of_rates_are_met_without_it() -> None:
     default = chosen(seen(), hours=1)
-    short = chosen(seen(), hours=0.38)
-    shorter = chosen(seen(), hours=0.3)
+    short = chosen(seen(), hours=0.17)
+    shorter = chosen(seen(), hours=0.14)
 
     assert not default.confirm
     assert "confirm" not in study_text(seen(), default)
     assert short.confirm == {"rates": [1]}
     assert shorter.config.confirm.rates == (1.0,)
-    assert shorter.config.confirm.seeds == 2
-    line = "confirm: {rates: [1], seeds: 2}  # to fit the hours; `fathom check` says"
+    assert shorter.config.confirm.depths == 5
+    line = "confirm: {depths: 5, rates: [1]}  # to fit the hours; `fathom check` says"
     assert line in study_text(seen(), shorter)
     assert f"Cheaper   {line}" in summary(seen(), shorter, Path("my.yaml"))
 
@@ -120,11 +120,11 @@ def test_too_little_time_for_any_study_is_refused_with_the_time_it_takes() -> No
 
 def test_budgets_that_are_named_get_as_many_tokens_as_there_is_time_for() -> None:
     assert chosen(seen(), "200k, 100k", hours=9).tokens_per_parameter == 20
-    draft = chosen(seen(), "100k,200k", hours=3)
+    draft = chosen(seen(), "100k,200k", hours=1.4)
     assert draft.config.budgets == (100_000, 200_000)
     assert draft.tokens_per_parameter == 10
     assert draft.reason == (
-        "next larger option: 100k, 200k for 4M tokens would take 4.0 h, over your limit of 3.0 h"
+        "next larger option: 100k, 200k for 4M tokens would take 1.8 h, over your limit of 84 min"
     )
     with pytest.raises(ConfigError, match="no study is small enough: 1B for 5B tokens would take"):
         chosen(seen(10**12), "1B")
@@ -156,7 +156,7 @@ def test_the_summary_has_the_text_the_choice_and_the_next_commands() -> None:
     draft = chosen(seen())
     lines = summary(seen(), draft, Path("my.yaml")).splitlines()
     assert "10,000,000 bytes of text with 60 different characters" in lines[0]
-    assert "15k, 30k, 60k for 1.2M tokens each: 0.1 epochs of the text" in lines[1]
+    assert "25k, 50k, 100k for 2M tokens each: 0.2 epochs of the text" in lines[1]
     assert [line[10:] for line in lines[-2:]] == ["fathom plan my.yaml", "fathom run my.yaml"]
 
 

@@ -48,15 +48,15 @@ def test_tokens_and_trials_add_up_without_stopping() -> None:
         assert plan.exploring == 10
         assert plan.confirming == 3 * (2 + 2)
         assert plan.rungs == ()
-        assert plan.expected_tokens == 22 * plan.budget.tokens
+        assert plan.expected_tokens == 20 * plan.budget.tokens
 
 
 def test_the_time_is_that_of_training_evaluations_and_starts() -> None:
     config = study(stopping=StoppingConfig(enabled=False))
     for plan in plans(config):
         trained = plan.flops / 1e10
-        evaluated = 22 * 4 * 131_072 * plan.flops / plan.expected_tokens / 3 / 1e10
-        assert plan.hours * 3600 == pytest.approx((trained + evaluated + 22 * TRIAL_SECONDS) / 2)
+        evaluated = 20 * 4 * 131_072 * plan.flops / plan.expected_tokens / 3 / 1e10
+        assert plan.hours * 3600 == pytest.approx((trained + evaluated + 20 * TRIAL_SECONDS) / 2)
     both = plans(config)
     slow = replace(MACHINE, start_seconds=36.0)
     assert search_hours(both, slow) == pytest.approx(sum(plan.hours for plan in both) + 0.01)

@@ -96,7 +96,7 @@ def test_a_set_value_replaces_a_mistake_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ("trials=many", "--set trials=many: `trials` must be a whole number such as 12"),
+        ("trials=many", "--set trials=many: `trials` must be a whole number such as 9"),
         ("trails=3", "--set trails=3: unknown key `trails`; did you mean `trials`?"),
         ("trian.eps=1", "--set trian.eps=1: unknown key `trian`; did you mean `train`?"),
         ("seed.x=3", "--set seed.x=3: `seed` must be a whole number such as 0, got {'x': 3}"),
