@@ -1,9 +1,10 @@
-"""Measures plain ladders judged by the statistics of a search: what they cost, what they tell.
+"""Measures a search beside plain ladders judged by its statistics: what they cost, what they tell.
 
 python -m benchmarks.answers.designs
 python -m benchmarks.answers.designs --worlds 400 --only "six depths, two seeds" --kind symmetric
 
-Each design trains depths to the end at one ratio and one rate, in worlds whose best depth is known.
+A ladder trains depths to the end at one ratio and one rate, in worlds whose best depth is known.
+The search drops the hopeless early, and looks for the best ratio and rate besides.
 """
 
 import argparse
@@ -15,11 +16,13 @@ from math import exp, log
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.answers.coverage import CASES, Planted, covers_exactly, nearly_best
+from benchmarks.answers.coverage import CASES, STUDY, Planted, covers_exactly, nearly_best
+from benchmarks.simulate.study import search_records
 from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Stage, TrialRecord
+from fathom.search.study.config import parse
 
 Train = Callable[[int, int], None]
 """Trains a depth with a seed and keeps the record."""
@@ -32,10 +35,11 @@ SEVEN = (1, 2, 4, 6, 9, 14, 24)
 NINE = (1, 2, 3, 4, 6, 9, 14, 21, 32)
 
 HEADER = """\
-| design | noise | trainings | width in ln depth | covers | wrong |\
+| design | noise | trainings | other rates | width in ln depth | covers | wrong |\
  identified: width | covers | wrong | verdicts |
-|---|---|---|---|---|---|---|---|---|---|"""
-"""Wrong: the depth named costs 0.005 nats or more against the best one."""
+|---|---|---|---|---|---|---|---|---|---|---|"""
+"""Trainings: whole ones at the study's own rate, by tokens; beside them those at other rates.
+Wrong: the depth named costs 0.005 nats or more against the best one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,16 @@ class HandLadder:
         return records
 
 
-DESIGNS: dict[str, HandLadder] = {
+@dataclass(frozen=True, slots=True)
+class WholeSearch:
+    """A search with the default settings, of which only the training is replaced."""
+
+    def run(self, world: World, generator: Generator) -> list[TrialRecord]:
+        """The records of the search in a world."""
+        return search_records(parse(f"{STUDY}seed: {generator.integers(2**31)}\n"), world)
+
+
+LADDERS = {
     "six depths, two seeds": HandLadder(SIX, 2),
     "six depths, one seed; a second for the three best": HandLadder(SIX, 1, (3,)),
     "six depths, one seed; a second and a third for the three best": HandLadder(SIX, 1, (3, 3)),
@@ -71,6 +84,7 @@ DESIGNS: dict[str, HandLadder] = {
     "nine depths, one seed; a second for the three best": HandLadder(NINE, 1, (3,)),
     "nine depths, two seeds": HandLadder(NINE, 2),
 }
+DESIGNS: dict[str, HandLadder | WholeSearch] = {"the search": WholeSearch(), **LADDERS}
 
 
 def train(world: World, depth: int, seed: int, generator: Generator) -> TrialRecord:
@@ -95,11 +109,13 @@ class DesignAnswer:
     planted: Planted
     optimum: Optimum
     cost: float
-    """Whole trainings: tokens over the horizon."""
+    """Whole trainings at the study's own rate: tokens over the horizon."""
+    rates: float
+    """Whole trainings at other rates."""
 
 
 def answers(
-    design: HandLadder, kinds: Sequence[str], noise: str, number: int
+    design: HandLadder | WholeSearch, kinds: Sequence[str], noise: str, number: int
 ) -> list[DesignAnswer]:
     """The answers of a design in planted worlds, the kinds of curves in turn."""
     found = []
@@ -109,8 +125,12 @@ def answers(
         low, high = np.log(NOISES[noise])
         world = replace(planted.world, noise=exp(generator.uniform(low, high)))
         records = design.run(world, generator)
-        cost = sum(record.tokens for record in records) / world.horizon
-        found.append(DesignAnswer(planted, find_optimum(records, seed=index, draws=1000), cost))
+        spent = {
+            own: sum(r.tokens for r in records if (r.spec.rate_scale == 1) is own) / world.horizon
+            for own in (True, False)
+        }
+        optimum = find_optimum(records, seed=index, draws=1000)
+        found.append(DesignAnswer(planted, optimum, cost=spent[True], rates=spent[False]))
     return found
 
 
@@ -123,6 +143,7 @@ def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
         name,
         noise,
         f"{np.mean([a.cost for a in found]):.1f}",
+        f"{np.mean([a.rates for a in found]):.1f}",
         mean(placed, width),
         mean(placed, lambda a: covers_exactly(a.planted, a.optimum)),
         mean(named, lambda a: not nearly_best(a.planted, a.optimum)),

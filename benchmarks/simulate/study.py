@@ -6,14 +6,20 @@ from pathlib import Path
 from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_scheduler
 from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.records import TrialRecord
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 
 
 def search(config: StudyConfig, world: World) -> Optimum:
     """The optimum that a search of the study's one budget finds in the world."""
+    return find_optimum(search_records(config, world), seed=config.seed)
+
+
+def search_records(config: StudyConfig, world: World) -> list[TrialRecord]:
+    """The records of a search of the study's one budget in the world."""
     (budget,) = expand_budgets(config)
     with tempfile.TemporaryDirectory() as path:
         scheduler = new_scheduler(config, Path(path))
         SimulatedWorkers(scheduler, PlantedLosses(config, {budget: world})).run()
-        return find_optimum(scheduler.records, seed=config.seed)
+        return scheduler.records

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.answers.coverage import covers_exactly, nearly_best
-from benchmarks.answers.designs import DESIGNS, ONE_HUMP, SIX, answers, row
+from benchmarks.answers.designs import DESIGNS, LADDERS, ONE_HUMP, SIX, answers, row, width
 from benchmarks.worlds.planted import World, symmetric
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome
@@ -17,9 +17,17 @@ def test_quiet_ladders_hold_the_best_depth_in_a_narrow_interval() -> None:
     assert row("six", "quiet", found).startswith("| six | quiet | 11.")
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+def test_a_search_costs_less_than_two_seeds_of_six_depths_and_is_as_certain() -> None:
+    found = answers(DESIGNS["the search"], ONE_HUMP, "usual", 8)
+    assert all(nearly_best(own.planted, own.optimum) for own in found)
+    assert sum(covers_exactly(own.planted, own.optimum) for own in found) >= 7
+    assert np.mean([own.cost for own in found]) < 11.7
+    assert np.mean([width(own) for own in found]) < 0.4
+
+
+@pytest.mark.parametrize("name", LADDERS)
 def test_a_design_trains_every_depth_and_repeats_the_best(name: str) -> None:
-    design = DESIGNS[name]
+    design = LADDERS[name]
     records = design.run(World(curve=symmetric(4), noise=0.001), np.random.default_rng(0))
     assert len(records) == len(design.depths) * design.seeds + sum(design.best)
     assert {record.spec.shape.depth for record in records} == set(design.depths)
