@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from optuna.distributions import BaseDistribution
 
 from fathom.models.shape import Shape
-from fathom.search.records import Stage, TrialRecord, TrialSpec
+from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.confirmation import Choice
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
@@ -71,6 +71,15 @@ class BudgetState:
     def worker_share(self, trial: str) -> float:
         """The fraction of a worker that a running trial occupies."""
         return 1 / len(self.sharing.get(trial, (trial,)))
+
+    def paused_trial(self, choice: Choice) -> TrialRecord | None:
+        """The paused trial that a choice resumes; None if the choice is a new trial."""
+        wanted = (choice.shape, choice.seed, choice.rate_scale)
+        for record in self.ended:
+            spec = record.spec
+            if (spec.shape, spec.seed, spec.rate_scale) == wanted:
+                return record if record.outcome is Outcome.STOPPED else None
+        return None
 
     def next_batch(self, most: int) -> list[Choice]:
         """Removes and returns the next confirming trials, at most `most` and all of one shape."""

@@ -195,8 +195,10 @@ class Scheduler:
             if not search.explored and self._resume(search, complete=True):
                 return (search.waiting.popleft(),)
             self._plan_confirmations(search)
-            if search.waiting:
-                return (search.waiting.popleft(),)
+        if search.confirmations and (paused := search.paused_trial(search.confirmations[0])):
+            search.confirmations.popleft()
+            self._take_up(search, [paused])
+            return (search.waiting.popleft(),)
         batch = search.next_batch(most)
         return tuple(self._spec(search, Stage.CONFIRM, choice) for choice in batch)
 
@@ -236,6 +238,7 @@ class Scheduler:
         else:
             again = search.started_in[Stage.CONFIRM]
             planned = () if again else ladder_confirmations(config, search.ended)
+        search.confirmations = deque(planned)
         search.explored, search.settled = True, not planned
         append_line(
             self.folder.journal,
@@ -247,13 +250,6 @@ class Scheduler:
         )
         if search.settled:
             self._copy(search)
-        paused = {
-            Choice(record.spec.shape, record.spec.seed, record.spec.rate_scale): record
-            for record in search.ended
-            if record.outcome is Outcome.STOPPED
-        }
-        search.confirmations = deque(choice for choice in planned if choice not in paused)
-        self._take_up(search, [paused[choice] for choice in planned if choice in paused])
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
