@@ -36,6 +36,11 @@ def paused(records: Sequence[TrialRecord]) -> list[TrialRecord]:
     ]
 
 
+def stopped(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Exploring trials, all of them paused at their first rung."""
+    return [cut(record, min(record.rungs)) for record in records]
+
+
 def confirmed(
     world: World, depths: Sequence[int] = CONFIRMED, noise: float = 0.0
 ) -> list[TrialRecord]:
@@ -62,8 +67,7 @@ def optimum(records: Sequence[TrialRecord]) -> float:
 
 
 def test_the_best_depth_is_found_before_any_trial_has_finished() -> None:
-    stopped = [cut(record, min(record.rungs)) for record in explored(WORLD, (1, 2, 4, 8, 16))]
-    assert incumbent_depth(stopped) in (5, 6, 7)
+    assert incumbent_depth(stopped(explored(WORLD, (1, 2, 4, 8, 16)))) in (5, 6, 7)
 
 
 def test_two_depths_make_no_curve_and_the_better_one_is_the_incumbent() -> None:
@@ -99,7 +103,7 @@ def test_the_level_of_the_explored_losses_hardly_counts(level: float) -> None:
 
 def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     gains = {2: 0.0, 4: 0.0, 8: 0.05, 16: 0.0}
-    sure = confirmed(WORLD, noise=0.0005)
+    sure, some = confirmed(WORLD, noise=0.0005), stopped(explored(WORLD))
     halved = [
         replace(lowered(own, gains[own.spec.shape.depth]), spec=replace(own.spec, rate_scale=0.5))
         for own in sure
@@ -107,19 +111,19 @@ def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     ]
     one_rate, two_rates = (
         fit_joint_curve(records, estimate_depths(records))
-        for records in ([*sure, *explored(WORLD)], [*sure, *halved, *explored(WORLD)])
+        for records in ([*sure, *some], [*sure, *halved, *some])
     )
     assert one_rate
     assert two_rates
     added = two_rates.points.errors[0] ** 2 - one_rate.points.errors[0] ** 2
     assert added == pytest.approx(0.05**2 / 4, rel=0.1)
-    assert optimum([*sure, *halved, *explored(WORLD)]) > 7
+    assert optimum([*sure, *halved, *some]) > 7
 
 
 def test_explored_depths_do_not_affect_the_misfit() -> None:
     sure = confirmed(WORLD, noise=0.003)
     loud = np.random.default_rng(1)
-    some = explored(replace(WORLD, noise=0.03), generator=loud)
+    some = stopped(explored(replace(WORLD, noise=0.03), generator=loud))
     curve = fit_joint_curve([*sure, *some], estimate_depths([*sure, *some]))
     assert curve
     assert curve.misfit.min() == 0.0
@@ -132,19 +136,18 @@ def test_confirmed_trials_correct_the_forecasts_of_explored_ones() -> None:
         for record in explored(WORLD, (2, 3, 4, 8, 12))
     ]
     records = [*explored(WORLD, (1,)), *late]
-    assert incumbent_depth(records) == 1
+    assert incumbent_depth(records) in (1, 2)
     assert incumbent_depth([*records, *confirmed(WORLD, (1, 2, 4, 8), 0.003)]) in (5, 6, 7)
 
 
-def test_the_confirmed_depths_decide() -> None:
+def test_the_finished_depths_decide() -> None:
     deep = replace(WORLD, curve=symmetric(14))
-    records = [*confirmed(WORLD, noise=0.0005), *explored(deep)]
+    records = [*confirmed(WORLD, noise=0.0005), *stopped(explored(deep))]
     found = find_optimum(records, seed=0)
     assert found.curve_minimum_interval
-    assert found.interval
-    assert found.optimal_depth
-    assert optimum(records) < found.curve_minimum_interval[0]
-    assert found.interval[0] <= found.optimal_depth <= found.interval[1]
+    low, high = found.curve_minimum_interval
+    assert low <= 6 <= high < 8
+    assert found.optimal_depth == 6
 
 
 def test_the_shape_is_of_the_tested_depth_that_is_lowest_on_the_curve() -> None:
