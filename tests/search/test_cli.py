@@ -358,7 +358,7 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     papers = {"crossings", "required_depths", "matched", "depth_metrics"}
-    assert set(report) == {"study", "budgets", "law"} | papers
+    assert set(report) == {"study", "budgets", "law", "null_laws"} | papers
     expected = {
         *("budget", "count", "tokens", "optimal_depth", "interval", "plateau", "verdict"),
         *("shape", "loss", "trials"),
