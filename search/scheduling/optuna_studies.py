@@ -62,11 +62,24 @@ class FileStudies(Studies):
     """The studies in a file of the run folder, which only this process may use."""
 
     def __init__(self, path: Path) -> None:
-        self._store = open_file(path)
+        self._path, self._store = path, open_file(path)
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, contents: StudyContents) -> None:
-        """Adds what is missing to Optuna's file at once; a trial takes a millisecond."""
+        """Adds what is missing to Optuna's file at once; a trial takes a millisecond.
+
+        A file with a study that can't be read is put aside, and a new one made.
+        """
+        try:
+            self._write(study, contents)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - Optuna raises whatever a damaged line leads to
+            put_aside(self._path, error)
+            self._store, self._copies = _read(self._path), {}
+            self._write(study, contents)
+
+    def _write(self, study: str, contents: StudyContents) -> None:
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].write(contents)
@@ -260,15 +273,20 @@ def open_file(path: Path) -> BaseStorage:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - Optuna raises whatever a damaged line leads to
-        aside = path.with_name(path.name + ".damaged")
-        path.replace(aside)
-        log.warning(
-            "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
-            path,
-            type(error).__name__,
-            aside.name,
-        )
+        put_aside(path, error)
         return _read(path)
+
+
+def put_aside(path: Path, error: Exception) -> None:
+    """Rename Optuna's file, which can't be read, and say so."""
+    aside = path.with_name(path.name + ".damaged")
+    path.replace(aside)
+    log.warning(
+        "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
+        path,
+        type(error).__name__,
+        aside.name,
+    )
 
 
 def _read(path: Path) -> BaseStorage:
