@@ -127,7 +127,7 @@ def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> 
     records = read_records(search.folder.records)
     stages = Counter((r.spec.budget, r.spec.stage) for r in records)
     assert stages[8_000, Stage.EXPLORE] == stages[12_000, Stage.EXPLORE] == 6
-    assert stages.total() <= 2 * (6 + 3 * 2), "no more than planned"
+    assert stages.total() <= 2 * (6 + 3), "no more than planned"
     by_outcome = {outcome: [r for r in records if r.outcome is outcome] for outcome in Outcome}
     assert by_outcome[Outcome.FINISHED]
     for record in by_outcome[Outcome.FINISHED]:
