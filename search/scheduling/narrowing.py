@@ -1,7 +1,7 @@
-"""The next trainings of a budget: the depths at which they narrow the interval most."""
+"""The next training of a budget: the depth at which it narrows the interval most."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -17,67 +17,52 @@ DRAWS = 400
 """Bootstrap draws of a width: enough to compare candidates, which share their random numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """The points of a budget and what is known of their noise."""
-
-    points: DepthPoints
-    trials: Mapping[int, int]
-    """Depth -> number of trainings."""
-    noise: float
-    freedom: int
-
-    def with_one_more(self, depth: int) -> "Knowledge":
-        """What is known after one more training at a depth, whose loss falls on the curve."""
-        trials = {**self.trials, depth: self.trials.get(depth, 0) + 1}
-        if depth in self.trials:
-            points, freedom = self._repeated(depth), self.freedom + 1
-        else:
-            points, freedom = self._added(depth), self.freedom
-        return Knowledge(points, trials, self.noise, freedom)
-
-    def _repeated(self, depth: int) -> DepthPoints:
-        place, trials = self.points.depths.tolist().index(depth), self.trials[depth]
-        covariance = self.points.covariance.copy()
-        covariance[place, place] -= self.noise**2 * (1 / trials - 1 / (trials + 1))
-        return replace(self.points, covariance=covariance)
-
-    def _added(self, depth: int) -> DepthPoints:
-        variance = np.array([[self.noise**2]])
-        both = DepthPoints(
-            depths=np.append(self.points.depths, depth),
-            losses=np.append(self.points.losses, fit(self.points).loss_at(depth)),
-            covariance=block_diag(self.points.covariance, variance),
-        )
-        return both.at(np.argsort(both.depths))
-
-    @property
-    def width(self) -> float:
-        """Width of the interval of the best depth, in ln depth."""
-        drawn = draw(
-            fit(self.points),
-            np.random.default_rng(0),
-            draws=DRAWS,
-            degrees_of_freedom=max(self.freedom, KNOWN_NOISE),
-        )
-        low, high = drawn.interval
-        return log(high / low)
-
-
 def most_telling(estimates: DepthEstimates, candidates: Sequence[int]) -> int | None:
     """The candidate depth whose training narrows the interval most; None where no curve can be
     fitted or no training is worth it.
 
-    A depth that was trained gets another seed.
+    A depth that was trained gets another seed. The loss of a new one is taken to fall on the curve.
     """
-    known = Knowledge(
-        points_of(estimates),
-        {own.depth: own.trials for own in estimates.depths},
-        estimates.noise,
-        estimates.degrees_of_freedom,
-    )
-    if len(known.points.depths) < 3 or not candidates:
+    points = points_of(estimates)
+    if len(points.depths) < 3 or not candidates:
         return None
-    widths = {depth: known.with_one_more(depth).width for depth in candidates}
+    curve, variance, freedom = fit(points), estimates.noise**2, estimates.degrees_of_freedom
+    trials = {own.depth: own.trials for own in estimates.depths}
+    widths = {
+        depth: _width(_repeated(points, depth, trials[depth], variance), freedom + 1)
+        if depth in trials
+        else _width(_added(points, depth, curve.loss_at(depth), variance), freedom)
+        for depth in candidates
+    }
     best = min(candidates, key=lambda depth: widths[depth])
-    return best if widths[best] <= (1 - WORTH) * known.width else None
+    return best if widths[best] <= (1 - WORTH) * _width(points, freedom) else None
+
+
+def _repeated(points: DepthPoints, depth: int, trials: int, variance: float) -> DepthPoints:
+    """The points after another seed of a depth that has so many trials."""
+    place = points.depths.tolist().index(depth)
+    covariance = points.covariance.copy()
+    covariance[place, place] -= variance * (1 / trials - 1 / (trials + 1))
+    return replace(points, covariance=covariance)
+
+
+def _added(points: DepthPoints, depth: int, loss: float, variance: float) -> DepthPoints:
+    """The points with another depth."""
+    both = DepthPoints(
+        depths=np.append(points.depths, depth),
+        losses=np.append(points.losses, loss),
+        covariance=block_diag(points.covariance, np.array([[variance]])),
+    )
+    return both.at(np.argsort(both.depths))
+
+
+def _width(points: DepthPoints, freedom: int) -> float:
+    """Width of the interval of the best depth, in ln depth."""
+    drawn = draw(
+        fit(points),
+        np.random.default_rng(0),
+        draws=DRAWS,
+        degrees_of_freedom=max(freedom, KNOWN_NOISE),
+    )
+    low, high = drawn.interval
+    return log(high / low)
