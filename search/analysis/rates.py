@@ -29,7 +29,7 @@ def losses_by_seed(
 
 @dataclass(frozen=True, slots=True)
 class RateBracket:
-    """What several rates of one shape and seed tell about its best rate."""
+    """The best rate of a shape, from trials of one seed at several rates."""
 
     depth: int
     best_rate: float
@@ -47,7 +47,7 @@ def rate_brackets(records: Sequence[TrialRecord]) -> list[RateBracket]:
             _bracket_of(shape.depth, losses)
             for shape, seeds in losses_by_seed(records).items()
             for losses in seeds.values()
-            if len(losses) > 1 and losses.get(1.0, np.inf) < min(losses.values()) + UNSTABLE
+            if _is_bracket(losses)
         ),
         key=lambda bracket: bracket.depth,
     )
@@ -94,11 +94,7 @@ def mean_at_best_rate(seeds: Sequence[Mapping[float, float]]) -> tuple[float, fl
     that ran at rate 1 only are granted the same gain.
     """
     brackets = [best_rate_weights(losses) for losses in seeds]
-    measured = [
-        index
-        for index, losses in enumerate(seeds)
-        if len(losses) > 1 and losses.get(1.0, np.inf) < min(losses.values()) + UNSTABLE
-    ]
+    measured = [index for index, losses in enumerate(seeds) if _is_bracket(losses)]
     granted = sum(set(losses) == {1.0} for losses in seeds)
     weights: dict[tuple[int, float], float] = defaultdict(float)
     for seed, bracket in enumerate(brackets):
@@ -140,6 +136,11 @@ def best_rate_weights(losses: Mapping[float, float]) -> dict[float, float]:
     x = log(best)
     row = np.array([x**2, x, 1.0]) @ np.linalg.pinv(np.vander(np.log(rates), 3))
     return dict(zip(rates, row.tolist(), strict=True))
+
+
+def _is_bracket(losses: Mapping[float, float]) -> bool:
+    """True if several rates were tried, and the study's own is stable."""
+    return len(losses) > 1 and 1.0 in _stable_rates(losses)
 
 
 def _stable_rates(losses: Mapping[float, float]) -> list[float]:

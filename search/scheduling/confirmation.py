@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_check import telling_depths
@@ -144,7 +145,7 @@ def _again(record: TrialRecord) -> Choice:
 
 
 def _around(centre: int, depths: Sequence[int]) -> set[int]:
-    """Of the depths, ascending, the nearest to `centre` and its neighbours on either side."""
+    """The depth nearest to `centre` and its neighbours on either side; `depths` ascend."""
     middle = min(range(len(depths)), key=lambda at: abs(math.log(depths[at] / centre)))
     return set(depths[max(0, middle - AROUND) : middle + AROUND + 1])
 
@@ -167,6 +168,11 @@ class _Trained:
         self._tried = {record.spec.shape.depth for record in records}
         self._possible = _possible(estimates.depths, WORSE)
 
+    @cached_property
+    def _forecast(self) -> DepthEstimates:
+        """Estimates of all depths tried, the paused ones by their forecasts."""
+        return combine_shapes(forecasts(forecastable(self._records)))
+
     def beyond(self) -> tuple[Choice, ...]:
         """A depth without which the trained ones do not enclose the optimum; empty when they do.
 
@@ -174,7 +180,7 @@ class _Trained:
         a depth not far beyond it is, or if no shape lies beyond it. An end at which no trial
         finished counts as enclosing: what is deeper than a diverging model diverges too.
         """
-        forecast = combine_shapes(forecasts(forecastable(self._records))).depths
+        forecast = self._forecast.depths
         worse = {own.depth for own in forecast} - _possible(forecast, WORSE)
         failed = self._tried - {own.depth for own in forecast}
         ends = {min(self._losses), max(self._losses)}
@@ -240,7 +246,7 @@ class _Trained:
 
     def better_ratio(self, optimum: Optimum) -> tuple[Choice, ...]:
         """The best depth at a feed-forward ratio that the trials show to be better, once."""
-        ratio = combine_shapes(forecasts(forecastable(self._records))).best_ratio
+        ratio = self._forecast.best_ratio
         depth = optimum.optimal_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
             return ()

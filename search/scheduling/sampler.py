@@ -10,6 +10,7 @@ resumed stands with every end. What other tools see is another study (`optuna_tr
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 import optuna
@@ -72,7 +73,7 @@ class ShapeSampler:
         if self._sampler is Sampler.LADDER:
             return ladder_shapes(self._shapes)[index]
         if index < self._startup and self._sampler is Sampler.CURVE:
-            return self._first_shapes()[index]
+            return self._first_shapes[index]
         if index < self._startup:
             point = self._stratified(index)
         elif self._sampler is Sampler.CURVE:
@@ -127,6 +128,7 @@ class ShapeSampler:
         """Places of the start-up trials, in an order in which the first few span the range."""
         return sorted(range(self._startup), key=lambda k: (self._offset + k * GOLDEN) % 1)
 
+    @cached_property
     def _first_shapes(self) -> list[Shape]:
         """The first shapes of the curve sampler, of depths from end to end at about one ratio."""
         ratios = [math.exp(self._at("ln_ff_ratio", share)) for share in MIDDLE]

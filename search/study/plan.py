@@ -97,10 +97,7 @@ def plan_budget(
     rungs = _expected_rungs(config, budget, exploring)
     ends = [
         *((rung.tokens, rung.arriving - rung.surviving) for rung in rungs),
-        (
-            budget.tokens,
-            (rungs[-1].surviving if rungs else exploring) + expected_confirming(config, shapes),
-        ),
+        (budget.tokens, (rungs[-1].surviving if rungs else exploring) + expected),
     ]
     tokens = sum(end * trials for end, trials in ends)
     steps = evaluation_steps(config, budget)
