@@ -1,8 +1,8 @@
-"""The joint curve through all trials of a budget: confirmed depths, and explored depths by their
+"""The joint curve through all trials of a budget: depths that finished, and paused ones by their
 forecasts.
 
-Confirmed depths lie far apart, so how steep the curve is on either side of its lowest point shows
-but faintly in them. The explored ones lie between: they bend the curve, and cost nothing more.
+Few depths finish far from the best, so they show only faintly how steep the curve is on either
+side. The paused ones show it, and cost nothing more.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from fathom.search.records import Stage, TrialRecord
 RULED_OUT = 3
 """Standard errors of a forecast's difference from the best from which on a paused depth is out."""
 LEVEL = 0.02
-"""Standard deviation, nats, of a common offset of the explored depths beside the confirmed ones:
+"""Standard deviation, nats, of a common offset of the paused depths beside the finished ones:
 their forecasts share an error."""
 
 
@@ -55,8 +55,8 @@ def fit_joint_curve(records: Sequence[TrialRecord], estimates: DepthEstimates) -
 def with_ruled_out_ends(finished: DepthPoints, joint: Fit) -> tuple[DepthPoints, Flags]:
     """The finished depths, and those beyond them whose forecasts are certainly worse than the best.
 
-    Returned with flags of the finished ones. What was paused early costs little and shows how steep
-    the curve is; the best depth lies short of it.
+    Returns the points and flags of the finished ones. What was paused early costs little and shows
+    how steep the curve is; the best depth lies short of it.
     """
     low, high = finished.depths[[0, -1]].tolist()
     depths = joint.points.depths
