@@ -5,6 +5,7 @@ find it. Nothing here is asked for again. The records are what is true, and what
 added from them whenever a search starts, so the copy may be deleted, damaged or away for a while.
 """
 
+import json
 import logging
 import threading
 from abc import ABC, abstractmethod
@@ -62,24 +63,11 @@ class FileStudies(Studies):
     """The studies in a file of the run folder, which only this process may use."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._store = path, open_file(path)
+        self._store = open_file(path)
         self._copies: dict[str, Copy] = {}
 
     def update(self, study: str, contents: StudyContents) -> None:
-        """Adds what is missing to Optuna's file at once; a trial takes a millisecond.
-
-        A file with a study that can't be read is put aside, and a new one made.
-        """
-        try:
-            self._write(study, contents)
-        except OSError:
-            raise
-        except Exception as error:  # noqa: BLE001 - Optuna raises whatever a damaged line leads to
-            put_aside(self._path, error)
-            self._store, self._copies = _read(self._path), {}
-            self._write(study, contents)
-
-    def _write(self, study: str, contents: StudyContents) -> None:
+        """Adds what is missing to Optuna's file at once; a trial takes a millisecond."""
         if study not in self._copies:
             self._copies[study] = Copy(self._store, study)
         self._copies[study].write(contents)
@@ -199,10 +187,13 @@ class Copy:
             self._ids[name] = self._store.create_new_trial(self._study, template_trial=trial)
             return
         own = self._ids[name]
+        known = self._store.get_trial(own)
         for tokens, loss in trial.intermediate_values.items():
-            self._store.set_trial_intermediate_value(own, tokens, loss)
+            if known.intermediate_values.get(tokens) != loss:
+                self._store.set_trial_intermediate_value(own, tokens, loss)
         for key, value in trial.user_attrs.items():
-            self._store.set_trial_user_attr(own, key, value)
+            if key not in known.user_attrs or known.user_attrs[key] != value:
+                self._store.set_trial_user_attr(own, key, value)
         self._store.set_trial_state_values(own, trial.state, trial.values)
 
     def _open(self) -> None:
@@ -273,22 +264,21 @@ def open_file(path: Path) -> BaseStorage:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - Optuna raises whatever a damaged line leads to
-        put_aside(path, error)
+        aside = path.with_name(path.name + ".damaged")
+        path.replace(aside)
+        log.warning(
+            "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
+            path,
+            type(error).__name__,
+            aside.name,
+        )
         return _read(path)
-
-
-def put_aside(path: Path, error: Exception) -> None:
-    """Rename Optuna's file, which can't be read, and say so."""
-    aside = path.with_name(path.name + ".damaged")
-    path.replace(aside)
-    log.warning(
-        "Optuna can't read %s (%s): it is written anew from the records, and the old one is %s",
-        path,
-        type(error).__name__,
-        aside.name,
-    )
 
 
 def _read(path: Path) -> BaseStorage:
     truncate_torn_line(path)
-    return JournalStorage(JournalFileBackend(str(path)))
+    storage = JournalStorage(JournalFileBackend(str(path)))
+    # Optuna passes over a last line that is not JSON, and fails at it once another follows.
+    if content := path.read_bytes():
+        json.loads(content[:-1].rpartition(b"\n")[-1])
+    return storage

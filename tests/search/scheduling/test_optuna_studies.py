@@ -49,6 +49,11 @@ def foreign(path: Path) -> None:
     path.write_bytes(b"\x00\xffnot Optuna's\n" * 9)
 
 
+def with_a_last_line_of_another_kind(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"what Optuna passes over until another line follows\n")
+
+
 def short_of_the_last(path: Path) -> None:
     """The state after a kill between writing the last record and copying it to Optuna."""
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
@@ -87,15 +92,16 @@ def test_without_its_file_optuna_draws_what_it_would_have_drawn(tmp_path: Path) 
     assert rest(tmp_path / "lost", lose=True) == rest(tmp_path / "kept", lose=False)
 
 
+@pytest.mark.parametrize("damage", [foreign, with_a_last_line_of_another_kind])
 def test_a_file_that_optuna_cannot_read_is_put_aside_in_one_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
 ) -> None:
     search = scheduler(CONFIG, tmp_path)
     Simulation(search).run(events=40)
-    foreign(search.folder.optuna)
+    damage(search.folder.optuna)
     damaged = search.folder.optuna.read_bytes()
     with caplog.at_level(logging.WARNING):
-        scheduler(CONFIG, tmp_path)
+        Simulation(scheduler(CONFIG, tmp_path)).run()
     (line,) = (record.getMessage() for record in caplog.records)
     assert f"can't read {search.folder.optuna}" in line
     assert "written anew from the records" in line
