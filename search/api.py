@@ -125,7 +125,7 @@ class Study:
         Raises:
             ConfigError: if the study has none at this budget.
         """
-        return self._best(budget).shape
+        return self._best(budget, anyway=True).shape
 
     def plan(self) -> pd.DataFrame:
         """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine.
@@ -146,19 +146,22 @@ class Study:
         tokens: str | int | None = None,
         corpus: str | None = None,
         out: str | Path = "trained",
+        anyway: bool = False,
         say: Callable[[str], None] = print,
     ) -> Path:
         """Trains the best shape of a budget as `fathom train` does; again, it resumes.
 
         Returns the file of its weights, `out/weights.pt`; each evaluation is a line to `say`.
+        `anyway` takes the shape with the lowest measured loss where there is no best depth.
 
         Raises:
-            ConfigError: if the study has no shape at this budget, it can't be trained so, or the
-                objective is not trusted.
+            ConfigError: if the study has no best depth or no shape at this budget, it can't be
+                trained so, or the objective is not trusted.
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
         horizon = None if tokens is None else str(tokens)
-        train_best(self._best(budget), tokens=horizon, corpus=corpus, out=Path(out), say=say)
+        best = self._best(budget, anyway=anyway)
+        train_best(best, tokens=horizon, corpus=corpus, out=Path(out), say=say)
         return Path(out) / WEIGHTS
 
     def export(
@@ -181,12 +184,9 @@ class Study:
             ConfigError: if the study has no best depth or no shape at this budget, or the format
                 can't hold it.
         """
-        best, folder = self._best(budget), Path(out)
-        optimum = self._optimum(best.budget)
-        if optimum.optimal_depth is None and not anyway:
-            raise ConfigError(no_answer(format_count(best.budget), optimum.reason))
+        best, folder = self._best(budget, anyway=anyway), Path(out)
         if format == "yaml" and weights is None and not nearest:
-            alone = replace(self.conclusion, optima=(optimum,))
+            alone = replace(self.conclusion, optima=(self._optimum(best.budget),))
             write_atomically(folder, best_yaml(alone))
         else:
             taken = None if weights is None else Path(weights)
@@ -199,9 +199,11 @@ class Study:
             f"Study {self.config.study} in {self.folder.path}\n{answers or '  no trial has ended'}"
         )
 
-    def _best(self, budget: str | int) -> BestShape:
+    def _best(self, budget: str | int, *, anyway: bool) -> BestShape:
         optimum = self._optimum(budget)
         assert optimum.shape is not None
+        if optimum.optimal_depth is None and not anyway:
+            raise ConfigError(no_answer(format_count(optimum.budget), optimum.reason))
         # As in best.yaml: where the search was tracked does not matter to a training.
         config = self.config.model_copy(update={"tracking": TrackingConfig()})
         return BestShape(config, optimum.budget, optimum.shape)

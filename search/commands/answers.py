@@ -61,16 +61,21 @@ def train(
     register: Annotated[
         str | None, typer.Option(help="Name for the model in MLflow's registry.")
     ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Train a shape also where no curve fits the losses.")
+    ] = False,
     trust: Trust = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
-    from fathom.search.export.best import best_file, read_best
+    from fathom.search.export.best import best_file, check_answered, read_best
     from fathom.search.run_folder import default_tracking_uri
     from fathom.search.study.preflight import check_trusted
     from fathom.search.study.store_uri import check_form, check_model_name
 
     chosen = read_best(best_file(best), budget)
+    if not anyway:
+        check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
     if register is not None:  # checked before the training, which takes longer
         check_model_name(register)
@@ -102,8 +107,6 @@ def predict(
 
     Without a size, the table: the sizes of GPT-3 by levine2020, a run's budgets by its own law.
     """
-    from dataclasses import asdict
-
     from fathom.search.commands import predict as predictions
 
     if params is None:
@@ -113,8 +116,8 @@ def predict(
         else:
             predictions.print_table(table)
         return
-    prediction = predictions.predict_size(params, law)
+    answer = predictions.predict_size(params, law)
     if as_json:
-        print_json(asdict(prediction))
+        print_json(answer.as_json)
     else:
-        predictions.print_prediction(prediction)
+        predictions.print_prediction(answer)

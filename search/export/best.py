@@ -120,7 +120,7 @@ def doubts(source: Path, budget: str | None) -> list[str]:
 
 
 def check_answered(source: Path, budget: str | None) -> None:
-    """Raises ConfigError where an exported budget has no best depth, only a lowest measured one."""
+    """Raises ConfigError where a budget, or any, has no best depth but a lowest measured loss."""
     entries = _content(source)["best"]
     for entry in entries if budget is None else [_choose(entries, budget, source)]:
         if isinstance(entry, Mapping) and entry.get("optimal_depth", 0) is None:
@@ -130,10 +130,10 @@ def check_answered(source: Path, budget: str | None) -> None:
 
 
 def no_answer(budget: str, reason: object) -> str:
-    """The refusal to export a budget that has no best depth."""
+    """The refusal to export or train a budget that has no best depth."""
     return (
-        f"budget {budget} has no best depth: {reason}; or export the shape with the lowest "
-        "measured loss by --anyway"
+        f"budget {budget} has no best depth: {reason}; or take the shape with the lowest measured "
+        "loss by --anyway"
     )
 
 

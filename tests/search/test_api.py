@@ -4,6 +4,7 @@ import json
 import math
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -83,6 +84,22 @@ def test_the_best_shape_is_trained_and_exported_as_by_the_commands(
     assert (folder / "README.md").exists()
     with pytest.raises(ConfigError, match="`--format` must be one of"):
         found.export("20k", format="onnx", out=tmp_path / "none")
+
+
+def test_a_budget_without_a_best_depth_is_trained_and_exported_only_anyway(
+    found: Study, tmp_path: Path
+) -> None:
+    [optimum, *rest] = found.conclusion.optima
+    doubtful = load(found.folder.path)
+    none = replace(optimum, optimal_depth=None, reason="more than one hump or a step")
+    doubtful.conclusion = replace(found.conclusion, optima=(none, *rest))
+
+    with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):
+        doubtful.train("20k", out=tmp_path / "trained")
+    with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):
+        doubtful.export("20k", out=tmp_path / "best.yaml")
+    assert list(tmp_path.iterdir()) == []
+    assert doubtful.export("20k", out=tmp_path / "best.yaml", anyway=True).exists()
 
 
 def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:

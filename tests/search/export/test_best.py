@@ -10,6 +10,7 @@ import yaml
 
 from fathom.models.shape import Normalization, Residual
 from fathom.search.analysis.verdict import Verdict
+from fathom.search.commands.answers import train
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml, check_answered, doubts, read_best, select
 from fathom.search.formatting import format_count
@@ -129,7 +130,7 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
     assert doubts(path, str(poor.budget)) == [line]
 
 
-def test_a_budget_without_a_best_depth_is_exported_only_anyway(
+def test_a_budget_without_a_best_depth_is_exported_and_trained_only_anyway(
     tmp_path: Path, found: Conclusion
 ) -> None:
     [optimum, *rest] = found.optima
@@ -141,3 +142,5 @@ def test_a_budget_without_a_best_depth_is_exported_only_anyway(
         with pytest.raises(ConfigError, match=r"no best depth: more than one .* --anyway"):
             check_answered(path, budget)
     assert read_best(path, str(none.budget)).shape == optimum.shape
+    with pytest.raises(ConfigError, match=r"no best depth: more than one .* --anyway"):
+        train(path, budget=str(none.budget))
