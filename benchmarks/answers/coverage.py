@@ -6,7 +6,7 @@ python -m benchmarks.answers.coverage --studies 10     # a quicker look
 
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import exp, log
 
@@ -130,6 +130,14 @@ def growing_noise(generator: Generator) -> Planted:
     return replace(planted, world=replace(planted.world, noise_growth=growth))
 
 
+def moving_rates(generator: Generator) -> Planted:
+    """One hump, with a best rate that moves by a factor of four over a factor of eight in depth."""
+    planted = one_hump(symmetric)(generator)
+    exponent = generator.choice([-2 / 3, 2 / 3])
+    moving = replace(planted.world, best_rate=lambda depth: (depth / 6) ** exponent)
+    return replace(planted, world=moving)
+
+
 def world(curve: Curve, generator: Generator) -> World:
     """Returns a world of this curve, with crossings, spikes, divergence and noise between seeds."""
     drift = generator.uniform(-0.1, 0.1)
@@ -169,6 +177,7 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Verdict, str]] = {
     "plateau and cliff": (cliff, Verdict.INSUFFICIENT, ""),
     "heavy tails": (heavy_tails, Verdict.IDENTIFIED, ""),
     "growing noise": (growing_noise, Verdict.IDENTIFIED, ""),
+    "moving rates": (moving_rates, Verdict.IDENTIFIED, ""),
     "starved": (one_hump(symmetric), Verdict.INSUFFICIENT, STARVED),
 }  # fmt: skip
 
@@ -177,6 +186,7 @@ def main() -> None:
     """Prints a table row for each kind of planted world."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=100, help="studies of each kind")
+    parser.add_argument("--first", type=int, default=0, help="number of the first: other worlds")
     parser.add_argument("--only", choices=CASES, help="one kind")
     arguments = parser.parse_args()
     print(
@@ -186,14 +196,15 @@ def main() -> None:
     print(" within a plateau of the best | verdicts |")
     print("|---|---|---|---|---|---|---|")
     for name in [arguments.only] if arguments.only else CASES:
-        print(row(name, studies(name, arguments.studies)), flush=True)
+        numbers = range(arguments.first, arguments.first + arguments.studies)
+        print(row(name, studies(name, numbers)), flush=True)
 
 
-def studies(name: str, number: int) -> list[tuple[Planted, Optimum]]:
+def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
     """Returns planted studies of one kind, each in its own world, with their answers."""
     plant, _, changes = CASES[name]
     found = []
-    for index in range(number):
+    for index in numbers:
         planted = plant(np.random.default_rng([index, len(name)]))
         config: StudyConfig = parse(f"{STUDY}{changes}seed: {index}\n")
         found.append((planted, search(config, planted.world)))

@@ -11,7 +11,7 @@ NO_OPTIMUM = ("flat", "deeper is better", "shallower is better", "starved")
 
 
 def test_identified_answers_are_covered_and_nearly_best() -> None:
-    found = [pair for name in ONE_HUMP for pair in studies(name, 4)]
+    found = [pair for name in ONE_HUMP for pair in studies(name, range(4))]
     identified = [(p, o) for p, o in found if o.verdict is Verdict.IDENTIFIED]
     assert len(identified) >= len(found) - 2
     assert np.mean([covers_exactly(p, o) for p, o in identified]) >= 0.8
@@ -20,6 +20,6 @@ def test_identified_answers_are_covered_and_nearly_best() -> None:
 
 @pytest.mark.parametrize("name", NO_OPTIMUM)
 def test_the_verdict_shows_that_there_is_no_optimum(name: str) -> None:
-    found = studies(name, 3)
+    found = studies(name, range(3))
     right = sum(optimum.verdict is CASES[name][1] for _, optimum in found)
     assert right >= 2, row(name, found)
