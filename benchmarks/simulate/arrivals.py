@@ -262,7 +262,7 @@ def _spec(some: SizeClass, trial: int) -> TrialSpec:
         budget=run.params_total,
         count=Count.TOTAL,
         horizon_tokens=int(some.horizon),
-        shape=sized_shape(run, run.params_total),
+        shape=sized_shape(run, run.params_total, Count.TOTAL),
         seed=run.seed,
         learning_rate=1.0,
         rate_scale=1.0,

@@ -97,7 +97,7 @@ def _from_class(runs: Sequence[Run], own: Sequence[Run], count: Count) -> Known:
     seeds: dict[Shape, list[Array]] = defaultdict(list)
     pace: dict[Shape, float] = {}
     for run, losses in zip(some.runs, some.losses, strict=True):
-        shape = sized_shape(run, size)
+        shape = sized_shape(run, size, count)
         seeds[shape].append(losses)
         pace[shape] = run.seconds_per_step
     curves = {shape: np.array(found) for shape, found in seeds.items()}

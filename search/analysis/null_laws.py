@@ -16,7 +16,7 @@ from math import exp, inf, sqrt
 
 import numpy as np
 
-from fathom.models.shape import Count
+from fathom.models.shape import Count, Shape
 from fathom.search.analysis.depth_estimates import Array
 from fathom.search.analysis.law import Law, Prediction, law_points, predict_by, usable
 from fathom.search.analysis.law_fit import Form, LawFit, SizedDepths, fit_form, leave_one_out
@@ -125,15 +125,21 @@ def _parameters_by_width(optima: Sequence[Optimum]) -> tuple[float, float]:
     `d_model`: means over the best shapes; (0, 0) without any."""
     found = []
     for own in optima:
-        if own.shape is not None:
-            size, width = own.shape.size(own.count), own.shape.d_model
-            beside = max(0, size - own.shape.params_non_embedding)
+        if (shape := _best_shape(own)) is not None:
+            size, width = shape.size(own.count), shape.d_model
+            beside = max(0, size - shape.params_non_embedding)
             beside = beside if beside > SMALLEST_SHARE * size else 0
-            found.append(((size - beside) / (own.shape.depth * width**2), beside / width))
+            found.append(((size - beside) / (shape.depth * width**2), beside / width))
     if not found:
         return 0.0, 0.0
     layer, embedding = np.mean(found, axis=0).tolist()
     return layer, embedding
+
+
+def _best_shape(own: Optimum) -> Shape | None:
+    """The best shape, which in a table is that of the depth with the lowest measured loss."""
+    lowest = (depth.shape for depth in own.depths if depth.depth == own.lowest_depth)
+    return own.shape or next(lowest, None)
 
 
 def _form(name: str, layer: float, embedding: float) -> Form:

@@ -1,19 +1,22 @@
 """Predictions of a published law or of a run's law: for one size, or a table of sizes."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from fathom.search.analysis.law import Law, Prediction, usable
+from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
+from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
 from fathom.search.conclusion import best_law
 from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
+from fathom.search.report.text import law_text, null_laws_text
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import load
@@ -25,7 +28,24 @@ Row = dict[str, Any]
 no depth of at least 1 at this size."""
 
 
-def predict_size(params: str, law: str) -> Prediction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAnswer:
+    """The best depth for a size by a law, and by the null laws beside it."""
+
+    prediction: Prediction
+    null_laws: tuple[Prediction, ...] = ()
+    """Those that have a depth there; none beside a published law."""
+    note: str = ""
+    """How well the law and the null laws predict left-out budgets; empty for a published law."""
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The prediction, with `null_laws` and their `note` where it is by a run's own law."""
+        beside = {"null_laws": [asdict(own) for own in self.null_laws], "note": self.note}
+        return asdict(self.prediction) | (beside if self.note else {})
+
+
+def predict_size(params: str, law: str) -> SizeAnswer:
     """The best depth for a size; `law` is `levine2020` or a run folder.
 
     Raises:
@@ -33,13 +53,34 @@ def predict_size(params: str, law: str) -> Prediction:
     """
     size = count_of("--params", params)
     if law == LEVINE:
-        return levine2020(size)
-    return best_law(_optima(law), Path(law)).predict(size)
+        return SizeAnswer(prediction=levine2020(size))
+    optima = _optima(law)
+    null_laws = fit_null_laws(optima)
+    return SizeAnswer(
+        prediction=best_law(optima, Path(law)).predict(size),
+        null_laws=_predictions(null_laws, size),
+        note=_note(optima, null_laws),
+    )
+
+
+def _note(optima: Sequence[Optimum], null_laws: Sequence[NullLaw]) -> str:
+    """How well the best law predicts left-out budgets, and how well the null laws do."""
+    laws = fit_laws(optima)
+    return f"{law_text(laws[0])} {null_laws_text(laws, null_laws)}".rstrip()
+
+
+def _predictions(laws: Sequence[NullLaw], size: float) -> tuple[Prediction, ...]:
+    """What each law says of a size at which it has a depth."""
+    found = []
+    for law in laws:
+        with suppress(ValueError):
+            found.append(law.predict(size))
+    return tuple(found)
 
 
 def predict_table(law: str) -> dict[str, Any]:
-    """The table as JSON: `rows` for the sizes of GPT-3 by `levine2020`, with a `note`, or for a
-    run's budgets by its own law.
+    """The table as JSON, `rows` and a `note`: for the sizes of GPT-3 by `levine2020`, or for a
+    run's budgets by its own law and the null laws.
 
     Raises:
         ConfigError: when the run has no law.
@@ -52,30 +93,41 @@ def predict_table(law: str) -> dict[str, Any]:
         ]
         return {"rows": rows, "note": TRILLION_NOTE}
     optima = _optima(law)
-    fitted, used = best_law(optima, Path(law)), usable(optima)
-    return {"rows": [_budget_row(own, fitted, is_used=own in used) for own in optima]}
+    fitted, used, null_laws = best_law(optima, Path(law)), usable(optima), fit_null_laws(optima)
+    rows = [_budget_row(own, fitted, null_laws, is_used=own in used) for own in optima]
+    return {"rows": rows, "note": _note(optima, null_laws)}
 
 
-def print_prediction(prediction: Prediction) -> None:
-    """Prints the prediction, and a warning if it is extrapolated."""
+def print_prediction(answer: SizeAnswer) -> None:
+    """Prints the prediction, a warning if it is extrapolated, and what the null laws say."""
+    prediction = answer.prediction
     width = f", d_model {prediction.d_model:.0f}" if prediction.d_model else ""
-    interval = ""
-    if prediction.interval:
-        interval = f" (95 %: {prediction.interval[0]:.1f} to {prediction.interval[1]:.1f})"
     print(
         f"{format_count(prediction.params)} parameters: "
-        f"depth {prediction.depth:.1f}{interval}{width} by {prediction.law}"
+        f"depth {_with_interval(prediction)}{width} by {prediction.law}"
     )
+    for null in answer.null_laws:
+        print(f"  {null.law}: {_with_interval(null)}")
+    if answer.note:
+        print(answer.note)
     if prediction.extrapolated:
         print("This size lies outside the range that the law was fitted on.")
 
 
+def _with_interval(prediction: Prediction) -> str:
+    interval = ""
+    if prediction.interval:
+        interval = f" (95 %: {prediction.interval[0]:.1f} to {prediction.interval[1]:.1f})"
+    return f"{prediction.depth:.1f}{interval}"
+
+
 def print_table(table: dict[str, Any]) -> None:
     """Prints the table and explains its marks."""
-    rows, note = table["rows"], table.get("note")
-    Console().print(_published_table(rows) if note else _budget_table(rows))
-    if note:
-        print(note)
+    rows, note = table["rows"], table["note"]
+    published = "model" in rows[0]
+    for one in [_published_table(rows)] if published else [_budget_table(rows), _null_table(rows)]:
+        Console().print(one)
+    print(note)
     if any(row.get("extrapolated") for row in rows):
         print("* outside the sizes that the law was fitted on")
 
@@ -89,13 +141,15 @@ def _optima(run: str) -> tuple[Optimum, ...]:
     return find_optima(read_records(folder, config), seed=config.seed)
 
 
-def _budget_row(optimum: Optimum, law: Law, *, is_used: bool) -> Row:
-    row = {
+def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_used: bool) -> Row:
+    null_depths = {own.law: own.depth for own in _predictions(null_laws, optimum.budget)}
+    row: Row = {
         "budget": optimum.budget,
         "measured_depth": optimum.optimal_depth,
         "measured_interval": optimum.interval,
         "verdict": optimum.verdict.value,
         "fitted": is_used,
+        "null_laws": {own.name: null_depths.get(own.name) for own in null_laws},
     }
     try:
         return row | asdict(law.predict(optimum.budget))
@@ -128,6 +182,15 @@ def _budget_table(rows: Sequence[Row]) -> Table:
             "{:.1f}-{:.1f}".format(*predicted) if predicted else "-",
             width,
         )
+    return table
+
+
+def _null_table(rows: Sequence[Row]) -> Table:
+    heads = ("law", *(format_count(row["budget"]) for row in rows))
+    table = empty_table("Depths by laws with one constant", heads)
+    for name in rows[0]["null_laws"]:
+        depths = [row["null_laws"][name] for row in rows]
+        table.add_row(name, *("-" if depth is None else f"{depth:.1f}" for depth in depths))
     return table
 
 

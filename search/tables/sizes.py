@@ -31,6 +31,8 @@ class SizedShape(Shape):
     """A shape of a table, which counts exactly as many parameters as it is told."""
 
     counted: int
+    embedding: int
+    """Parameters of the embedding among them."""
 
     @property
     def params_total(self) -> int:
@@ -39,12 +41,12 @@ class SizedShape(Shape):
 
     @property
     def params_non_embedding(self) -> int:
-        """Parameters as counted, whichever the rule."""
-        return self.counted
+        """Parameters as counted, less the embedding where it was counted."""
+        return self.counted - self.embedding
 
 
-def sized_shape(run: Run, size: int) -> SizedShape:
-    """The shape of a run, at exactly this size."""
+def sized_shape(run: Run, size: int, count: str) -> SizedShape:
+    """The shape of a run, at exactly this size by a counting rule."""
     return SizedShape(
         depth=run.depth,
         d_model=run.d_model,
@@ -54,6 +56,7 @@ def sized_shape(run: Run, size: int) -> SizedShape:
         vocab_size=256,
         context=128,
         counted=size,
+        embedding=run.params(count) - run.params_non_embedding,
     )
 
 

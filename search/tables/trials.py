@@ -90,7 +90,7 @@ def table_budget(
     records = []
     for number, run in enumerate(_without_copies(near, tokens)):
         size = run.params(count)
-        shape = sized_shape(run, params if sure else size)
+        shape = sized_shape(run, params if sure else size, count)
         scale = run.learning_rate / rates[run.shape] if run.learning_rate else 1.0
         spec = TrialSpec(
             trial=f"run-{number:03d}",

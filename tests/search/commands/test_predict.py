@@ -12,7 +12,12 @@ import pytest
 from fathom.models.shape import Count
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import find_optima
-from fathom.search.commands.predict import predict_size, predict_table, print_table
+from fathom.search.commands.predict import (
+    predict_size,
+    predict_table,
+    print_prediction,
+    print_table,
+)
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line, read_records
@@ -20,6 +25,7 @@ from fathom.search.study.errors import ConfigError
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
+NULL_LAWS = {"same depth", "same aspect ratio", "cube root"}
 STUDY = """
 study: simulated
 objective: {name: language, corpus: .}
@@ -104,6 +110,8 @@ def test_a_run_without_a_size_gives_its_budgets_measured_and_by_its_law(
     printed = capsys.readouterr().out
     assert best.name in printed
     assert "300k" in printed
+    assert [set(row["null_laws"]) for row in found] == 3 * [NULL_LAWS]
+    assert table["note"] in " ".join(printed.split())
 
 
 def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
@@ -125,12 +133,29 @@ def test_a_budget_that_was_not_fitted_is_marked_and_may_be_extrapolated(
 
 
 def test_a_size_is_predicted_by_the_runs_own_law_with_an_interval(run: str) -> None:
-    found = predict_size("2M", run)
+    answer = predict_size("2M", run)
+    found = answer.prediction
 
     assert found.interval
     assert found.interval[0] < found.depth < found.interval[1]
     assert not found.extrapolated
-    assert predict_size("300M", run).extrapolated
+    assert predict_size("300M", run).prediction.extrapolated
+
+
+def test_beside_a_runs_own_law_stand_the_null_laws_and_how_well_they_predict(
+    run: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = predict_size("2M", run)
+
+    assert {law.law for law in answer.null_laws} == NULL_LAWS
+    assert [law["depth"] for law in answer.as_json["null_laws"]] == [
+        law.depth for law in answer.null_laws
+    ]
+    print_prediction(answer)
+    assert "  same depth: " in (printed := capsys.readouterr().out)
+    assert answer.note in printed
+    assert "miss left-out budgets" in answer.note
+    assert "null_laws" not in predict_size("2M", "levine2020").as_json
 
 
 def test_a_run_of_too_few_budgets_has_no_law_and_says_how_many_it_needs(

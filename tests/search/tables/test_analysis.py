@@ -195,3 +195,21 @@ def test_the_published_best_depths_of_gemstones_are_found_again(
     assert optimum.parabola.lowest(ends) == pytest.approx(parabola, abs=2)
     if optimum.interval:  # no curve fits the early losses
         assert optimum.interval[0] <= parabola <= optimum.interval[1]
+
+
+def test_null_laws_know_the_embedding_where_sizes_count_it() -> None:
+    def rows(inner: float) -> list[dict[str, object]]:
+        return [
+            {
+                "depth": depth, "d_model": 64, "seed": seed, "loss": planted_loss(depth),
+                "params_total": size, "params_non_embedding": inner * size,
+            }
+            for size in (1e6, 1e7, 1e8)
+            for depth in DEPTHS
+            for seed in range(3)
+        ]  # fmt: skip
+
+    [with_embedding], [without] = (answered(rows(inner)).findings for inner in (0.5, 1.0))
+
+    assert "same aspect ratio" in {law.name for law in with_embedding.null_laws}
+    assert "same aspect ratio" not in {law.name for law in without.null_laws}

@@ -1,6 +1,9 @@
 """Classes of sizes."""
 
-from fathom.search.tables.sizes import runs_near, size_classes
+import pytest
+
+from fathom.models.shape import Count
+from fathom.search.tables.sizes import runs_near, size_classes, sized_shape
 from tests.support.curves import run
 
 
@@ -10,3 +13,11 @@ def test_classes_are_disjoint_close_in_size_and_have_shapes_to_compare() -> None
     classes = size_classes(runs, "total", 0.15)
     assert [[one.depth for one in some] for some in classes] == [[4, 8, 16], [2, 3, 5, 6]]
     assert [one.depth for one in runs_near(runs, 105e3, "total", 0.06)] == [4, 8]
+
+
+@pytest.mark.parametrize(("count", "inner"), [(Count.TOTAL, 990), (Count.NON_EMBEDDING, 1090)])
+def test_a_shape_of_a_table_has_the_size_asked_for_and_the_embedding_where_it_counts(
+    count: Count, inner: int
+) -> None:
+    shape = sized_shape(run(4, params=1000), 1090, count)
+    assert (shape.size(count), shape.params_non_embedding) == (1090, inner)
