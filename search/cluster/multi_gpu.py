@@ -23,6 +23,7 @@ from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.data_parallel import Ranks
+from fathom.search.training.device import granted_device
 from fathom.search.training.trial import RunningTrial, WorkerLostError, is_out_of_memory
 
 POLL_SECONDS = 1.0
@@ -98,8 +99,9 @@ def _train(settings: dict[str, Any]) -> None:
     """Train in one data-parallel worker."""
     assignment: Assignment = settings["assignment"]
     torch.set_num_threads(assignment.config.resources.threads)
-    device = get_device() if torch.cuda.is_available() else torch.device("cpu")
+    device = granted_device(gpus=1)
     if device.type == "cuda":
+        device = get_device()
         torch.cuda.set_device(device)
     context = train.get_context()
     ranks = Ranks(context.get_world_rank(), context.get_world_size())

@@ -30,6 +30,7 @@ from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_a
 from fathom.search.records import TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.device import DeviceError
 
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
 """Resources of a `MultiGpuActor`, next to none, which Tune does not accept: Ray Train holds those
@@ -120,7 +121,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         """Resume or end a trial whose worker died; batched trials are resumed one by one."""
         error, scheduler = _error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
-        if isinstance(cause, StorageError):
+        if isinstance(cause, StorageError | DeviceError):
             raise cause
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         assignments = trial.config["assignments"]
@@ -161,6 +162,7 @@ def run_trials(
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
+        DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
         OSError: when the run folder can't be written.
     """

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import ray
 import torch
 from ray import tune
 
@@ -15,6 +16,7 @@ from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.batched_trials import Reports, run_batched
+from fathom.search.training.device import granted_device
 from fathom.search.training.trial import RunningTrial, catch_failures, run_trial, with_reason
 from fathom.search.training.trial_log import reset_peak_memory
 
@@ -26,10 +28,10 @@ class TrialActor(tune.Trainable):
     """Ray's side of a trial; the actor outlives it and takes the next, as starting one is slow."""
 
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
-        """Place the data once, then start the trial."""
+        """Start the trial; its first step places the data, which later trials find there."""
         assert objective is not None
         torch.set_num_threads(config["assignments"][0].config.resources.threads)
-        self.place(objective)
+        self._to_place: Objective | None = objective
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -49,7 +51,9 @@ class TrialActor(tune.Trainable):
 
     def place(self, objective: Objective) -> None:
         """Put the data where trials use it: on this worker's device."""
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        # What Ray granted, not what can be seen: Ray hides no GPU from a trial without one.
+        granted = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+        self._device = granted_device(len(granted))
         self._objective = objective.to(self._device)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
@@ -61,6 +65,9 @@ class TrialActor(tune.Trainable):
     def _start(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
         first = assignments[0]
         refuse_unseen_checkpoints(first)
+        if self._to_place is not None:
+            self.place(self._to_place)  # here and not in `setup`, so that Tune passes errors on
+            self._to_place = None
         if len(assignments) > 1:
             reset_peak_memory(self._device)
             objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand

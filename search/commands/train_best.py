@@ -16,6 +16,7 @@ from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
 from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.device import local_device
 from fathom.search.training.trial import RunningTrial
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
 
@@ -41,7 +42,7 @@ def train_best(
     objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config, data_digest_of(objective)))
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = local_device(config.resources)
     # As in the search: on a busy machine a small model is many times slower with more threads.
     torch.set_num_threads(config.resources.threads)
     on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {config.resources.threads}"

@@ -203,7 +203,7 @@ class Precision(StrEnum):
     """Number format of the forward and backward pass; weights are always float32."""
 
     AUTO = "auto"
-    """bfloat16 if the trial has a GPU, else float32."""
+    """bfloat16 if the trial has a GPU that computes in it, else float32."""
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
 

@@ -21,6 +21,7 @@ from fathom.search.study.machine import CPU_SPEED, GPU_SPEED, device_name
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
 from fathom.search.study.speed import binned, keep_speeds
 from fathom.search.training.assignment import standalone_spec
+from fathom.search.training.device import local_device
 from fathom.search.training.loop import advance
 from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
@@ -37,9 +38,7 @@ CONTEXT, VOCABULARY = 128, 256
 
 def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
     """Size of a model -> FLOPs per second with these resources, which are kept as well."""
-    device = torch.device(
-        "cuda" if torch.cuda.is_available() and resources.gpus_per_trial else "cpu"
-    )
+    device = local_device(resources)
     objective = _random_text().to(device)
     found = {}
     for size in SIZES[device.type]:

@@ -16,11 +16,11 @@ from fathom.objectives.contract import Objective
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import Precision
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import pays, possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.device import DeviceError, computes_in_bfloat16
 from fathom.search.training.loop import never, train, until_over
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from fathom.search.training.trial_log import ReportSchedule, TrialLog
@@ -32,7 +32,6 @@ MICRO_BATCHES = 4
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
     """Training settings of a trial of a budget; fractions of the horizon become steps."""
     settings = config.train
-    precision = settings.precision
     return TrainPlan(
         steps=budget.steps,
         batch_size=budget.batch_size,
@@ -45,8 +44,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         eps=settings.eps,
         grad_clip=settings.grad_clip,
         evaluation_steps=evaluation_steps(config, budget),
-        bfloat16=precision is Precision.BFLOAT16
-        or (precision is Precision.AUTO and device == "cuda"),
+        bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=_compiled(config, budget, spec, device),
         diagnostics=settings.diagnostics,
         patience=settings.patience,
@@ -192,10 +190,10 @@ def with_reason(how: str, reports: Iterator[Report]) -> Iterator[Report]:
 
 
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
-    """Yields the reports; an exception becomes a last report with the error as its reason."""
+    """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
     try:
         yield from reports
-    except WorkerLostError:
+    except (WorkerLostError, DeviceError):
         raise
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
         if is_out_of_memory(error):

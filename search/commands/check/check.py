@@ -12,8 +12,6 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from statistics import fmean
 
-import torch
-
 from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
@@ -24,6 +22,7 @@ from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.shapes import feasible_shapes
+from fathom.search.training.device import local_device
 
 EXPONENT_LIMIT = 0.45
 """Largest absolute exponent of an activation's change against the size that counts as flat. Over
@@ -176,7 +175,7 @@ def check_on(
     budgets, vocab_size = expand_budgets(config), objective.vocab_size
     shapes = [shape for own in budgets for shape in feasible_shapes(config, own, vocab_size)]
     sizes = {axis: sorted(map(axis.size_of, shapes)) for axis in SizeAxis}
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = local_device(config.resources)
     prober = Prober(
         config=config, objective=objective.to(device), device=device, watch=watch, probe=probe
     )

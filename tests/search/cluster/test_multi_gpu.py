@@ -22,6 +22,7 @@ from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.device import CPU_AS_GPU
 from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial
 from tests.support.toy import CPU, Successor
 
@@ -75,12 +76,14 @@ class FailsOnce(Successor):
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    ray.init(
-        num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
-        logging_level=logging.ERROR,
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CPU_AS_GPU, "1")
+        ray.init(
+            num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
+            logging_level=logging.ERROR,
+        )  # fmt: skip
+        yield
+        ray.shutdown()
 
 
 def assignment(folder: Path) -> Assignment:

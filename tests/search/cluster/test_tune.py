@@ -40,6 +40,7 @@ from fathom.search.study.shapes import feasible_shapes
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial
 
 with warnings.catch_warnings():
@@ -285,6 +286,22 @@ def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reaso
     monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere), raising=False)
     with pytest.raises(StorageError, match=r"every node must see .*checkpoints, and .* does not"):
         run_trials(search, cycle())
+    assert not search.records, "no trial failed of it"
+
+
+@dataclass(frozen=True)
+class Unusable(Cycle):
+    """A task whose device can't be used."""
+
+    def to(self, device: torch.device) -> Self:
+        granted_device(gpus=1)
+        return self
+
+
+def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path: Path) -> None:
+    search = scheduler(tmp_path)
+    with pytest.raises(DeviceError, match=r"a trial that was granted a GPU must train on it"):
+        run_trials(search, Unusable(np.arange(4096) % 256))
     assert not search.records, "no trial failed of it"
 
 

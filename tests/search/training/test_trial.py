@@ -21,6 +21,7 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.training import trial_log
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.device import DeviceError
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.state import TrainPlan
 from fathom.search.training.trial import (
@@ -460,9 +461,20 @@ def test_there_is_always_a_step_of_warm_up() -> None:
     ],
 )
 def test_precision_follows_the_setting_and_the_device(
-    precision: str, device: str, bfloat16: bool
+    precision: str, device: str, bfloat16: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     assert plan_of(f"train: {{precision: {precision}}}", device=device).bfloat16 is bfloat16
+
+
+def test_a_gpu_without_bfloat16_computes_in_float32_or_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    assert not plan_of("train: {precision: auto}", device="cuda").bfloat16
+    with pytest.raises(DeviceError, match="needs a GPU that computes in it, got Tesla T4"):
+        plan_of("train: {precision: bfloat16}", device="cuda")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""The device that a training was granted, and whether it has bfloat16. Torch only."""
+
+import os
+
+import torch
+
+from fathom.search.study.groups import Precision, ResourcesConfig
+
+CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
+"""Environment variable with which a granted GPU is a CPU, for tests of several GPUs on a machine
+without any."""
+CPU = torch.device("cpu")
+
+
+class DeviceError(ValueError):
+    """The device that was granted can't be used as the study asks."""
+
+
+def granted_device(gpus: float) -> torch.device:
+    """The GPU if any share of one was granted, else the CPU, whatever GPUs can be seen.
+
+    Raises:
+        DeviceError: when PyTorch here can't use a GPU.
+    """
+    if not gpus or os.environ.get(CPU_AS_GPU):
+        return CPU
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            f"a trial that was granted a GPU must train on it, and torch {torch.__version__} can't "
+            "use one here; install the build of torch for its driver (pytorch.org/get-started), or "
+            "set `resources.gpus_per_trial: 0`"
+        )
+    return torch.device("cuda")
+
+
+def local_device(resources: ResourcesConfig) -> torch.device:
+    """The device for a training in this process, which Ray granted nothing: a GPU if PyTorch can
+    use one and the trials of the study are not to have none."""
+    return torch.device("cuda") if resources.gpus_per_trial and torch.cuda.is_available() else CPU
+
+
+def computes_in_bfloat16(precision: Precision, device: str) -> bool:
+    """True to compute in bfloat16; `auto` does where a GPU has it.
+
+    Raises:
+        DeviceError: when the study asks for it and the GPU has none.
+    """
+    has = device != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
+    if precision is Precision.BFLOAT16 and not has:
+        raise DeviceError(
+            "`train.precision: bfloat16` needs a GPU that computes in it, got "
+            f"{torch.cuda.get_device_name()}; use `float32` or `auto`"
+        )
+    return precision is Precision.BFLOAT16 or (
+        precision is Precision.AUTO and device == "cuda" and has
+    )
