@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fathom.models.attention import not_padding
 from fathom.models.blocks import Block, Norm
+from fathom.models.chunked_loss import LossTerms, chunked_loss
 from fathom.models.parametrization import (
     Parametrization,
     Role,
@@ -32,6 +33,9 @@ class Transformer(nn.Module):
         ValueError: when the parametrization says nothing of the shape's kind of residual.
     """
 
+    computes_loss = True
+    """True as a call can return the loss of its tokens instead of their logits."""
+
     def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
         super().__init__()
         self.shape, self.parametrization = shape, parametrization
@@ -53,7 +57,8 @@ class Transformer(nn.Module):
             self.unembedding = nn.Linear(width, shape.vocab_size, bias=False)
             self.unembedding_projection = _projection(shape)
 
-    def forward(self, tokens_BT: Tensor) -> Tensor:
+    def forward(self, tokens_BT: Tensor, loss: LossTerms | None = None) -> Tensor:
+        """Logits (B, T, V) or, with `loss`, the loss of the tokens without all of their logits."""
         T = tokens_BT.shape[1]
         turns_2T2HP2 = None if self.rotary is None else self.rotary[:, :T]
         mask_B11T = not_padding(tokens_BT) if self.shape.bidirectional else None
@@ -61,7 +66,10 @@ class Transformer(nn.Module):
         for _ in range(self.shape.depth // self.shape.blocks):
             for block in self.blocks:
                 x_ND = block(x_ND, T, turns_2T2HP2, mask_B11T)
-        return self._logits(x_ND).view(*tokens_BT.shape, -1)
+        x_ND, head_VD = self._before_head(x_ND)
+        if loss is not None:
+            return chunked_loss(x_ND, head_VD, *loss)
+        return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
         """Input of the first block, (N, D), in units of the residual scale."""
@@ -76,8 +84,8 @@ class Transformer(nn.Module):
             x_BTD = x_BTD / self.scales.residual
         return x_BTD.flatten(0, 1)
 
-    def _logits(self, x_ND: Tensor) -> Tensor:
-        """Logits of the next token, (N, V), from the last block's stream (N, D)."""
+    def _before_head(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
+        """From the last block's stream (N, D) the two factors of the logits, (N, R) and (V, R)."""
         if self.final_norm is not None:
             x_ND = self.final_norm(x_ND, self.scales.logits)
         elif self.scales.logits != 1.0:
@@ -85,7 +93,7 @@ class Transformer(nn.Module):
         head_VR, projection_RD = self.head()
         if projection_RD is not None:
             x_ND = x_ND @ projection_RD.mT
-        return F.linear(x_ND, head_VR)
+        return x_ND, head_VR
 
     def head(self) -> tuple[Tensor, Tensor | None]:
         """The unembedding: factors (V, R) and (R, D), or (V, D) and None."""

@@ -11,8 +11,20 @@ LONGEST_VALUE = 80
 """Characters of a wrong value that an error message repeats."""
 SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 EVAL_CHUNK_TOKENS = 8192
-"""Tokens evaluated at once; bounds the logits, the largest tensor of an evaluation."""
+"""Tokens evaluated at once, as far as their logits are few enough."""
+LOGITS_AT_ONCE = 2**27
+"""Logits that exist at once, of training and of evaluation; half a gigabyte in float32."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
+
+
+def logit_tokens(vocab_size: int) -> int:
+    """Number of tokens whose logits may exist at once."""
+    return max(1, LOGITS_AT_ONCE // vocab_size)
+
+
+def eval_chunk_tokens(vocab_size: int) -> int:
+    """Number of tokens evaluated at once."""
+    return min(EVAL_CHUNK_TOKENS, logit_tokens(vocab_size))
 
 
 def short(value: object) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.keys import logit_tokens
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:
@@ -22,11 +23,36 @@ def token_losses(model: Model, batch: Batch) -> Tensor:
     return losses_N
 
 
+def mean_loss(model: Model, batch: Batch) -> Tensor:
+    """Mean loss over all targets in nats, a scalar."""
+    chunk, count = _chunk(model), batch.targets.numel()
+    if chunk is None or count <= chunk:
+        return token_losses(model, batch).mean()
+    weights_N = torch.full((count,), 1 / count, device=batch.targets.device)
+    return _chunked(model, batch, weights_N, chunk)
+
+
 def masked_loss(model: Model, batch: Batch) -> Tensor:
     """Mean loss over the targets that are not `IGNORED`, in nats, a scalar."""
     asked_N = (batch.targets != IGNORED).flatten()
+    chunk = _chunk(model)
+    if chunk is not None and len(asked_N) > chunk:
+        return _chunked(model, batch, asked_N / asked_N.sum(), chunk)
     losses_N = token_losses(model, Batch(batch.inputs, batch.targets.clamp(min=0)))
     return (losses_N * asked_N).sum() / asked_N.sum()
+
+
+def _chunk(model: Model) -> int | None:
+    """Number of tokens whose logits may exist at once; None for a model that returns logits only,
+    so that all of them exist."""
+    own: Any = getattr(model, "module", model)  # the model of this rank, if there are several
+    return logit_tokens(own.shape.vocab_size) if getattr(own, "computes_loss", False) else None
+
+
+def _chunked(model: Any, batch: Batch, weights_N: Tensor, chunk: int) -> Tensor:
+    """The sum of weighted losses, which the model computes in chunks of tokens."""
+    loss: Tensor = model(batch.inputs, (batch.targets.flatten(), weights_N, chunk))
+    return loss
 
 
 def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import held_out_draws, training_draws
 from fathom.objectives.synthetic.keys import SyntheticConfig
 from fathom.objectives.token_loss import answers, masked_loss
@@ -125,7 +125,8 @@ class SyntheticObjective(ABC):
     @torch.no_grad()
     def tallies(self, model: Model) -> dict[int, Tally]:
         """The tally of each difficulty, with one synchronisation with the device."""
-        sums = [_sums(model, *self.held_out(at)) for at in self.difficulties]
+        tokens = eval_chunk_tokens(self.vocab_size)
+        sums = [_sums(model, *self.held_out(at), tokens) for at in self.difficulties]
         every = torch.stack(sums).tolist()
         return {at: Tally(*own) for at, own in zip(self.difficulties, every, strict=True)}
 
@@ -144,9 +145,9 @@ def solved(errors: Mapping[int, float]) -> float:
     return float(last)
 
 
-def _sums(model: Model, batch: Batch, counted: Tensor) -> Tensor:
+def _sums(model: Model, batch: Batch, counted: Tensor, tokens_at_once: int) -> Tensor:
     """Fields of a `Tally` in order, (6,)."""
-    rows = max(1, EVAL_CHUNK_TOKENS // counted.shape[1])
+    rows = max(1, tokens_at_once // counted.shape[1])
     chunks = zip(*(torch.split(one, rows) for one in (*batch, counted)), strict=True)
     return torch.stack([_sums_of_chunk(model, *chunk) for chunk in chunks]).sum(0)
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
-from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary, parts_of
@@ -144,7 +144,7 @@ class Classification:
     def _scores(self, model: Model, split: TextSplit, rows: Rows) -> tuple[float, float]:
         """Mean nats per text, and share of the texts that are classified correctly."""
         sums = []
-        for chunk in chunks(rows, split.rows.lengths[rows], EVAL_CHUNK_TOKENS):
+        for chunk in chunks(rows, split.rows.lengths[rows], eval_chunk_tokens(self.vocab_size)):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()))
             logits_BC, classes_B = self._pooled(model, batch)
             nats = F.cross_entropy(logits_BC, classes_B, reduction="sum")

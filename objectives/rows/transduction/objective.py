@@ -21,7 +21,7 @@ from fathom.objectives.arrays import Rows, Sequences
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import digest_of
-from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_rows, training_windows
 from fathom.objectives.rows import word_ids
 from fathom.objectives.rows.transduction.keys import TransductionConfig
@@ -218,7 +218,7 @@ class Transduction:
         lengths = split.rows.lengths[rows]
         where = np.argsort(lengths, kind="stable")
         nats, asked, exact = [], [], []
-        for chunk in arrays.chunks(rows, lengths, EVAL_CHUNK_TOKENS):
+        for chunk in arrays.chunks(rows, lengths, eval_chunk_tokens(self.vocab_size)):
             batch = split.batch(chunk, int(split.rows.lengths[chunk].max()) - 1)
             losses_RT, asked_RT, right_RT = answers(model, batch)
             nats.append(losses_RT.sum(1, dtype=torch.float32))

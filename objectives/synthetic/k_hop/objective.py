@@ -25,7 +25,7 @@ from fathom.objectives.random_numbers import held_out_draws
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.objectives.synthetic.keys import FIRST
 from fathom.objectives.synthetic.objective import SyntheticObjective
-from fathom.objectives.token_loss import token_losses
+from fathom.objectives.token_loss import mean_loss
 
 BASELINE_TOKENS = 200_000
 """Tokens that the baselines are measured on: 2000 sequences of the published length."""
@@ -53,7 +53,7 @@ class Hop(SyntheticObjective):
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats over all positions, as published."""
-        return token_losses(model, batch).mean()
+        return mean_loss(model, batch)
 
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from fathom.objectives.arrays import placed, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
-from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_windows
 from fathom.objectives.text.corpus import check_lengths, read_corpus
 from fathom.objectives.text.encode import Ids, encode
 from fathom.objectives.text.language.keys import LanguageConfig
-from fathom.objectives.token_loss import token_losses
+from fathom.objectives.token_loss import mean_loss, token_losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,7 +81,7 @@ class Language:
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token, a scalar."""
-        return token_losses(model, batch).mean()
+        return mean_loss(model, batch)
 
     def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
         """Mean nats per token of each replica, (replicas,)."""
@@ -100,7 +100,7 @@ class Language:
         # From the first place to the last; none overlap.
         starts = spread(len(tokens) - self.context, self.eval_windows)
         starts_W = torch.from_numpy(starts).to(tokens.device)
-        chunk = max(1, EVAL_CHUNK_TOKENS // (self.context * replicas))
+        chunk = max(1, eval_chunk_tokens(self.vocab_size) // (self.context * replicas))
         sums_R = []
         for at in range(0, self.eval_windows, chunk):
             batch = windows(tokens, starts_W[at : at + chunk].repeat(replicas), self.context)
