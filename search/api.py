@@ -127,14 +127,16 @@ class Study:
         """
         return self._best(budget, anyway=True).shape
 
-    def plan(self) -> pd.DataFrame:
-        """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine.
+    def plan(self, gpu: str | None = None) -> pd.DataFrame:
+        """A row for each budget: shapes, depths, trials, rungs, FLOPs and hours on this machine, or
+        on GPUs of a type such as `"H100"`.
 
         Raises:
-            ConfigError: if a budget has too few shapes, or the objective is not trusted.
+            ConfigError: if a budget has too few shapes, the type of GPU is unknown, or the
+                objective is not trusted.
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
-        machine = this_machine(self.config)
+        machine = this_machine(self.config, gpu)
         plans = plan_study(self.config, vocab_size_of(self.config), machine)
         values = plan_json(plans, machine, price=None, with_shapes=False)
         return pd.DataFrame(values["budgets"])

@@ -35,11 +35,11 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
 from fathom.search.study.fingerprint import settled_fingerprint, write_fingerprint
 from fathom.search.study.groups import TrackingConfig
-from fathom.search.study.machine import device_name
+from fathom.search.study.machine import speed_key
 from fathom.search.study.own_records import Check, own_records, read_records
 from fathom.search.study.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
-from fathom.search.study.speed import keep_speeds, rates_of, start_seconds
+from fathom.search.study.speed import keep_speeds, rates_by_device, start_seconds
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set
 from fathom.search.tracking.messages import TrackedStudy
@@ -177,13 +177,14 @@ def _held(held: ExitStack, folder: RunFolder) -> bool:
 
 
 def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_seconds: float) -> None:
-    """Keeps what the trials of this run say of this machine's speed, for the next plan."""
+    """Keeps what the trials of this run say of the speed of their devices, for the next plan."""
     resources = ready.config.resources
     started = start_seconds(records, ready.began)
-    alone = resources.processes_per_trial == resources.replicas == 1
-    if started is not None and alone and cluster_address() is None:
-        rates = rates_of(records, ready.began)
-        keep_speeds(device_name(resources), rates, started + report_seconds)
+    if started is None or not resources.processes_per_trial == resources.replicas == 1:
+        return
+    start = started + report_seconds if cluster_address() is None else None
+    for (device, gpu), rates in rates_by_device(records, ready.began).items():
+        keep_speeds(speed_key(device, resources, gpu=gpu), rates, start)
 
 
 def _without_secrets(config: StudyConfig) -> StudyConfig:

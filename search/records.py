@@ -13,6 +13,9 @@ HOPELESS_NATS = 1.0
 """A trial has diverged when its held-out loss exceeds that of a guess by this much. Not less: a
 slow starter was 0.13 above it at its first evaluation."""
 
+SEVERAL = " + "
+"""Text between the names of several devices of a trial."""
+
 
 class Stage(StrEnum):
     """The exploration stage finds candidates; the confirmation stage trains the best ones to the
@@ -89,6 +92,8 @@ class Report:
     reason: str = ""
     setup_seconds: float = 0.0
     peak_memory_bytes: int | None = None
+    device: str = ""
+    """Name of the GPU or processor that trains, as its driver has it."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
@@ -110,6 +115,9 @@ class TrialRecord:
     """Seconds of building and initialising the model."""
     peak_memory_bytes: int | None
     """Peak memory on the accelerator; None on CPU."""
+    device: str = ""
+    """Names of the GPUs or processors that trained it, each once, joined by `SEVERAL`. Step times
+    compare only among trials of the same ones."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
 
@@ -162,8 +170,14 @@ def with_report(record: TrialRecord, report: Report) -> TrialRecord:
         rungs=record.rungs | dict([report.rung] if report.rung else []),
         setup_seconds=report.setup_seconds,
         peak_memory_bytes=report.peak_memory_bytes,
+        device=_joined(record.device, report.device),
         layers=report.layers or record.layers,
     )
+
+
+def _joined(devices: str, device: str) -> str:
+    known = devices.split(SEVERAL) if devices else []
+    return SEVERAL.join(dict.fromkeys([*known, *([device] if device else [])]))
 
 
 def derive_seed(seed: int, *purpose: object) -> int:

@@ -151,6 +151,7 @@ def ask(
     ] = None,
     tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
     gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
+    gpu: Annotated[str | None, typer.Option(help="Type of the GPUs, for example H100.")] = None,
     count: Annotated[Count, typer.Option(help="Parameters that a size counts.")] = (
         Count.NON_EMBEDDING
     ),
@@ -169,7 +170,7 @@ def ask(
 
     asked = question(
         params=params, tokens=tokens, data=data, tokenizer=tokenizer, hours=hours, gpus=gpus,
-        count=count,
+        gpu=gpu, count=count,
     )  # fmt: skip
     from rich.console import Console
 

@@ -33,6 +33,7 @@ def plan(
     overrides: Overrides = None,
     trust: Trust = False,
     shapes: Annotated[bool, typer.Option(help="List every feasible shape.")] = False,
+    gpu: Annotated[str | None, typer.Option(help="Type of the GPUs, for example H100.")] = None,
     price: Annotated[
         float | None,
         typer.Option(min=0, max=1e9, help="Of an hour of a GPU, or without one of a core."),
@@ -52,7 +53,7 @@ def plan(
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
-    machine = this_machine(config)
+    machine = this_machine(config, gpu)
     with placed(study, overrides):
         plans = plan_study(config, vocab_size_of(config), machine)
     machine = replace(machine, notes=(*study_notes(config), *machine.notes))

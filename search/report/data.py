@@ -22,7 +22,7 @@ IN_NATS = ("loss", "train_loss", "noise", "standard_error", "regret")
 # The columns of each kind of row, in the notation of `_columns`.
 TRIAL = "trial study stage budget count horizon_tokens seed learning_rate rate_scale prunable"
 COST = (
-    "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes"
+    "train_flops step_seconds tokens_per_second setup_seconds peak_memory_bytes device"
     " started_unix_seconds=started ended_unix_seconds=ended"
 )
 CURVE = "step tokens loss train_loss train_seconds"

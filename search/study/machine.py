@@ -4,20 +4,19 @@ import os
 import platform
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.gpus import MEASURED, GpuChoice, choose_gpu, recognised
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.speed import Speed, known_speeds
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
 """Estimate for one CPU core, float32. Measured on one machine: 6.6 GFLOP/s for 20k parameters and
 256 tokens a step, 28 for a width of 64 and 2,048 tokens."""
-GPU_SPEED = Speed(peak=1e14, layer_seconds=0.5e-3)
-"""Estimate for a recent data-centre GPU, bfloat16: some seventy kernels a layer, 7 us to start
-each."""
 START_SECONDS = 30.0
 """Estimate of the time of a search before its first trial and after its last: Ray's start, the
 import of PyTorch in the workers, the report."""
@@ -36,71 +35,113 @@ class Machine:
     """Kind of device that is paid for: `core` or `GPU`."""
     devices: float = 1.0
     """Number of devices per trial."""
+    here: bool = True
+    """True if it is this machine; False if it has devices that this machine lacks."""
     start_seconds: float = 0.0
     """Seconds of a search before its first trial and after its last."""
     notes: tuple[str, ...] = ()
     """What a person should know before believing the time, a line each."""
 
 
-def this_machine(config: StudyConfig) -> Machine:
-    """Returns this machine's devices and speed; a cluster is faster by its concurrent trials.
+def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
+    """This machine's devices and speed; a cluster is faster by its concurrent trials.
 
-    For a study that asks for more than this machine has, the machine is one that has it.
+    For a study that asks for more than this machine has, the machine is one that has it. `gpu`
+    names the type of its GPUs.
+
+    Raises:
+        ConfigError: if the type is unknown, or trials have no GPU.
     """
-    resources = config.resources
-    asked = (resources.gpus_of_trial(len(_gpus())), resources.cpus_per_trial)
-    own = device_name(resources)
-    known = known_speeds(own)
-    if asked[0]:
-        device, there, base, share = "GPU", len(_gpus()), GPU_SPEED, asked[0]
-    else:
-        device, there, base, share = "core", os.cpu_count() or 1, CPU_SPEED, asked[1]
-    enough = there >= share
-    slots = max(1, int(there / share))
-    most = resources.max_concurrent_trials
-    if most != "auto":
-        slots = min(slots, most) if enough else most
-    speed = Speed(base.peak * share, base.layer_seconds, known.rates if enough else ())
-    trials = f"{slots} trial{'' if slots == 1 else 's'} at a time"
-    name = f"{there} {'CPU core' if device == 'core' else device}{'' if there == 1 else 's'}"
-    return Machine(
-        slots=slots,
-        speed=speed,
-        description=f"{name}, {trials}" if enough else f"{device}s that are not here, {trials}",
-        device=device,
-        devices=share,
-        start_seconds=known.start_seconds or START_SECONDS,
-        notes=_notes(device, share, there, measured=bool(speed.measured)),
-    )
+    share = config.resources.gpus_of_trial(1 if gpu else len(_gpus()))
+    if share:
+        return _with_gpus(config, share, choose_gpu(gpu, _gpus()))
+    if gpu:
+        raise ConfigError(
+            f"`resources.gpus_per_trial` must be above 0 with --gpu {gpu}, got 0; drop one of them"
+        )
+    return _with_cores(config)
 
 
 def device_name(resources: ResourcesConfig) -> str:
     """The device of a trial on this machine, by which its speeds are kept."""
     gpus = _gpus()
-    share = resources.gpus_of_trial(len(gpus))
-    if gpus and share:
-        return f"{gpus[0]}, {share:g} a trial"
-    return f"{_processor()}, {resources.threads} thread{'' if resources.threads == 1 else 's'}"
+    own = bool(gpus and resources.gpus_of_trial(len(gpus)))
+    return speed_key(gpus[0] if own else processor(), resources, gpu=own)
 
 
-def _notes(device: str, share: float, there: int, *, measured: bool) -> tuple[str, ...]:
-    if there < share:
-        key = f"{'gpus' if device == 'GPU' else 'cpus'}_per_trial"
-        has = f"{there or 'no'} {device}{'' if there == 1 else 's'}"
-        return (
-            f"this machine has {has}, and `resources.{key}` is {share:g}: a search here would not "
-            f"start; the time is an estimate for {device}s that the plan does not see",
-        )
-    if measured:
-        return ()
-    return (
-        f"the time is an estimate: how fast this {device} trains is not measured yet; "
-        "`fathom run`, `fathom check` and `fathom doctor` measure it and keep it",
+def speed_key(device: str, resources: ResourcesConfig, *, gpu: bool) -> str:
+    """The name by which speeds of trials on a GPU or processor are kept."""
+    if gpu:
+        known = recognised(device)
+        return f"{known.name if known else device}, {resources.gpus_of_trial(1):g} a trial"
+    return f"{device}, {resources.threads} thread{'' if resources.threads == 1 else 's'}"
+
+
+def _with_cores(config: StudyConfig) -> Machine:
+    there, share = os.cpu_count() or 1, config.resources.cpus_per_trial
+    enough, slots = there >= share, _slots(config, there, share)
+    known = known_speeds(device_name(config.resources))
+    measured = known.rates if enough else ()
+    cores = f"{there} CPU core{'' if there == 1 else 's'}" if enough else "cores that are not here"
+    missing = (
+        f"this machine has {there} core{'' if there == 1 else 's'}, and "
+        f"`resources.cpus_per_trial` is {share:g}: a search here would not start; the time is an "
+        "estimate for cores that the plan does not see"
+    )
+    unmeasured = (
+        "the time is an estimate: how fast this core trains is not measured yet; "
+        "`fathom run`, `fathom check` and `fathom doctor` measure it and keep it"
+    )
+    return Machine(
+        slots=slots,
+        speed=replace(CPU_SPEED, peak=CPU_SPEED.peak * share, measured=measured),
+        description=f"{cores}, {_at_a_time(slots)}",
+        devices=share,
+        here=enough,
+        start_seconds=known.start_seconds or START_SECONDS,
+        notes=(() if measured else (unmeasured,)) if enough else (missing,),
     )
 
 
+def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
+    gpu, enough = choice.gpu, choice.here >= share
+    slots = _slots(config, choice.here, share)
+    known = known_speeds(speed_key(choice.device, config.resources, gpu=True))
+    rates = known.rates or (MEASURED.get(choice.device, ()) if share == 1 else ())
+    missing = (
+        f"this machine has {choice.here or 'no'} {gpu.name}, and `resources.gpus_per_trial` is "
+        f"{share:g}: a search needs a cluster that has them"
+    )
+    estimated = (
+        f"the time is an estimate for {gpu.name} from its data sheet, not measured yet: "
+        f"{choice.source or 'a search measures it and keeps it'}"
+    )
+    number = f"{choice.here} {gpu.name} GPU{'' if choice.here == 1 else 's'}"
+    return Machine(
+        slots=slots,
+        speed=replace(gpu.speed(config.train, share), measured=rates),
+        description=f"{number if enough else f'{gpu.name} GPUs'}, {_at_a_time(slots)}",
+        device="GPU",
+        devices=share,
+        here=enough,
+        start_seconds=known.start_seconds or START_SECONDS,
+        notes=(*(() if enough else (missing,)), *(() if rates else (estimated,))),
+    )
+
+
+def _slots(config: StudyConfig, there: int, share: float) -> int:
+    """Number of trials at a time; for more than this machine has, as many as the study allows."""
+    most = config.resources.max_concurrent_trials
+    here = max(1, int(there / share))
+    return here if most == "auto" else min(here, most) if there >= share else most
+
+
+def _at_a_time(slots: int) -> str:
+    return f"{slots} trial{'' if slots == 1 else 's'} at a time"
+
+
 @cache
-def _processor() -> str:
+def processor() -> str:
     """The model of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -17,27 +17,34 @@ from typing import Any
 
 from fathom.models.shape import Shape
 from fathom.objectives.download import cache_folder
-from fathom.search.records import TrialRecord
+from fathom.search.records import SEVERAL, TrialRecord
 from fathom.search.run_folder import write_atomically
 
 FILE = "speed.json"
 """File of measured speeds, in the user's cache folder."""
+WIDTH_TRAFFIC, FF_TRAFFIC, VOCABULARY_TRAFFIC = 190, 10, 30
+"""Bytes that elementwise kernels of an eager bfloat16 step move for each token: per feature of
+`d_model` and of `d_ff` in each layer, and per entry of the vocabulary. Counted, not measured."""
+WEIGHT_TRAFFIC = 40
+"""Bytes per parameter that clipping and AdamW move in a step."""
 LARGEST_FILE = 1_000_000
 """Bytes of the largest file that is read: what Fathom keeps is far smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Training speed of one trial by the operations of a layer in a step.
+    """Training speed of one trial: an estimate, or what was measured.
 
-    Where it was measured, the estimate is corrected by the ratio of the two, which is interpolated
-    between sizes and carries on beyond them.
+    Where it was measured, an estimate by the operations of a layer in a step is corrected by the
+    ratio of the two, which is interpolated between sizes and carries on beyond them.
     """
 
     peak: float
     """FLOPs per second of layers that are large enough."""
     layer_seconds: float = 0.0
     """Time that a layer takes in a step whatever its size."""
+    bandwidth: float | None = None
+    """Bytes per second of a GPU's memory; None for a CPU, whose rate of operations includes it."""
     measured: tuple[tuple[float, float], ...] = ()
     """FLOPs of a layer in a step, ascending, and the FLOPs per second measured there."""
 
@@ -53,10 +60,20 @@ class Speed:
     def step_seconds(self, shape: Shape, tokens: int) -> float:
         """Seconds of a training step of a shape on so many tokens."""
         flops = shape.train_flops_per_token * tokens
-        return flops / self.flops_per_second(flops / shape.depth)
+        if self.bandwidth is None or self.measured:
+            return flops / self.flops_per_second(flops / shape.depth)
+        moving = memory_traffic(shape, tokens) / self.bandwidth
+        return max(shape.depth * self.layer_seconds, flops / self.peak + moving)
 
     def _estimate(self, layer_flops: float) -> float:
         return layer_flops / (self.layer_seconds + layer_flops / self.peak)
+
+
+def memory_traffic(shape: Shape, tokens: int) -> float:
+    """Bytes that the kernels of a training step move which compute little, by count."""
+    layer = WIDTH_TRAFFIC * shape.d_model + FF_TRAFFIC * shape.d_ff
+    each = shape.depth * layer + VOCABULARY_TRAFFIC * shape.vocab_size
+    return tokens * each + WEIGHT_TRAFFIC * shape.params_total
 
 
 def _interpolated(at: float, places: Sequence[float], values: Sequence[float]) -> float:
@@ -114,6 +131,18 @@ def binned(rates: Iterable[tuple[float, float]]) -> dict[float, float]:
     for layer_flops, rate in rates:
         bins[10 ** (round(2 * math.log10(layer_flops)) / 2)].append(rate)
     return {size: median(own) for size, own in bins.items()}
+
+
+def rates_by_device(
+    records: Iterable[TrialRecord], since: float
+) -> dict[tuple[str, bool], dict[float, float]]:
+    """Device, and True if it is a GPU -> median speeds by size of the trials that it trained
+    alone."""
+    groups: defaultdict[tuple[str, bool], list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        if record.device and SEVERAL not in record.device:
+            groups[record.device, record.peak_memory_bytes is not None].append(record)
+    return {device: rates_of(own, since) for device, own in groups.items()}
 
 
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:

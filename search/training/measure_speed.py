@@ -16,8 +16,9 @@ from fathom.objectives.contract import Objective
 from fathom.objectives.text.language.objective import Language
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, study_of
+from fathom.search.study.gpus import ASSUMED
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.machine import CPU_SPEED, GPU_SPEED, device_name
+from fathom.search.study.machine import CPU_SPEED, device_name
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
 from fathom.search.study.speed import binned, keep_speeds
 from fathom.search.training.assignment import standalone_spec
@@ -63,7 +64,7 @@ def measured_rate(
             config, budget, standalone_spec("speed", config, budget, shape), device.type
         )
         sequence_flops = shape.train_flops_per_token * objective.context
-        estimate = CPU_SPEED if device.type == "cpu" else GPU_SPEED
+        estimate = CPU_SPEED if device.type == "cpu" else ASSUMED.speed(config.train, 1)
         affordable = int(DEAREST_STEP_SECONDS * estimate.peak / sequence_flops)
         batch_size = max(1, min(budget.batch_size, affordable))
         plan = replace(plan, batch_size=batch_size, compiled=False)

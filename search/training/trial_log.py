@@ -17,6 +17,7 @@ from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import rung_steps
+from fathom.search.study.machine import processor
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.layer_metrics import Layers
@@ -83,6 +84,7 @@ class TrialLog:
             reason=reason,
             setup_seconds=self.setup_seconds,
             peak_memory_bytes=peak,
+            device=_name_of(self._device),
             layers=self._layers,
         )
 
@@ -154,6 +156,10 @@ class ReportSchedule:
             return False
         self._polled = now
         return self._interrupt.exists()
+
+
+def _name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 
 def reset_peak_memory(device: torch.device) -> None:

@@ -12,6 +12,7 @@ from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.draft import eval_tokens
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.gpus import gpu_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class Question:
     hours: float
     gpus: int
     """Number of GPUs, each with one trial at a time; 0 means what the machine has."""
+    gpu: str
+    """Type of the GPUs; empty for those of this machine or its cluster."""
     count: Count
 
     @property
@@ -36,6 +39,7 @@ class Question:
         command += ["--tokens", exact_count(self.tokens), "--data", self.data]
         command += ["--tokenizer", self.tokenizer, "--hours", f"{self.hours:g}"]
         command += ["--gpus", str(self.gpus)] if self.gpus else []
+        command += ["--gpu", self.gpu] if self.gpu else []
         return shlex.join([*command, "--count", self.count])
 
     @property
@@ -73,7 +77,7 @@ class Question:
 
 def question(
     *, params: str, tokens: str | None, data: str, tokenizer: str, hours: float, gpus: int,
-    count: Count,
+    gpu: str | None, count: Count,
 ) -> Question:  # fmt: skip
     """The question of a command line; `tokens` is 20 per parameter by default.
 
@@ -94,6 +98,7 @@ def question(
         data=data,
         tokenizer=tokenizer,
         hours=hours,
-        gpus=gpus,
+        gpus=max(gpus, 1) if gpu else gpus,
+        gpu=gpu_named(gpu).name if gpu else "",
         count=count,
     )

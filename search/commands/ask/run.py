@@ -48,8 +48,10 @@ def prepare_study(
     alone = question.study([question.params])
     objective = prepare(alone.objective)
     assert isinstance(objective, Language), objective
-    console.print("Measuring how fast this machine trains", style="dim")
-    pace = TrainingPace(lambda params: question.study([params]), objective, this_machine(alone))
+    machine = this_machine(alone, question.gpu or None)
+    if machine.here:
+        console.print("Measuring how fast this machine trains", style="dim")
+    pace = TrainingPace(lambda params: question.study([params]), objective, machine)
 
     def plans(budgets: tuple[int, ...]) -> list[BudgetPlan]:
         config, vocab_size = question.study(budgets), objective.vocab_size
@@ -65,8 +67,7 @@ def prepare_study(
         lambda budgets: search_hours(plans(budgets), pace.machine(budgets[-1])),
         smallest=smallest_budget(question.tokens_per_parameter),
     )
-    config, chosen = question.study(budgets), plans(budgets)
-    machine = pace.machine(budgets[-1])
+    config, chosen, machine = question.study(budgets), plans(budgets), pace.machine(budgets[-1])
     print_plan(config, chosen, machine, console)
     write_study(file, _text(question, chosen, machine, len(objective.train)))
     console.print(f"Study       {file}", highlight=False)
@@ -142,13 +143,14 @@ def _text(
         f"the depth at {format_count(question.params)} is read from their law."
     )
     hours = search_hours(plans, machine)
+    how = f"measured at {format_count(budgets[-1])}" if machine.here else "an estimate"
     epochs = plans[-1].budget.tokens / train_tokens
     head = (
         f"{modeline()}\n"
         f"# {question.command}\n"
         f"# {answered}\n"
         f"# Planned: {format_seconds(3600 * hours)} of {question.hours:g} hours on "
-        f"{machine.description} (measured at {format_count(budgets[-1])}); "
+        f"{machine.description} ({how}); "
         f"at most {epochs:.1f} epochs of the text.\n"
         "# Edit it as you like: `fathom ask` and `fathom run` read it again.\n"
     )

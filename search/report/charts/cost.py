@@ -1,6 +1,7 @@
 """The charts of final loss against step time and against training compute."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from fathom.search.analysis.optimum import Optimum
@@ -21,13 +22,16 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def loss_against_step_time(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of final loss against the time of a training step, if a trial finished."""
+    devices = Counter(record.device for record in records if record.loss is not None)
+    device = devices.most_common(1)[0][0] if devices else ""
+    only = f" Only trials of one device, {device}, are shown." if len(devices) > 1 else ""
     return _loss_against_cost(
-        records,
+        [record for record in records if record.device == device],
         optimum,
         key="loss-against-step-time",
         title="Loss against step time",
         caption="Equal parameters are not equal time. Times hold for the machine that ran the"
-        " trials, as busy as it was.",
+        f" trials, as busy as it was.{only}",
         label="time of a training step (ms)",
         quantity="step time in ms",
         cost=lambda record: 1000 * (record.step_seconds or math.nan),

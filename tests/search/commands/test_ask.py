@@ -34,7 +34,7 @@ from tests.support.dry_run import Simulation, scheduler
 
 def asked(**changes: object) -> Question:
     values = {"params": "1B", "tokens": "2B", "data": "stdlib", "tokenizer": "bytes", "hours": 1.0}
-    return question(**(values | {"gpus": 0, "count": Count.NON_EMBEDDING} | changes))  # type: ignore[arg-type]
+    return question(**(values | {"gpus": 0, "gpu": None, "count": Count.NON_EMBEDDING} | changes))  # type: ignore[arg-type]
 
 
 def quiet() -> Console:
@@ -243,6 +243,22 @@ def test_the_pace_of_a_size_is_measured_once() -> None:
     assert 1e7 < first.speed.flops_per_second(1e8) < 1e13
     assert pace.machine(35_000) is not first
     assert pace.machine(35_000) == first
+
+
+def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ())
+    question = asked(gpus=8, gpu="h100")
+    machine = this_machine(question.study((20_000,)), question.gpu)
+    objective = prepare(question.study((20_000,)).objective)
+    assert isinstance(objective, Language)
+    pace = TrainingPace(lambda params: question.study((params,)), objective, machine)
+
+    assert pace.machine(10**9) is machine
+    assert machine.description == "H100 GPUs, 8 trials at a time"
+    assert "--gpus 8 --gpu H100" in question.command
+    assert asked(gpu="L4").gpus == 1
+    with pytest.raises(ConfigError, match="`--gpu` must be one of T4, L4"):
+        asked(gpu="RTX")
 
 
 def test_a_small_text_bounds_the_budgets(tmp_path: Path) -> None:

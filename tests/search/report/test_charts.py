@@ -19,6 +19,7 @@ from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.chart import Band, Line, Points, depth_hue, linear_ticks, log_ticks
+from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.page_figures import interactive
@@ -269,6 +270,22 @@ def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
     depths = {r.spec.shape.depth for r in of_budget(study, BUDGETS[2]) if r.loss is not None}
     named = {mark.name for mark in marks if isinstance(mark, Points) and mark.in_legend}
     assert named == {str(depth) for depth in depths}, "the legend names every depth"
+
+
+def test_step_times_of_one_type_of_device_alone_are_compared(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    own = [record for record in of_budget(study, BUDGETS[0]) if record.loss is not None]
+    mixed = [replace(r, device="L4" if at < 2 else "H200") for at, r in enumerate(own)]
+
+    alone = loss_against_step_time(mixed[2:], optima[0])
+    both = loss_against_step_time(mixed, optima[0])
+
+    assert alone
+    assert both
+    assert both.marks == alone.marks
+    assert "Only trials of one device, H200, are shown." in both.caption
+    assert "Only trials" not in alone.caption
 
 
 @pytest.mark.browser

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fathom.search.record_json import from_json, to_json
 from fathom.search.records import Report, with_report, without_known_points
 from fathom.search.run_folder import read_lines
 from fathom.search.scheduling.journal import read_past
@@ -29,3 +30,14 @@ def test_points_reported_twice_are_taken_once(tmp_path: Path) -> None:
     record = next(record for record in search.live.values() if len(record.curve) > 1)
     again = Report(points=record.curve, setup_seconds=record.setup_seconds)
     assert with_report(record, without_known_points(record, again)).curve == record.curve
+
+
+def test_a_trial_keeps_the_name_of_each_device_that_trained_it(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search).run(events=60)
+    record = next(iter(search.live.values()))
+    for device in ("", "L4", "L4", "H200", "L4"):
+        record = with_report(record, Report(points=(), device=device))
+
+    assert record.device == "L4 + H200"
+    assert from_json(to_json(record)) == record

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.machine import CPU_SPEED, START_SECONDS, Machine, device_name, this_machine
+from fathom.search.study.machine import (
+    CPU_SPEED,
+    START_SECONDS,
+    Machine,
+    device_name,
+    speed_key,
+    this_machine,
+)
 from fathom.search.study.plan import plan_study, search_hours
 from fathom.search.study.speed import keep_speeds
 from tests.support.dry_run import study
@@ -18,10 +26,11 @@ MachineOf = Callable[..., Machine]
 def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
     """This machine for some resources, if it had six cores and so many GPUs."""
 
-    def machine(gpus: int, **resources: float) -> Machine:
+    def machine(gpus: int, gpu: str | None = None, **resources: float) -> Machine:
+        monkeypatch.setattr("fathom.search.study.gpus.CLUSTER_FILES", ())
         monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ("H200",) * gpus)
         monkeypatch.setattr("fathom.search.study.machine.os.cpu_count", lambda: 6)
-        return this_machine(study(resources=ResourcesConfig(**resources)))
+        return this_machine(study(resources=ResourcesConfig(**resources)), gpu)
 
     return machine
 
@@ -40,10 +49,40 @@ def test_a_plan_for_devices_that_are_not_here_says_so(machine_with: MachineOf) -
     gpu = machine_with(0, gpus_per_trial=1, max_concurrent_trials=8)
     cores = machine_with(0, cpus_per_trial=64)
 
-    assert (gpu.device, gpu.slots) == ("GPU", 8)
-    assert "this machine has no GPUs, and `resources.gpus_per_trial` is 1" in gpu.notes[0]
-    assert gpu.description == "GPUs that are not here, 8 trials at a time"
+    assert (gpu.device, gpu.slots, gpu.here) == ("GPU", 8, False)
+    assert "this machine has no A100-80GB, and `resources.gpus_per_trial` is 1" in gpu.notes[0]
+    assert "estimate for A100-80GB from its data sheet, not measured yet: A100-80GB" in gpu.notes[1]
+    assert gpu.description == "A100-80GB GPUs, 8 trials at a time"
     assert "this machine has 6 cores, and `resources.cpus_per_trial` is 64" in cores.notes[0]
+
+
+def test_a_named_type_of_gpu_is_planned_for_wherever_the_plan_is_made(
+    machine_with: MachineOf,
+) -> None:
+    away, here, other = machine_with(0, "B200"), machine_with(8, "H200"), machine_with(8, "B200")
+
+    assert (away.slots, away.here, away.description) == (1, False, "B200 GPUs, 1 trial at a time")
+    assert (here.slots, here.here, here.description) == (8, True, "8 H200 GPUs, 8 trials at a time")
+    assert other == away
+    assert away.speed.peak > 2 * here.speed.peak
+    with pytest.raises(ConfigError, match=r"`resources.gpus_per_trial` must be above 0 with --gpu"):
+        machine_with(8, "H200", gpus_per_trial=0)
+
+
+def test_what_trials_on_a_type_measured_is_known_on_a_machine_without_it(
+    machine_with: MachineOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path))
+    one, half = ResourcesConfig(gpus_per_trial=1), ResourcesConfig(gpus_per_trial=0.5)
+    keep_speeds(speed_key("NVIDIA H100 80GB HBM3", one, gpu=True), {1e12: 3e14})
+
+    planned = machine_with(0, "H100", gpus_per_trial=1)
+
+    assert planned.speed.measured == ((1e12, 3e14),)
+    assert len(planned.notes) == 1
+    assert "a search needs a cluster that has them" in planned.notes[0]
+    assert speed_key("H100", half, gpu=True) == "H100, 0.5 a trial"
+    assert machine_with(0, "H100", gpus_per_trial=0.5).speed.measured == ()
 
 
 def test_a_time_that_was_not_measured_is_called_an_estimate(

@@ -7,16 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from fathom.models.shape import Shape
 from fathom.search.study.speed import (
     KnownSpeeds,
     Speed,
     binned,
     keep_speeds,
     known_speeds,
+    memory_traffic,
+    rates_by_device,
     rates_of,
     start_seconds,
 )
 from tests.support.dry_run import Simulation, best_at_four, scheduler, study
+
+
+def study_shape() -> Shape:
+    return Shape(depth=4, d_model=64, d_ff=256, n_heads=2, head_dim=32, vocab_size=256, context=128)
 
 
 @pytest.fixture
@@ -30,6 +37,33 @@ def test_small_models_train_at_a_fraction_of_the_speed_of_large_ones() -> None:
 
     assert speed.flops_per_second(1e13) == pytest.approx(30e9, rel=0.01)
     assert speed.flops_per_second(1e7) == pytest.approx(1e7 / (1.5e-3 + 1e7 / 30e9))
+
+
+def test_a_step_on_a_gpu_takes_its_launches_or_its_work_whichever_is_longer() -> None:
+    shape = study_shape()
+    speed = Speed(peak=1e14, layer_seconds=5e-4, bandwidth=1e12)
+    flops = shape.train_flops_per_token
+
+    work = 10**6 * flops / 1e14 + memory_traffic(shape, 10**6) / 1e12
+    assert speed.step_seconds(shape, 10**6) == pytest.approx(work)
+    assert speed.step_seconds(shape, 1) == pytest.approx(shape.depth * 5e-4)
+    measured = replace(speed, measured=((flops / shape.depth, 1e9),))
+    assert measured.step_seconds(shape, 1) == pytest.approx(flops / 1e9)
+
+
+def test_trials_tell_the_speed_of_the_device_that_trained_them_alone(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    Simulation(search, best_at_four).run()
+    devices = ("", "a core", "H200", "L4 + H200")
+    records = [
+        replace(own, device=device, peak_memory_bytes=7 if "H200" in device else None)
+        for own, device in zip(search.records, devices, strict=False)
+    ]
+
+    rates = rates_by_device(records, 0)
+
+    assert set(rates) == {("a core", False), ("H200", True)}
+    assert rates["H200", True] == rates_of([records[2]], 0)
 
 
 def test_a_measured_speed_corrects_the_estimate_there_and_beyond() -> None:

@@ -1,0 +1,194 @@
+"""GPUs that people rent: their data sheets, and the types that a cluster file names."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.groups import Precision, TrainConfig
+from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.speed import Speed
+
+LAUNCH_SECONDS = 7e-6
+"""Time to start a kernel: an estimate, which no measurement of ours supports yet."""
+EAGER_KERNELS, COMPILED_KERNELS = 70, 25
+"""Kernels that a layer starts in a training step; counted in the code, the latter an estimate."""
+REACHED_FLOPS, REACHED_BANDWIDTH = 0.6, 0.8
+"""Share of the data sheet's rates that large matrix products and elementwise kernels reach."""
+FUSED = 2.0
+"""Factor by which compiling reduces the memory traffic: an estimate."""
+
+Measured = tuple[tuple[float, float], ...]
+"""FLOPs of a layer in a step, ascending, and FLOPs per second of the training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuType:
+    """A type of GPU by its data sheet: dense rates, without sparsity."""
+
+    name: str
+    bfloat16_flops: float | None
+    """FLOPs per second of matrix products in bfloat16; None if it has no bfloat16."""
+    float32_flops: float
+    bandwidth: float
+    """Bytes per second of its memory."""
+    memory: float
+    """Bytes of its memory."""
+
+    def speed(self, train: TrainConfig, share: float) -> Speed:
+        """The estimated speed of a trial that has so many GPUs, or a share of one.
+
+        With `compile: auto` it is that of eager training, which compiling improves where it pays.
+        """
+        compiled = train.compile is True
+        half = self.bfloat16_flops if train.precision is not Precision.FLOAT32 else None
+        return Speed(
+            peak=REACHED_FLOPS * (half or self.float32_flops) * share,
+            layer_seconds=LAUNCH_SECONDS * (COMPILED_KERNELS if compiled else EAGER_KERNELS),
+            bandwidth=REACHED_BANDWIDTH * self.bandwidth * share * (FUSED if compiled else 1),
+        )
+
+
+def _gpu(
+    name: str, bfloat16: float | None, float32: float, bandwidth: float, memory: float
+) -> GpuType:
+    """Rates in TFLOP/s, bandwidth in GB/s, memory in GB, as data sheets have them."""
+    return GpuType(
+        name=name,
+        bfloat16_flops=None if bfloat16 is None else bfloat16 * 1e12,
+        float32_flops=float32 * 1e12,
+        bandwidth=bandwidth * 1e9,
+        memory=memory * 1e9,
+    )
+
+
+GPUS = (
+    _gpu("T4", None, 8.1, 320, 16),
+    _gpu("L4", 121, 30.3, 300, 24),
+    _gpu("A10G", 70, 35, 600, 24),
+    _gpu("A100-40GB", 312, 19.5, 1555, 40),
+    _gpu("A100-80GB", 312, 19.5, 2039, 80),
+    _gpu("L40S", 362, 91.6, 864, 48),
+    _gpu("H100-PCIe", 756, 51, 2000, 80),
+    _gpu("H100", 989, 67, 3350, 80),
+    _gpu("H200", 989, 67, 4800, 141),
+    _gpu("B200", 2250, 75, 8000, 180),
+)
+"""The types that a plan knows, from NVIDIA's data sheets; docs/clusters.md names them."""
+NAMES = ", ".join(gpu.name for gpu in GPUS)
+ASSUMED = next(gpu for gpu in GPUS if gpu.name == "A100-80GB")
+"""The type of a plan that knows of none."""
+MEASURED: Mapping[str, Measured] = {}
+"""Name of a type -> speeds that `python -m benchmarks.gpu` measured on it, which take the place of
+the estimate; none yet."""
+
+INSTANCES = {
+    # AWS
+    "g4dn": "T4",
+    "g5": "A10G",
+    "g6": "L4",
+    "g6e": "L40S",
+    "p4d": "A100-40GB",
+    "p4de": "A100-80GB",
+    "p5": "H100",
+    "p5e": "H200",
+    "p5en": "H200",
+    "p6-b200": "B200",
+    # Google Cloud
+    "g2-standard": "L4",
+    "a2-highgpu": "A100-40GB",
+    "a2-ultragpu": "A100-80GB",
+    "a3-highgpu": "H100",
+    "a3-megagpu": "H100",
+    "a3-ultragpu": "H200",
+    "a4-highgpu": "B200",
+}
+"""Family of machine types -> the GPU that its machines have."""
+CLUSTER_FILES = (Path("~/ray_bootstrap_config.yaml"), Path("cluster.yaml"))
+"""The file from which Ray started this cluster, on its head; the file of a checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """The type of GPU that a plan is for."""
+
+    gpu: GpuType
+    """Its data sheet, or that of an assumed type."""
+    device: str
+    """Name by which its speeds are kept: that of the type, or the driver's for an unknown type."""
+    here: int
+    """Number of GPUs of this type on this machine."""
+    source: str = ""
+    """How the plan knows the type, as text; empty if a person or a driver says so."""
+
+
+def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
+    """The named type, else that of the GPUs here, else that of the cluster that a file describes,
+    else an assumed one.
+
+    Raises:
+        ConfigError: if the name is none that the plan knows.
+    """
+    if name is not None:
+        gpu = gpu_named(name)
+        return GpuChoice(gpu, gpu.name, sum(recognised(one) is gpu for one in here))
+    if here and (found := recognised(here[0])):
+        return GpuChoice(found, found.name, len(here))
+    better = f"name yours with --gpu ({NAMES})"
+    if here:
+        source = f"{here[0]} is unknown here, and the figures are those of {ASSUMED.name}"
+        return GpuChoice(ASSUMED, here[0], len(here), source)
+    if (cluster := gpu_of_cluster()) is not None:
+        gpu, place = cluster
+        return GpuChoice(gpu, gpu.name, 0, f"{place} has this GPU; for another, {better}")
+    return GpuChoice(ASSUMED, ASSUMED.name, 0, f"{ASSUMED.name} is assumed; {better}")
+
+
+def gpu_named(name: str) -> GpuType:
+    """The type of this name, as a person or a driver writes it.
+
+    Raises:
+        ConfigError: if it is none that the plan knows.
+    """
+    if found := recognised(name):
+        return found
+    raise ConfigError(f"`--gpu` must be one of {NAMES}, got {name!r}; name the nearest of them")
+
+
+def recognised(name: str) -> GpuType | None:
+    """The type that a driver calls so, for example `NVIDIA A100-SXM4-80GB`; None if unknown."""
+    words = _words(name)
+    return next((gpu for gpu in GPUS if _words(gpu.name) <= words), None)
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def gpu_of_cluster() -> tuple[GpuType, str] | None:
+    """The type of GPU of the cluster that a file here describes, and the machine type and file that
+    say so; None without such a file, or if its machines have several types."""
+    for file in CLUSTER_FILES:
+        try:
+            config = parse_yaml(read_text(file.expanduser()))
+        except (YamlError, RuntimeError):  # the latter without a home
+            continue
+        found = dict(_gpus_of(config))
+        if len(found) == 1:
+            ((name, machine),) = found.items()
+            return gpu_named(name), f"{machine} in {file}"
+    return None
+
+
+def _gpus_of(config: Any) -> Iterator[tuple[str, str]]:
+    """Name of the GPU and machine type of each of Ray's node types that has one."""
+    nodes = config.get("available_node_types") if isinstance(config, dict) else None
+    for node in nodes.values() if isinstance(nodes, dict) else ():
+        settings = node.get("node_config") if isinstance(node, dict) else None
+        for key in ("InstanceType", "machineType"):
+            machine = settings.get(key) if isinstance(settings, dict) else None
+            family = re.match(r"(.+?)(\.|-\d+g?$)", str(machine))
+            if family and family[1] in INSTANCES:
+                yield INSTANCES[family[1]], str(machine)
