@@ -21,7 +21,7 @@ from ray._private.utils import detect_fate_sharing_support
 
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.interrupt import sigterm_blocked
-from fathom.search.cluster.ray_death import end_if_killed, end_with_ray
+from fathom.search.cluster.ray_death import end_with_ray
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,6 @@ def start_here(again: str) -> None:
             if not _starts_in_time(folder, again):
                 remedy = f"when less runs here, go on with: {again}"
                 raise OSError(errno.ETIME, f"Ray can't start in time, as {_busy()}; {remedy}")
-    end_with_ray(again)
 
 
 def _starts_in_time(folder: Path, again: str) -> bool:
@@ -91,7 +90,7 @@ def _starts_in_time(folder: Path, again: str) -> bool:
     began = time.monotonic()
     try:
         _start(again)
-    except Exception as error:  # noqa: BLE001 - Ray raises what its processes happen to meet
+    except Exception as error:  # noqa: BLE001 - of a slow start Ray raises a plain Exception
         if time.monotonic() - began < SLOW_SECONDS:
             raise _no_start(error, folder) from None
         return False
@@ -108,14 +107,16 @@ def _start(again: str) -> None:
         started.append(kind(command, **settings))
         return started[-1]
 
+    over = end_with_ray(started, again)
     try:
-        with _replaced(services, "ConsolePopen", process), end_if_killed(started, again):
+        with _replaced(services, "ConsolePopen", process):
             connect(
                 address="local",
                 include_dashboard=False,
                 _system_config={"prestart_worker_first_driver": False},
             )
     except BaseException:
+        over.set()
         ray.shutdown()
         for one in started:
             one.kill()

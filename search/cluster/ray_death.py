@@ -9,50 +9,50 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import ray
 from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 
 POLL_SECONDS = 0.2
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}
-"""Processes without which nothing goes on."""
+"""Programs without which nothing goes on."""
 
 
-def end_with_ray(again: str) -> None:
-    """Watch Ray's processes from now on, until Ray is shut down; `again` resumes the search."""
-    over = threading.Event()
-    atexit.register(over.set)  # runs before Ray's own, which ends those processes
-    threading.Thread(target=_watch, args=(over, again), name="ray", daemon=True).start()
+def end_with_ray(started: Sequence[subprocess.Popen[bytes]], again: str) -> threading.Event:
+    """Watches Ray's processes from before its start until it is shut down, or the event is set.
 
-
-@contextmanager
-def end_if_killed(started: Sequence[subprocess.Popen[bytes]], again: str) -> Iterator[None]:
-    """Context of Ray's start, which ends this process if one of Ray's own is killed meanwhile.
-
-    `started` grows as Ray starts its processes. Ray itself would wait for 30 s or longer.
+    `started` grows as Ray starts its processes; `again` is the command that resumes the search.
     """
     over = threading.Event()
+    atexit.register(over.set)  # runs before Ray's own, which ends those processes
+    threading.Thread(target=_watch, args=(over, started, again), name="ray", daemon=True).start()
+    return over
 
-    def watch() -> None:
-        while not over.wait(POLL_SECONDS):
-            statuses = [(one, one.poll() or 0) for one in started]
-            killed = [f"{_name(one)} {_how(status)}" for one, status in statuses if status < 0]
-            if killed:
-                for one in started:
-                    one.kill()
-                _end(f"Ray could not start (its {killed[0]}); nothing is lost. To go on: {again}")
 
-    watcher = threading.Thread(target=watch, name="ray start", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], again: str) -> None:
+    """Ends this process once one of Ray's has died, at two looks: Ray may just be ending it.
+
+    What exits during the start is left to Ray, which then says why.
+    """
+    up = found_dead = False
+    while not over.wait(POLL_SECONDS):
+        was_up, up = up, ray.is_initialized()
+        if was_up and not up:
+            return
+        ended = [(_name(one), status) for one in started if (status := one.poll()) is not None]
+        dead = [
+            f"its {name} {_how(status)}"
+            for name, status in ended
+            if (name in VITAL if up else status < 0)
+        ]
+        if dead and found_dead:
+            for one in started:
+                one.kill()
+            what = "has died" if up else "could not start"
+            _end(f"Ray {what} ({dead[0]}); nothing is lost. To go on: {again}")
+        found_dead = bool(dead)
 
 
 def _name(process: subprocess.Popen[bytes]) -> str:
@@ -60,25 +60,6 @@ def _name(process: subprocess.Popen[bytes]) -> str:
     command = process.args
     assert isinstance(command, list)
     return Path(str(command[0])).name
-
-
-def _watch(over: threading.Event, again: str) -> None:
-    """Ends this process once one of Ray's has died, at two looks: one that Ray itself has just
-    ended stands among the dead for a moment."""
-    worker: Any = ray._private.worker
-    node = worker._global_node
-    before: list[str] = []
-    while not over.wait(POLL_SECONDS) and worker._global_node is node:
-        dead = [
-            f"its {name} {_how(process.returncode)}"
-            for name, process in node.dead_processes()
-            if name in VITAL
-        ]
-        if dead and before:
-            for one in (info for infos in node.all_processes.values() for info in infos):
-                one.process.kill()
-            _end(f"Ray has died ({dead[0]}); nothing is lost. To go on: {again}")
-        before = dead
 
 
 def _how(status: int) -> str:

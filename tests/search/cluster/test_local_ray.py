@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch, *, fail: int) -> list[dict[str, An
             raise RuntimeError("The current node timed out during startup.")
 
     monkeypatch.setattr(local_ray, "connect", connect)
-    monkeypatch.setattr(local_ray, "end_with_ray", lambda again: None)
+    monkeypatch.setattr(local_ray, "end_with_ray", lambda *_: threading.Event())
     return tried
 
 
@@ -157,11 +158,11 @@ def test_too_little_address_space_is_refused_before_ray_starts(
 def test_a_process_of_ray_that_is_killed_during_the_start_ends_the_run() -> None:
     code = """
 import subprocess, time
-from fathom.search.cluster.ray_death import end_if_killed
+from fathom.search.cluster.ray_death import end_with_ray
 started = [subprocess.Popen(["sleep", "60"])]
-with end_if_killed(started, "fathom run study.yaml"):
-    started[0].kill()
-    time.sleep(60)
+end_with_ray(started, "fathom run study.yaml")
+started[0].kill()
+time.sleep(60)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
