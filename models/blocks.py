@@ -16,9 +16,17 @@ from torch import Tensor, nn
 from fathom.models.attention import as_complex, attend, is_exact_on_cpu, smeared
 from fathom.models.fused_block import fused_block, is_plain
 from fathom.models.parametrization import ForwardScales
-from fathom.models.shape import Normalization, Residual, Shape
+from fathom.models.shape import Activation, Normalization, Residual, Shape
 
 NORM_EPS = 1e-5
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """Squared positive parts (So et al. 2021)."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS = {Activation.GELU: F.gelu, Activation.RELU2: squared_relu}
 
 
 class Norm(nn.Module):
@@ -64,11 +72,12 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Feed-forward branch: GELU, or gated as SiLU(gate) * value (Shazeer 2020)."""
+    """Feed-forward branch: an activation, or gated as SiLU(gate) * value (Shazeer 2020)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.gated = shape.gated
+        self.gated, self.activation = shape.gated, ACTIVATIONS[shape.activation]
+        self.squares = shape.activation is Activation.RELU2
         width = shape.d_ff * (2 if shape.gated else 1)
         self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
         self.out = nn.Linear(shape.d_ff, shape.d_model, bias=shape.biases)
@@ -79,7 +88,7 @@ class FeedForward(nn.Module):
             gate_NF, value_NF = hidden.chunk(2, dim=-1)
             hidden = F.silu(gate_NF) * value_NF
         else:
-            hidden = F.gelu(hidden)
+            hidden = self.activation(hidden)
         out: Tensor = self.out(hidden)
         return out
 
@@ -144,7 +153,7 @@ class Block(nn.Module):
         assert self.feed_forward_norm is not None
         turns = None if turns_2T2HP2 is None else as_complex(turns_2T2HP2, x_ND.dtype)
         return fused_block(
-            (T, one.n_heads, one.scale, norm.eps, norm.centres), turns, x_ND,
+            (T, one.n_heads, one.scale, norm.eps, norm.centres, other.squares), turns, x_ND,
             norm.weight, one.into.weight, one.out.weight,
             self.feed_forward_norm.weight, other.into.weight, other.out.weight,
         )  # fmt: skip

@@ -22,9 +22,9 @@ _attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backwa
 _norm_back = torch.ops.aten.native_layer_norm_backward.default
 _gelu_back = torch.ops.aten.gelu_backward.default
 
-Settings = tuple[int, int, float, float, bool]
+Settings = tuple[int, int, float, float, bool, bool]
 """Number of tokens, number of heads, scale of attention, epsilon of the norms, True for layer
-norms (else RMS norms)."""
+norms (else RMS norms), True for squared ReLU (else GELU)."""
 Turns = tuple[Tensor, ...] | None
 """Forward and backward rotations from `as_complex`; None without rotary positions."""
 GRADIENTS = (True, True, False)
@@ -90,7 +90,7 @@ class _FusedBlock(torch.autograd.Function):
         ctx: Any, settings: Settings, turns: Turns, x1: Tensor,
         gain1: Tensor, into1: Tensor, out1: Tensor, gain2: Tensor, into2: Tensor, out2: Tensor,
     ) -> Tensor:  # fmt: skip
-        T, H, scale, eps, centres = settings
+        T, H, scale, eps, centres, squares = settings
         A, norm = out1.shape[1], _layer_norm if centres else _rms_norm
         normed1, mean1, rstd1 = norm(x1, gain1, eps)
         qkv_BT3HK = F.linear(normed1, into1).view(-1, T, 3, H, A // H)
@@ -102,12 +102,12 @@ class _FusedBlock(torch.autograd.Function):
         x2 = F.linear(y_NA, out1).add_(x1)
         normed2, mean2, rstd2 = norm(x2, gain2, eps)
         before_NF = F.linear(normed2, into2)
-        hidden_NF = F.gelu(before_NF)
+        hidden_NF = F.relu(before_NF).square_() if squares else F.gelu(before_NF)
         ctx.save_for_backward(
             x1, gain1, into1, out1, normed1, mean1, rstd1, q, k, v, y_BHTK, lse_BHT, y_NA,
             x2, gain2, into2, out2, normed2, mean2, rstd2, before_NF, hidden_NF,
         )  # fmt: skip
-        ctx.scale, ctx.turns, ctx.centres = scale, turns, centres
+        ctx.scale, ctx.turns, ctx.centres, ctx.squares = scale, turns, centres, squares
         return F.linear(hidden_NF, out2).add_(x2)
 
     @staticmethod
@@ -120,7 +120,8 @@ class _FusedBlock(torch.autograd.Function):
         B, H, T, K = q.shape
         mm, norm_back = torch.mm, _layer_norm_back if ctx.centres else _rms_norm_back
         d_out2 = mm(grad.t(), hidden_NF)
-        d_NF = _gelu_back(mm(grad, out2), before_NF)
+        d_NF = mm(grad, out2)
+        d_NF = d_NF.mul_(F.relu(before_NF).mul_(2)) if ctx.squares else _gelu_back(d_NF, before_NF)
         d_into2 = mm(d_NF.t(), normed2)
         d_x2, d_gain2 = norm_back(mm(d_NF, into2), x2, mean2, rstd2, gain2)
         d_x2.add_(grad)

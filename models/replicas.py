@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fathom.models.attention import attend
-from fathom.models.blocks import NORM_EPS
+from fathom.models.blocks import ACTIVATIONS, NORM_EPS
 from fathom.models.parametrization import Parametrization, forward_scales
 from fathom.models.shape import PLAIN, Normalization, Positions, Shape
 from fathom.models.transformer import Transformer, rotary_table
@@ -160,7 +160,7 @@ class Replicas(nn.Module):
         if self.shape.gated:
             gate_RNF, value_RNF = hidden_RNF.chunk(2, dim=-1)
             return torch.bmm(F.silu(gate_RNF) * value_RNF, out_RFD)
-        return torch.bmm(F.gelu(hidden_RNF), out_RFD)
+        return torch.bmm(ACTIVATIONS[self.shape.activation](hidden_RNF), out_RFD)
 
     def _head(self, weights: Mapping[str, Tensor]) -> Tensor:
         field = "embedding.weight" if self.shape.tied else "unembedding.weight"

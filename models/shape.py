@@ -46,6 +46,23 @@ class Residual(StrEnum):
     """f(norm(x)): no skip connection, for ablations (Dong et al. 2021)."""
 
 
+class Activation(StrEnum):
+    """Functions of the hidden features of feed-forward branches without gates."""
+
+    GELU = "gelu"
+    RELU2 = "relu2"
+    """Squared ReLU (So et al. 2021)."""
+
+
+OPTION_KEYS: Mapping[str, str] = {"activation": "feed_forward.activation"}
+"""Option of a shape -> its key in the group `model` of a study, where that is not its name."""
+
+
+def option_key(name: str) -> str:
+    """Key of a shape's option in a study."""
+    return f"model.{OPTION_KEYS.get(name, name)}"
+
+
 PLAIN: Mapping[str, object] = {
     "residual": Residual.PRE,
     "biases": False,
@@ -123,6 +140,7 @@ class Shape:
     vocab_size: int
     context: int
     gated: bool = False
+    activation: Activation = Activation.GELU
     tied: bool = True
     positions: Positions = Positions.ROTARY
     residual: Residual = Residual.PRE
@@ -152,6 +170,7 @@ class Shape:
                 f"use {self.head_dim + 1} or `positions: learned`"
             )
         check_loop(looped=self.looped, residual=self.residual)
+        check_activation(gated=self.gated, activation=self.activation)
 
     @property
     def ff_ratio(self) -> float:
@@ -293,4 +312,13 @@ def check_loop(*, looped: bool, residual: Residual) -> None:
         raise ValueError(
             "`residual: admin` profiles every layer, and `looped` layers are one; "
             f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}"
+        )
+
+
+def check_activation(*, gated: bool, activation: Activation) -> None:
+    """Raises `ValueError` if feed-forward branches have both a gate and an activation."""
+    if gated and activation is not Activation.GELU:
+        raise ValueError(
+            f"`feed_forward.activation: {activation.value}` is for branches without gates, as "
+            "gated ones have SiLU; drop it or `gated: true`"
         )

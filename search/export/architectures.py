@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape, option_key
 
 COMMON: dict[str, tuple[Any, ...]] = {
     "residual": (Residual.PRE,),
@@ -15,7 +15,7 @@ COMMON: dict[str, tuple[Any, ...]] = {
     "bidirectional": (False,),
 }
 """Options with a single value in every framework."""
-OPTIONS = ("norm", "gated", "biases", "positions", "tied")
+OPTIONS = ("norm", "gated", "activation", "biases", "positions", "tied")
 """Options whose values differ between the architectures."""
 
 
@@ -26,6 +26,7 @@ class Architecture:
     name: str
     norm: tuple[Normalization, ...]
     gated: tuple[bool, ...]
+    activation: tuple[Activation, ...] = (Activation.GELU,)
     positions: tuple[Positions, ...]
     biases: tuple[bool, ...] = (False, True)
     tied: tuple[bool, ...] = (False, True)
@@ -48,9 +49,9 @@ class Architecture:
         """Returns what this model lacks of the shape, each with what it has instead."""
         possible = COMMON | {name: getattr(self, name) for name in OPTIONS}
         found = [
-            f"`model.{name}: {_word(getattr(shape, name))}` (it has {' or '.join(map(_word, own))})"
+            f"`{option_key(name)}: {_word(value)}` (it has {' or '.join(map(_word, own))})"
             for name, own in possible.items()
-            if getattr(shape, name) not in own
+            if (value := getattr(shape, name)) not in own
         ]
         if not shape.d_ff:
             found.append("`space.feed_forward: false`")

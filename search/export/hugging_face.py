@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fathom.models.shape import Normalization, Positions
+from fathom.models.shape import Activation, Normalization, Positions
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
@@ -35,6 +35,8 @@ GPT2_NAMES = {
     "up": "mlp.c_fc",
     "down": "mlp.c_proj",
 }
+NAMED = (Activation.GELU, Activation.RELU2)
+"""Activations that config.json names, as Fathom does."""
 LLAMA = Architecture(
     name="Llama",
     norm=(Normalization.RMS,),
@@ -48,6 +50,7 @@ GPT2 = Architecture(
     name="GPT2",
     norm=(Normalization.LAYER,),
     gated=(False,),
+    activation=NAMED,
     positions=(Positions.LEARNED,),
     biases=(True,),
     square=True,
@@ -57,13 +60,14 @@ GPT2 = Architecture(
 )
 ARCHITECTURES = (
     LLAMA,
-    replace(LLAMA, name="Arcee", gated=(False,)),
+    replace(LLAMA, name="Arcee", gated=(False,), activation=NAMED),
     replace(LLAMA, name="SmolLM3", positions=(Positions.ROTARY, Positions.NONE), divides=False),
     replace(
         LLAMA,
         name="Starcoder2",
         norm=(Normalization.LAYER,),
         gated=(False,),
+        activation=NAMED,
         biases=(True,),
         divides=False,
         names=LLAMA_NAMES | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
@@ -121,7 +125,7 @@ def _gpt2(model: ExportedModel) -> dict[str, Any]:
         "n_layer": shape.depth,
         "n_head": shape.n_heads,
         "n_inner": shape.d_ff,
-        "activation_function": "gelu",
+        "activation_function": shape.activation.value,
         "layer_norm_epsilon": NORM_EPS,
         **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
     }
@@ -136,7 +140,7 @@ def _llama_like(model: ExportedModel) -> dict[str, Any]:
         "num_attention_heads": shape.n_heads,
         "num_key_value_heads": shape.n_heads,
         "head_dim": shape.head_dim,
-        "hidden_act": "silu" if shape.gated else "gelu",
+        "hidden_act": "silu" if shape.gated else shape.activation.value,
         "max_position_embeddings": shape.context,
         "rope_parameters": {"rope_type": "default", "rope_theta": ROTARY_BASE},
         "attention_dropout": 0.0,

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+from fathom.models.shape import Activation
 from fathom.search.export.hugging_face import GPT2
 from fathom.search.export.model import ExportedModel, Files
 
@@ -11,6 +12,7 @@ ARCHITECTURES = (
     replace(
         GPT2,
         name="GPT",
+        activation=(Activation.GELU,),
         biases=(False, True),
         tied=(True,),
         d_ff_is_4_d_model=True,

@@ -12,7 +12,7 @@ from typing import Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from fathom.models.shape import PLAIN, Count, Positions
+from fathom.models.shape import PLAIN, Count, Positions, option_key
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.groups import (
@@ -161,7 +161,7 @@ class StudyConfig(Group):
             return self
         options = self.model.options
         conflicts = {
-            f"model.{name}": options[name] for name in PLAIN if options[name] != PLAIN[name]
+            option_key(name): options[name] for name in PLAIN if options[name] != PLAIN[name]
         }
         if self.train.patience:
             conflicts["train.patience"] = self.train.patience

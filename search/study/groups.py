@@ -9,7 +9,15 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fathom.models.parametrization import Parametrization, Scheme, check_scheme
-from fathom.models.shape import Count, Normalization, Positions, Residual, check_loop
+from fathom.models.shape import (
+    Activation,
+    Count,
+    Normalization,
+    Positions,
+    Residual,
+    check_activation,
+    check_loop,
+)
 from fathom.objectives.keys import (
     Few,
     Group,
@@ -159,6 +167,13 @@ class ParametrizationConfig(Group):
         return Parametrization(**dict(self))
 
 
+class FeedForwardConfig(Group):
+    """Options of the feed-forward branches."""
+
+    activation: Activation = Activation.GELU
+    """Function of their hidden features, `gelu` or squared ReLU; gated branches have SiLU."""
+
+
 class ModelConfig(Group):
     """Architecture options shared by all shapes of the study."""
 
@@ -185,17 +200,21 @@ class ModelConfig(Group):
     """One block is applied `depth` times, so that depth costs no parameters."""
     bidirectional: bool = False
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
+    feed_forward: FeedForwardConfig = FeedForwardConfig()
     parametrization: ParametrizationConfig = ParametrizationConfig()
 
     @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
-        return {name: value for name, value in self if name != "parametrization"}
+        groups = {"feed_forward", "parametrization"}
+        own = {name: value for name, value in self if name not in groups}
+        return own | dict(self.feed_forward)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_scheme(self.parametrization.scheme, self.residual)
         check_loop(looped=self.looped, residual=self.residual)
+        check_activation(gated=self.gated, activation=self.feed_forward.activation)
         return self
 
 

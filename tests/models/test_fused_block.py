@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fathom.models.fused_block import fused_block
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
 from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
@@ -18,6 +18,7 @@ SHAPE = Shape(depth=3, d_model=24, d_ff=40, n_heads=3, head_dim=6, vocab_size=13
 PLAIN = (
     SHAPE,
     replace(SHAPE, norm=Normalization.LAYER),
+    replace(SHAPE, activation=Activation.RELU2),
     replace(SHAPE, positions=Positions.LEARNED),
     replace(SHAPE, looped=True, tied=False, embedding_rank=5),
 )

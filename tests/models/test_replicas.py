@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.replicas import Replicas
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
 from fathom.models.transformer import Transformer
 
 CPU = torch.device("cpu")
@@ -21,7 +21,10 @@ VARIANTS = [
     for tied in (False, True)
     for positions in Positions
     for d_ff in (0, 24)
-] + [replace(SHAPE, norm=Normalization.LAYER, gated=gated) for gated in (False, True)]
+] + [
+    *(replace(SHAPE, norm=Normalization.LAYER, gated=gated) for gated in (False, True)),
+    replace(SHAPE, activation=Activation.RELU2),
+]
 COUNT = 3
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fathom.models.attention import turned
 from fathom.models.parametrization import Parametrization, Role, Scheme, rules
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Activation, Positions, Shape
 from fathom.models.transformer import Transformer, role_of, rotary_table
 
 PARAMETRIZATION = Parametrization(
@@ -74,6 +74,7 @@ def test_every_parameter_has_a_gradient(shape: Shape) -> None:
     ("knob", "value"),
     [
         ("gated", True),
+        ("activation", Activation.RELU2),
         ("tied", False),
         ("positions", Positions.NONE),
         ("positions", Positions.LEARNED),

@@ -13,7 +13,7 @@ from torch import Tensor
 from fathom.models.attention import PADDING
 from fathom.models.blocks import Norm
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(
@@ -34,6 +34,7 @@ EACH = (
     *(replace(SHAPE, residual=residual, d_ff=0) for residual in Residual),
     *(replace(SHAPE, residual=residual, norm=Normalization.LAYER) for residual in Residual),
     replace(SHAPE, biases=True),
+    replace(SHAPE, activation=Activation.RELU2),
     replace(SHAPE, embedding_rank=5),
     replace(SHAPE, embedding_rank=5, tied=False),
     replace(SHAPE, smeared_keys=True),
@@ -130,6 +131,8 @@ def fed_forward(x: Tensor, weights: Mapping[str, Tensor], shape: Shape) -> Tenso
     if shape.gated:
         gate, value = hidden.chunk(2, dim=-1)
         return mapped(gate * gate.sigmoid() * value, weights, "feed_forward.out")
+    if shape.activation is Activation.RELU2:
+        return mapped(hidden.clamp(min=0) ** 2, weights, "feed_forward.out")
     return mapped(hidden * (1 + torch.erf(hidden / math.sqrt(2))) / 2, weights, "feed_forward.out")
 
 

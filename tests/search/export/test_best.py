@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.models.shape import Normalization, Residual
+from fathom.models.shape import Activation, Normalization, Residual
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion import Conclusion, conclude
@@ -39,6 +39,7 @@ def test_a_shape_comes_back_as_it_was_found(found: Conclusion, tmp_path: Path) -
 
 
 OPTIONS: dict[str, Any] = {
+    "activation": Activation.RELU2,
     "residual": Residual.ADMIN_CLOSED,
     "norm": Normalization.RMS,
     "biases": True,
@@ -65,7 +66,9 @@ def test_a_file_of_before_an_option_is_read_with_its_default(
     content = yaml.safe_load(best_yaml(replace(found, optima=(optimum,))))
     for option in OPTIONS:
         del content["best"][0]["shape"][option]
-        content["study"]["model"].pop(option)
+        content["study"]["model"].pop(option, None)
+    for group in ("feed_forward",):
+        del content["study"]["model"][group]
     del content["study"]["space"]["feed_forward"]
     path = tmp_path / "best.yaml"
     path.write_text(yaml.safe_dump(content))

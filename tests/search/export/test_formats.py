@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from benchmarks.answers.exports import trained
-from fathom.models.shape import Normalization, Positions, Residual
+from fathom.models.shape import Activation, Normalization, Positions, Residual
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from fathom.search.export.weights import write_weights
@@ -19,7 +19,7 @@ from fathom.search.study.errors import ConfigError
 from fathom.search.training.weights_folder import NOTE, WEIGHTS
 from tests.support.trained import LANGUAGE, best_of
 
-RMS, LEARNED = Normalization.RMS, Positions.LEARNED
+RMS, LEARNED, RELU2 = Normalization.RMS, Positions.LEARNED, Activation.RELU2
 FITTING: dict[str, dict[str, Any]] = {
     "hf": {"norm": RMS},
     "litgpt": {"biases": True, "gated": True, "tied": False},
@@ -43,6 +43,11 @@ def written(best: BestShape, name: str, out: Path, weights: Path | None = None) 
         ("hf", {"embedding_rank": 4}, ("`model.embedding_rank: 4` (it has null)",)),
         ("hf", {"smeared_keys": True, "norm": RMS}, ("`model.smeared_keys: true`", "Arcee")),
         ("hf", {"bidirectional": True}, ("`model.bidirectional: true`",)),
+        (
+            "litgpt",
+            {"activation": RELU2},
+            ("`model.feed_forward.activation: relu2` (it has gelu)",),
+        ),
         ("hf", {"d_ff": 0}, ("`space.feed_forward: false`",)),
         ("hf", {"gated": True, "biases": True}, ("`model.norm: layer` (it has rms)", "Llama")),
         (

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from benchmarks.answers.exports import trained
 from fathom.models.blocks import NORM_EPS
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization, Positions, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Shape
 from fathom.models.transformer import ROTARY_BASE
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode, tokenizer_file
@@ -30,17 +30,19 @@ from fathom.search.study.config import study_of
 from tests.support.trained import LANGUAGE, best_of, some_tokens
 
 RMS, LAYER = Normalization.RMS, Normalization.LAYER
-NONE, LEARNED = Positions.NONE, Positions.LEARNED
+NONE, LEARNED, RELU2 = Positions.NONE, Positions.LEARNED, Activation.RELU2
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Llama", {"norm": RMS, "gated": True}),
     ("Llama", {"norm": RMS, "gated": True, "biases": True, "tied": False}),
     ("SmolLM3", {"norm": RMS, "gated": True, "positions": NONE}),
     ("Arcee", {"norm": RMS}),
+    ("Arcee", {"norm": RMS, "activation": RELU2}),
     ("Arcee", {"norm": RMS, "biases": True, "tied": False}),
     ("Starcoder2", {"norm": LAYER, "biases": True}),
-    ("Starcoder2", {"norm": LAYER, "biases": True, "tied": False}),
+    ("Starcoder2", {"norm": LAYER, "biases": True, "tied": False, "activation": RELU2}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED}),
     ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "tied": False}),
+    ("GPT2", {"norm": LAYER, "biases": True, "positions": LEARNED, "activation": RELU2}),
 )
 """The architecture that is to be found, and the options of its shape."""
 CENTRED = (

@@ -177,7 +177,7 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
             stopping={"enabled": False},
             confirm={"rates": [1, 1 / 7]},
             model={
-                "gated": True,
+                "feed_forward": {"activation": "relu2"},
                 "tied": False,
                 "positions": "learned",
                 "residual": "admin_closed",
@@ -199,6 +199,13 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
 
 
 BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "a gate and an activation": (
+        {"model": {"gated": True, "feed_forward": {"activation": "relu2"}}},
+        (
+            "`model.feed_forward.activation: relu2` is for branches without gates",
+            "drop it or `gated",
+        ),
+    ),
     "a group that is a number": ({"space": 5}, ("`space`", "depth, ff_ratio", "got 5")),
     "a group that is empty": ({"train": None}, ("`train`", "learning_rate")),
     "a range that is a number": (

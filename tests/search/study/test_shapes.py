@@ -202,12 +202,14 @@ def test_the_model_settings_reach_every_shape() -> None:
 
 def test_every_option_of_a_model_reaches_every_shape() -> None:
     given = {
-        "gated": True, "tied": False, "positions": "none", "residual": "deepnorm", "norm": "rms",
-        "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
+        "gated": False, "tied": False, "positions": "none", "residual": "deepnorm",
+        "norm": "rms", "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
         "bidirectional": False,
     }  # fmt: skip
-    words = json.dumps(given | {"parametrization": {"scheme": "mup"}})
+    groups = {"feed_forward": {"activation": "relu2"}}
+    words = json.dumps(given | groups | {"parametrization": {"scheme": "mup"}})
     _, _, shapes = walk("300k", f"model: {words}")
+    given |= {name: value for group in groups.values() for name, value in group.items()}
     for name, value in given.items():
         assert {getattr(shape, name) for shape in shapes} == {value}
     assert set(given) == set(study("1M").model.options), "no option is missing here"
