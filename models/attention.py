@@ -3,7 +3,8 @@
 Operation by operation, rotating queries and keys takes a tenth of a step on a CPU. Here a pair of
 features is a complex number, and one product in place turns all of them, there and on the way back.
 
-Shapes: B batch, T time, H heads, K head dimension, P = K / 2 pairs of features.
+Shapes: B batch, T time, H heads, S heads of keys and as many of values, J = H + S heads that
+positions rotate, G = H + 2 S, K head dimension, P = K / 2 pairs of features.
 """
 
 from typing import Any
@@ -18,8 +19,9 @@ PADDING = 0
 
 
 def attend(
-    qkv_BT3HK: Tensor,
-    turns_2T2HP2: Tensor | None,
+    qkv_BTGK: Tensor,
+    S: int,
+    turns_2TJP2: Tensor | None,
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
@@ -28,26 +30,29 @@ def attend(
     Without a mask attention is causal; with one, all keys that it allows are seen. The arguments
     may be overwritten.
     """
-    q_BTHK, k_BTHK, v_BTHK = _apart(qkv_BT3HK, turns_2T2HP2)
+    q_BTHK, k_BTSK, v_BTSK = _rotated(qkv_BTGK, S, turns_2TJP2)
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
-        k_BTHK.transpose(1, 2),
-        v_BTHK.transpose(1, 2),
+        k_BTSK.transpose(1, 2),
+        v_BTSK.transpose(1, 2),
         attn_mask=mask_B11T,
         is_causal=mask_B11T is None,
         scale=scale,
+        enable_gqa=q_BTHK.shape[2] > S,
     )
     return y_BHTK.transpose(1, 2)
 
 
 def pattern(
-    qkv_BT3HK: Tensor,
-    turns_2T2HP2: Tensor | None,
+    qkv_BTGK: Tensor,
+    S: int,
+    turns_2TJP2: Tensor | None,
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
     """Attention weights (B, H, T, T) by which `attend` mixes values, a row for each query."""
-    q_BTHK, k_BTHK, _ = _apart(qkv_BT3HK, turns_2T2HP2)
+    q_BTHK, k_BTSK, _ = _rotated(qkv_BTGK, S, turns_2TJP2)
+    k_BTHK = of_each_query(k_BTSK, q_BTHK.shape[2])
     logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
     if mask_B11T is None:
         mask_B11T = torch.ones(logits_BHTT.shape[-2:], device=q_BTHK.device).tril().bool()
@@ -63,63 +68,76 @@ def not_padding(tokens_BT: Tensor) -> Tensor:
     return (real_BT | ~real_BT.any(-1, keepdim=True))[:, None, None]
 
 
-def smeared(qkv_BT3HK: Tensor, smear_H: Tensor) -> Tensor:
+def apart(qkv_BTGK: Tensor, S: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries (B, T, H, K), keys and values (B, T, S, K), as views."""
+    sizes = [qkv_BTGK.shape[2] - 2 * S, S, S]
+    q_BTHK, k_BTSK, v_BTSK = qkv_BTGK.split_with_sizes(sizes, dim=2)
+    return q_BTHK, k_BTSK, v_BTSK
+
+
+def of_each_query(x_BTSK: Tensor, H: int) -> Tensor:
+    """Keys or values repeated for every head that shares them, (B, T, H, K)."""
+    return x_BTSK.repeat_interleave(H // x_BTSK.shape[2], dim=2)
+
+
+def smeared(qkv_BTGK: Tensor, smear_S: Tensor) -> Tensor:
     """Keys mixed with the ones before, sigmoid(smear) being their own share (Olsson et al. 2022).
 
     The first token keeps its key: it has none before it.
     """
-    q_BTHK, k_BTHK, v_BTHK = qkv_BT3HK.unbind(2)
-    before_BTHK = torch.cat((k_BTHK[:, :1], k_BTHK[:, :-1]), dim=1)
-    own_H1 = torch.sigmoid(smear_H)[:, None].to(k_BTHK.dtype)
-    mixed_BTHK = own_H1 * k_BTHK + (1 - own_H1) * before_BTHK
-    return torch.stack((q_BTHK, mixed_BTHK, v_BTHK), dim=2)
+    q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, len(smear_S))
+    before_BTSK = torch.cat((k_BTSK[:, :1], k_BTSK[:, :-1]), dim=1)
+    own_S1 = torch.sigmoid(smear_S)[:, None].to(k_BTSK.dtype)
+    mixed_BTSK = own_S1 * k_BTSK + (1 - own_S1) * before_BTSK
+    return torch.cat((q_BTHK, mixed_BTSK, v_BTSK), dim=2)
 
 
-def turned(x_BT2HK: Tensor, turns_T2HP2: Tensor) -> Tensor:
-    """Features (B, T, 2, H, K), each pair rotated by the angle of its position (Su et al. 2021).
+def turned(x_BTJK: Tensor, turns_TJP2: Tensor) -> Tensor:
+    """Features (B, T, J, K), each pair rotated by the angle of its position (Su et al. 2021).
 
     These are several operations, which a compiler fuses into one.
     """
-    cos_T2HP, sin_T2HP = turns_T2HP2.to(x_BT2HK.dtype).unbind(-1)
-    a_BT2HP, b_BT2HP = x_BT2HK.view(*x_BT2HK.shape[:-1], -1, 2).unbind(-1)
-    pairs = (a_BT2HP * cos_T2HP - b_BT2HP * sin_T2HP, a_BT2HP * sin_T2HP + b_BT2HP * cos_T2HP)
+    cos_TJP, sin_TJP = turns_TJP2.to(x_BTJK.dtype).unbind(-1)
+    a_BTJP, b_BTJP = x_BTJK.view(*x_BTJK.shape[:-1], -1, 2).unbind(-1)
+    pairs = (a_BTJP * cos_TJP - b_BTJP * sin_TJP, a_BTJP * sin_TJP + b_BTJP * cos_TJP)
     return torch.stack(pairs, dim=-1).flatten(-2)
 
 
-def _apart(qkv_BT3HK: Tensor, turns_2T2HP2: Tensor | None) -> tuple[Tensor, ...]:
-    """Splits features into rotated queries, rotated keys and values, (B, T, H, K) each."""
-    if turns_2T2HP2 is None:
-        return qkv_BT3HK.unbind(2)
-    if not is_exact_on_cpu(qkv_BT3HK):
-        return *turned(qkv_BT3HK[:, :, :2], turns_2T2HP2[0]).unbind(2), qkv_BT3HK[:, :, 2]
-    in_place: Tensor = _TurnedInPlace.apply(qkv_BT3HK, turns_2T2HP2)  # type: ignore[no-untyped-call]
-    return in_place.unbind(2)
+def _rotated(qkv_BTGK: Tensor, S: int, turns_2TJP2: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Rotated queries (B, T, H, K), rotated keys and values (B, T, S, K)."""
+    if turns_2TJP2 is None:
+        return apart(qkv_BTGK, S)
+    if not is_exact_on_cpu(qkv_BTGK):
+        qk_BTJK = turned(qkv_BTGK[:, :, :-S], turns_2TJP2[0])
+        return qk_BTJK[:, :, :-S], qk_BTJK[:, :, -S:], qkv_BTGK[:, :, -S:]
+    in_place: Tensor = _TurnedInPlace.apply(qkv_BTGK, turns_2TJP2)  # type: ignore[no-untyped-call]
+    return apart(in_place, S)
 
 
 class _TurnedInPlace(torch.autograd.Function):
     """Rotation of queries and keys, in one pass forward and one backward; values pass through."""
 
     @staticmethod
-    def forward(ctx: Any, qkv_BT3HK: Tensor, turns_2T2HP2: Tensor) -> Tensor:
-        there_T2HP, ctx.back = as_complex(turns_2T2HP2, qkv_BT3HK.dtype)
-        return turn_in_place(qkv_BT3HK.detach(), there_T2HP)
+    def forward(ctx: Any, qkv_BTGK: Tensor, turns_2TJP2: Tensor) -> Tensor:
+        there_TJP, ctx.back = as_complex(turns_2TJP2, qkv_BTGK.dtype)
+        return turn_in_place(qkv_BTGK.detach(), there_TJP)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_BT3HK: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_BTGK: Tensor) -> tuple[Tensor, None]:
         # Nobody else has this gradient: taking queries, keys and values apart has just made it.
-        return turn_in_place(grad_BT3HK, ctx.back), None
+        return turn_in_place(grad_BTGK, ctx.back), None
 
 
-def as_complex(turns_2T2HP2: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Forward and backward rotations as complex numbers, (T, 2, H, P) each, for a feature type."""
-    return torch.view_as_complex(turns_2T2HP2.to(dtype)).unbind(0)
+def as_complex(turns_2TJP2: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Forward and backward rotations as complex numbers, (T, J, P) each, for a feature type."""
+    return torch.view_as_complex(turns_2TJP2.to(dtype)).unbind(0)
 
 
-def turn_in_place(qkv_BT3HK: Tensor, turns_T2HP: Tensor) -> Tensor:
+def turn_in_place(qkv_BTGK: Tensor, turns_TJP: Tensor) -> Tensor:
     """The same tensor with its queries and keys rotated in place, as complex numbers."""
-    qkv_BT3HK.view(turns_T2HP.dtype)[:, :, :2].mul_(turns_T2HP)
-    return qkv_BT3HK
+    qkv_BTGK.view(turns_TJP.dtype)[:, :, : turns_TJP.shape[1]].mul_(turns_TJP)
+    return qkv_BTGK
 
 
 def is_exact_on_cpu(x: Tensor) -> bool:

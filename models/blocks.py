@@ -4,16 +4,18 @@ Pre-norm blocks keep the stream in units of the residual scale: instead of every
 stream's beginning is scaled. A norm, which comes first in every branch, sees no units but through
 its epsilon. That saves a pass over activations for each branch. The other kinds have no such scale.
 
-Shapes: B batch, T time, N = B * T, D d_model, H heads, K head dimension, F d_ff.
+Shapes: B batch, T time, N = B * T, D d_model, H heads, S heads of keys and as many of values,
+J = H + S, G = H + 2 S, K head dimension, F d_ff.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fathom.models.attention import as_complex, attend, is_exact_on_cpu, smeared
+from fathom.models.attention import apart, as_complex, attend, is_exact_on_cpu, smeared
 from fathom.models.fused_block import fused_block, is_plain
 from fathom.models.parametrization import ForwardScales
 from fathom.models.shape import Activation, Normalization, Residual, Shape
@@ -26,7 +28,10 @@ def squared_relu(x: Tensor) -> Tensor:
     return F.relu(x).square()
 
 
-ACTIVATIONS = {Activation.GELU: F.gelu, Activation.RELU2: squared_relu}
+ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    Activation.GELU: F.gelu,
+    Activation.RELU2: squared_relu,
+}
 
 
 class Norm(nn.Module):
@@ -48,27 +53,47 @@ class Norm(nn.Module):
         return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, bias_D, self.eps)
 
 
+class HeadNorm(nn.Module):
+    """RMS norm of each head's features; all heads share the gain."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(head_dim))
+
+    def forward(self, x_BTHK: Tensor) -> Tensor:
+        return F.rms_norm(x_BTHK, x_BTHK.shape[-1:], self.weight.to(x_BTHK.dtype), NORM_EPS)
+
+
 class Attention(nn.Module):
     """Self-attention; queries, keys and values come from one product."""
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()
-        self.n_heads, self.head_dim, self.scale = shape.n_heads, shape.head_dim, scale
-        self.into = nn.Linear(shape.d_model, 3 * shape.d_attention, bias=shape.biases)
+        self.n_heads, self.kv_heads = shape.n_heads, shape.kv_heads
+        self.head_dim, self.scale = shape.head_dim, scale
+        width = shape.d_attention + 2 * shape.d_kv
+        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
         self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
-        self.smear = nn.Parameter(torch.zeros(shape.n_heads)) if shape.smeared_keys else None
+        self.q_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.k_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.smear = nn.Parameter(torch.zeros(shape.kv_heads)) if shape.smeared_keys else None
 
     def forward(
-        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
-        y_BTHK = attend(self.heads(x_ND, T), turns_2T2HP2, self.scale, mask_B11T)
+        qkv_BTGK = self.heads(x_ND, T)
+        y_BTHK = attend(qkv_BTGK, self.kv_heads, turns_2TJP2, self.scale, mask_B11T)
         out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
 
     def heads(self, x_ND: Tensor, T: int) -> Tensor:
-        """Queries, keys and values, (B, T, 3, H, K), before they are rotated."""
-        qkv_BT3HK: Tensor = self.into(x_ND).view(-1, T, 3, self.n_heads, self.head_dim)
-        return qkv_BT3HK if self.smear is None else smeared(qkv_BT3HK, self.smear)
+        """Queries, keys and values, (B, T, G, K), before they are rotated."""
+        heads = self.n_heads + 2 * self.kv_heads
+        qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
+        if self.q_norm is not None and self.k_norm is not None:
+            q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, self.kv_heads)
+            qkv_BTGK = torch.cat((self.q_norm(q_BTHK), self.k_norm(k_BTSK), v_BTSK), dim=2)
+        return qkv_BTGK if self.smear is None else smeared(qkv_BTGK, self.smear)
 
 
 class FeedForward(nn.Module):
@@ -116,13 +141,13 @@ class Block(nn.Module):
         self.feed_forward_skip = skip() if shape.d_ff else 1.0
 
     def forward(
-        self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None, mask_B11T: Tensor | None
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
         if self._may_be_fused(x_ND):
-            return self._fused(x_ND, T, turns_2T2HP2)
+            return self._fused(x_ND, T, turns_2TJP2)
         x_ND = self._joined(
             *(x_ND, self.attention_norm, self.attention_skip, self.attention),
-            *(T, turns_2T2HP2, mask_B11T),
+            *(T, turns_2TJP2, mask_B11T),
         )
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x_ND
@@ -147,11 +172,11 @@ class Block(nn.Module):
         watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
         return not (watched or torch.is_autocast_enabled("cpu"))
 
-    def _fused(self, x_ND: Tensor, T: int, turns_2T2HP2: Tensor | None) -> Tensor:
+    def _fused(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None) -> Tensor:
         norm, one, other = self.attention_norm, self.attention, self.feed_forward
         assert other is not None
         assert self.feed_forward_norm is not None
-        turns = None if turns_2T2HP2 is None else as_complex(turns_2T2HP2, x_ND.dtype)
+        turns = None if turns_2TJP2 is None else as_complex(turns_2TJP2, x_ND.dtype)
         return fused_block(
             (T, one.n_heads, one.scale, norm.eps, norm.centres, other.squares), turns, x_ND,
             norm.weight, one.into.weight, one.out.weight,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.models.attention import pattern
+from fathom.models.attention import apart, of_each_query, pattern
 from fathom.models.blocks import Attention, Block
 from fathom.models.optim import ClippedAdamW
 from fathom.models.transformer import Transformer
@@ -92,7 +92,8 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
     copying: list[Tensor] = []
 
     def look(attention: Attention, inputs: tuple[Any, ...]) -> None:
-        values_BTHK = attention.heads(inputs[0], T)[:, :period, 2].float()
+        _, _, v_BTSK = apart(attention.heads(inputs[0], T)[:, :period], attention.kv_heads)
+        values_BTHK = of_each_query(v_BTSK.float(), attention.n_heads)
         out_DHK = attention.out.weight.float().view(-1, attention.n_heads, attention.head_dim)
         written_BTHD = torch.einsum("bthk,dhk->bthd", values_BTHK, out_DHK)
         raised_BHTT = torch.einsum("bthd,bsd->bhts", written_BTHD, directions_BTD - mean_D).relu()
@@ -173,9 +174,10 @@ def _watching(
     rows: list[Measures] = []
 
     def look(attention: Attention, inputs: tuple[Any, ...]) -> None:
-        x_ND, T, turns_2T2HP2, mask_B11T = inputs
-        qkv_BT3HK = attention.heads(x_ND, T)
-        rows.append(measure(pattern(qkv_BT3HK, turns_2T2HP2, attention.scale, mask_B11T)))
+        x_ND, T, turns_2TJP2, mask_B11T = inputs
+        qkv_BTGK = attention.heads(x_ND, T)
+        how = (attention.kv_heads, turns_2TJP2, attention.scale, mask_B11T)
+        rows.append(measure(pattern(qkv_BTGK, *how)))
 
     with _hooks(one.register_forward_pre_hook(look) for one in _attentions(model)):
         yield rows

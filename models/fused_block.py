@@ -34,6 +34,7 @@ GRADIENTS = (True, True, False)
 def is_plain(shape: Shape) -> bool:
     """True if blocks of the shape have no option that the fused block lacks."""
     options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
+    options = options or shape.qk_norm or shape.queries_per_key > 1
     return shape.d_ff > 0 and shape.residual is Residual.PRE and not options
 
 
@@ -95,7 +96,7 @@ class _FusedBlock(torch.autograd.Function):
         normed1, mean1, rstd1 = norm(x1, gain1, eps)
         qkv_BT3HK = F.linear(normed1, into1).view(-1, T, 3, H, A // H)
         if turns is not None:
-            turn_in_place(qkv_BT3HK, turns[0])
+            turn_in_place(qkv_BT3HK.view(-1, T, 3 * H, A // H), turns[0])
         q, k, v = qkv_BT3HK.transpose(1, 3).unbind(2)
         y_BHTK, lse_BHT = _attend(q, k, v, 0.0, True, scale=scale)
         y_NA = y_BHTK.transpose(1, 2).reshape(-1, A)
@@ -130,7 +131,7 @@ class _FusedBlock(torch.autograd.Function):
         dq, dk, dv = _attend_back(d_y, q, k, v, y_BHTK, lse_BHT, 0.0, True, scale=ctx.scale)
         d_qkv = torch.cat((dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)), 2)
         if ctx.turns is not None:
-            turn_in_place(d_qkv.view(B, T, 3, H, K), ctx.turns[1])
+            turn_in_place(d_qkv.view(B, T, 3 * H, K), ctx.turns[1])
         d_qkv = d_qkv.view(B * T, -1)
         d_into1 = mm(d_qkv.t(), normed1)
         d_x1, d_gain1 = norm_back(mm(d_qkv, into1), x1, mean1, rstd1, gain1)

@@ -114,12 +114,12 @@ class Replicas(nn.Module):
         T = tokens_BT.shape[1]
         weights = self.stacked
         x_RND = self._embed(tokens_BT)
-        turns_2T2HP2 = None if self.rotary is None else self.rotary[:, :T]
+        turns_2TJP2 = None if self.rotary is None else self.rotary[:, :T]
         into_L, out_L = _maps(weights, "attention", x_RND.device)
         feed_forward = zip(*_maps(weights, "feed_forward", x_RND.device), strict=True)
         residual = self.scales.residual
-        for into_RDA, out_RAD in zip(into_L, out_L, strict=True):
-            branch_RND = self._attend(self._normed(x_RND), into_RDA, out_RAD, turns_2T2HP2, T)
+        for own in zip(into_L, out_L, self._head_gains(weights), strict=True):
+            branch_RND = self._attend(self._normed(x_RND), *own, turns_2TJP2, T)
             x_RND = torch.add(x_RND, branch_RND, alpha=residual)
             if self.shape.d_ff:
                 branch_RND = self._feed_forward(self._normed(x_RND), *next(feed_forward))
@@ -145,15 +145,35 @@ class Replicas(nn.Module):
     def _attend(
         self,
         x_RND: Tensor,
-        into_RDA: Tensor,
+        into_RDG: Tensor,
         out_RAD: Tensor,
-        turns_2T2HP2: Tensor | None,
+        gain_RJK: Tensor | None,
+        turns_2TJP2: Tensor | None,
         T: int,
     ) -> Tensor:
-        heads, width = self.shape.n_heads, self.shape.head_dim
-        qkv_BT3HK = torch.bmm(x_RND, into_RDA).view(-1, T, 3, heads, width)
-        y_BTHK = attend(qkv_BT3HK, turns_2T2HP2, self.scales.attention)
+        shape, heads, width = self.shape, self.shape.n_heads, self.shape.head_dim
+        qkv_BTGK = torch.bmm(x_RND, into_RDG).view(-1, T, heads + 2 * shape.kv_heads, width)
+        if gain_RJK is not None:
+            qkv_BTGK = self._normed_heads(qkv_BTGK, gain_RJK)
+        y_BTHK = attend(qkv_BTGK, shape.kv_heads, turns_2TJP2, self.scales.attention)
         return torch.bmm(y_BTHK.reshape(self.count, -1, heads * width), out_RAD)
+
+    def _head_gains(self, weights: Mapping[str, Tensor]) -> Sequence[Tensor | None]:
+        """Gains of the norms of queries and keys in each layer, (R, J, K); None without norms."""
+        shape = self.shape
+        if not shape.qk_norm:
+            return (None,) * shape.depth
+        gains_RLHK = [
+            weights[f"attention.{part}_norm.weight"][:, :, None].expand(-1, -1, heads, -1)
+            for part, heads in (("q", shape.n_heads), ("k", shape.kv_heads))
+        ]
+        return torch.cat(gains_RLHK, dim=2).unbind(1)
+
+    def _normed_heads(self, qkv_BTGK: Tensor, gain_RJK: Tensor) -> Tensor:
+        J = gain_RJK.shape[1]
+        normed_BTJK = F.rms_norm(qkv_BTGK[:, :, :J], qkv_BTGK.shape[-1:], eps=NORM_EPS)
+        gain_BJK = gain_RJK.to(normed_BTJK.dtype).repeat_interleave(len(qkv_BTGK) // self.count, 0)
+        return torch.cat((normed_BTJK * gain_BJK[:, None], qkv_BTGK[:, :, J:]), dim=2)
 
     def _feed_forward(self, x_RND: Tensor, into_RDF: Tensor, out_RFD: Tensor) -> Tensor:
         hidden_RNF = torch.bmm(x_RND, into_RDF)

@@ -54,7 +54,11 @@ class Activation(StrEnum):
     """Squared ReLU (So et al. 2021)."""
 
 
-OPTION_KEYS: Mapping[str, str] = {"activation": "feed_forward.activation"}
+OPTION_KEYS: Mapping[str, str] = {
+    "queries_per_key": "attention.queries_per_key",
+    "qk_norm": "attention.qk_norm",
+    "activation": "feed_forward.activation",
+}
 """Option of a shape -> its key in the group `model` of a study, where that is not its name."""
 
 
@@ -139,6 +143,10 @@ class Shape:
     head_dim: int
     vocab_size: int
     context: int
+    queries_per_key: int = 1
+    """Heads that share one head of keys and values (grouped queries, Ainslie et al. 2023)."""
+    qk_norm: bool = False
+    """True if RMS norms with gains scale each head's queries and keys (Henry et al. 2020)."""
     gated: bool = False
     activation: Activation = Activation.GELU
     tied: bool = True
@@ -158,12 +166,13 @@ class Shape:
 
     def __post_init__(self) -> None:
         sizes = ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context")
-        for name in (*sizes, "embedding_rank"):
+        for name in (*sizes, "queries_per_key", "embedding_rank"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}")
         if self.d_ff < 0:
             raise ValueError(f"`d_ff` must be at least 0, got {self.d_ff}")
+        check_groups(self.n_heads, self.queries_per_key)
         if self.positions is Positions.ROTARY and self.head_dim % 2:
             raise ValueError(
                 f"rotary positions turn pairs, so `head_dim` must be even, got {self.head_dim}; "
@@ -190,6 +199,16 @@ class Shape:
     def d_attention(self) -> int:
         """Width of all heads together."""
         return self.n_heads * self.head_dim
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys, and as many of values."""
+        return self.n_heads // self.queries_per_key
+
+    @property
+    def d_kv(self) -> int:
+        """Width of all keys together, and of all values."""
+        return self.kv_heads * self.head_dim
 
     @property
     def blocks(self) -> int:
@@ -230,17 +249,18 @@ class Shape:
         """
         attention, feed_forward = self._matrices_of_a_block
         if self.biases:
-            attention += 3 * self.d_attention + self.d_model
+            attention += self.d_attention + 2 * self.d_kv + self.d_model
             feed_forward += (self.d_ff * (2 if self.gated else 1) + self.d_model) * bool(self.d_ff)
         if self.smeared_keys:
-            attention += self.n_heads
+            attention += self.kv_heads
         norms = self.blocks * self.branches_per_block + 1
+        head_norms = self.blocks * 2 * self.head_dim if self.qk_norm else 0
         return {
             "embedding": self._vocabulary_matrices,
             "positions": self.context * self.d_model if self.positions is Positions.LEARNED else 0,
             "attention": self.blocks * attention,
             "feed_forward": self.blocks * feed_forward,
-            "norms": norms * self.d_model * (2 if self.norm_biases else 1),
+            "norms": norms * self.d_model * (2 if self.norm_biases else 1) + head_norms,
             "skips": (norms - 1) * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }
@@ -249,7 +269,8 @@ class Shape:
     def _matrices_of_a_block(self) -> tuple[int, int]:
         """Weights of the matrix products of attention and of feed-forward."""
         matrices = 3 if self.gated else 2
-        return 4 * self.d_model * self.d_attention, matrices * self.d_model * self.d_ff
+        attention = 2 * self.d_model * (self.d_attention + self.d_kv)
+        return attention, matrices * self.d_model * self.d_ff
 
     @property
     def _vocabulary_matrices(self) -> int:
@@ -321,4 +342,14 @@ def check_activation(*, gated: bool, activation: Activation) -> None:
         raise ValueError(
             f"`feed_forward.activation: {activation.value}` is for branches without gates, as "
             "gated ones have SiLU; drop it or `gated: true`"
+        )
+
+
+def check_groups(n_heads: int, queries_per_key: int) -> None:
+    """Raises `ValueError` if heads can't share keys and values in groups of this size."""
+    if n_heads % queries_per_key:
+        nearest = max(1, n_heads // queries_per_key) * queries_per_key
+        raise ValueError(
+            f"`n_heads` must be a multiple of `queries_per_key`, got {n_heads} and "
+            f"{queries_per_key}; use {nearest} heads"
         )

@@ -60,12 +60,12 @@ class Transformer(nn.Module):
     def forward(self, tokens_BT: Tensor, loss: LossTerms | None = None) -> Tensor:
         """Logits (B, T, V) or, with `loss`, the loss of the tokens without all of their logits."""
         T = tokens_BT.shape[1]
-        turns_2T2HP2 = None if self.rotary is None else self.rotary[:, :T]
+        turns_2TJP2 = None if self.rotary is None else self.rotary[:, :T]
         mask_B11T = not_padding(tokens_BT) if self.shape.bidirectional else None
         x_ND = self._embed(tokens_BT)
         for _ in range(self.shape.depth // self.shape.blocks):
             for block in self.blocks:
-                x_ND = block(x_ND, T, turns_2T2HP2, mask_B11T)
+                x_ND = block(x_ND, T, turns_2TJP2, mask_B11T)
         x_ND, head_VD = self._before_head(x_ND)
         if loss is not None:
             return chunked_loss(x_ND, head_VD, *loss)
@@ -125,7 +125,7 @@ class Transformer(nn.Module):
                 drawn = torch.empty(parameter.shape, device=generator.device)
                 parameter.copy_(drawn.normal_(0.0, by_role[role].init_std, generator=generator))
             if role is Role.ATTENTION_IN and self.shape.residual is Residual.DEEPNORM:
-                values = parameter[2 * self.shape.d_attention :]
+                values = parameter[self.shape.d_attention + self.shape.d_kv :]
                 values.mul_(deepnorm_gain(self.shape))
 
 
@@ -149,6 +149,8 @@ ROLES = {
     "feed_forward_norm": Role.NORM,
     "feed_forward_skip": Role.SKIP,
     "attention.smear": Role.SMEAR,
+    "attention.q_norm": Role.NORM,
+    "attention.k_norm": Role.NORM,
     "attention.into": Role.ATTENTION_IN,
     "attention.out": Role.ATTENTION_OUT,
     "feed_forward.into": Role.FEED_FORWARD_IN,
@@ -169,12 +171,12 @@ def role_of(name: str) -> Role:
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
     """Rotations of every position and pair of features, forward and backward (Su et al. 2021).
 
-    Each is a cosine and a sine. They are repeated for queries, keys and every head, so that one
-    product runs over whole positions: (2, T, 2, H, P, 2).
+    Each is a cosine and a sine. They are repeated for every head of queries and keys, so that one
+    product runs over whole positions: (2, T, J, P, 2).
     """
     pairs = shape.head_dim // 2
     frequency_P = ROTARY_BASE ** (-torch.arange(pairs, device=device) / pairs)
     angle_TP = torch.outer(torch.arange(shape.context, device=device), frequency_P)
     angle_2TP = torch.stack((angle_TP, -angle_TP))
     turns_2TP2 = torch.stack((angle_2TP.cos(), angle_2TP.sin()), dim=-1)
-    return turns_2TP2[:, :, None, None].repeat(1, 1, 2, shape.n_heads, 1, 1)
+    return turns_2TP2[:, :, None].repeat(1, 1, shape.n_heads + shape.kv_heads, 1, 1)

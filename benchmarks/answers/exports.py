@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization, Positions, Shape
+from fathom.models.shape import Activation, Normalization, Positions, Shape
 from fathom.models.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
@@ -39,6 +39,8 @@ CASES: dict[str, tuple[dict[str, Any], ...]] = {
         {"norm": RMS, "gated": True},
         {"norm": RMS, "gated": True, "biases": True, "tied": False},
         {"norm": RMS, "gated": True, "positions": NONE},
+        {"norm": RMS, "gated": True, "qk_norm": True, "queries_per_key": 2},
+        {"norm": RMS, "qk_norm": True, "activation": Activation.RELU2},
         {"norm": RMS},
         {"norm": LAYER, "tied": False},
         {"norm": LAYER, "biases": True},
@@ -48,6 +50,7 @@ CASES: dict[str, tuple[dict[str, Any], ...]] = {
         {"norm": RMS},
         {"norm": RMS, "gated": True, "tied": False},
         {"norm": RMS, "positions": NONE},
+        {"norm": RMS, "gated": True, "qk_norm": True, "queries_per_key": 2},
         {"norm": LAYER, "biases": True},
         {"norm": LAYER, "biases": True, "gated": True},
         {"norm": LAYER, "tied": False},
@@ -59,6 +62,7 @@ CASES: dict[str, tuple[dict[str, Any], ...]] = {
     "torchtitan": (
         {"norm": RMS, "gated": True},
         {"norm": RMS, "gated": True, "tied": False},
+        {"norm": RMS, "gated": True, "queries_per_key": 2},
     ),
 }
 """Options of the shapes that are exported; the others are at their defaults."""

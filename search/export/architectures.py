@@ -15,7 +15,7 @@ COMMON: dict[str, tuple[Any, ...]] = {
     "bidirectional": (False,),
 }
 """Options with a single value in every framework."""
-OPTIONS = ("norm", "gated", "activation", "biases", "positions", "tied")
+OPTIONS = ("norm", "qk_norm", "gated", "activation", "biases", "positions", "tied")
 """Options whose values differ between the architectures."""
 
 
@@ -27,6 +27,9 @@ class Architecture:
     norm: tuple[Normalization, ...]
     gated: tuple[bool, ...]
     activation: tuple[Activation, ...] = (Activation.GELU,)
+    qk_norm: tuple[bool, ...] = (False,)
+    grouped: bool = True
+    """True if several heads may share keys and values."""
     positions: tuple[Positions, ...]
     biases: tuple[bool, ...] = (False, True)
     tied: tuple[bool, ...] = (False, True)
@@ -53,6 +56,8 @@ class Architecture:
             for name, own in possible.items()
             if (value := getattr(shape, name)) not in own
         ]
+        if shape.queries_per_key > 1 and not self.grouped:
+            found.append(f"`{option_key('queries_per_key')}: {shape.queries_per_key}` (it has 1)")
         if not shape.d_ff:
             found.append("`space.feed_forward: false`")
         elif self.d_ff_is_4_d_model and shape.d_ff != 4 * shape.d_model:

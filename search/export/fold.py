@@ -40,7 +40,7 @@ def folded(
         if module.startswith("blocks."):
             _, layer, module = module.split(".", 2)
         for part, value in _parts(module, weight.double(), shape, scales).items():
-            if rotary and part in ("q", "k"):
+            if rotary and part in ("q", "k", "q_norm", "k_norm"):
                 value = _halves(value, shape)
             if centred:
                 value = _centred(part, value)
@@ -54,10 +54,15 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
 
     Fathom keeps the stream in units of the residual scale (`models/blocks.py`); here it has none.
     """
+    sharpness = scales.attention * shape.head_dim**0.5
     match module:
         case "attention.into":
-            q, k, v = weight.chunk(3)
-            return {"q": q * scales.attention * shape.head_dim**0.5, "k": k, "v": v}
+            q, k, v = weight.split_with_sizes([shape.d_attention, shape.d_kv, shape.d_kv])
+            return {"q": q if shape.qk_norm else q * sharpness, "k": k, "v": v}
+        case "attention.q_norm":
+            return {"q_norm": weight * sharpness}
+        case "attention.k_norm":
+            return {"k_norm": weight}
         case "attention.out":
             return {"attention_out": weight * scales.residual}
         case "feed_forward.into" if shape.gated:
@@ -74,7 +79,7 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
 
 def _halves(weight: Tensor, shape: Shape) -> Tensor:
     """Returns the features of each head in the order 0, 2, 4, ..., 1, 3, 5, ..."""
-    pairs_HP2 = torch.arange(shape.d_attention).view(shape.n_heads, -1, 2)
+    pairs_HP2 = torch.arange(len(weight)).view(-1, shape.head_dim // 2, 2)
     return weight[pairs_HP2.mT.flatten()]
 
 

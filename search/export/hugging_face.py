@@ -23,6 +23,7 @@ LLAMA_NAMES = {
     "up": "mlp.up_proj",
     "down": "mlp.down_proj",
 }
+HEAD_NORMS = {"q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm"}
 GPT2_NAMES = {
     "embedding": "transformer.wte",
     "positions": "transformer.wpe",
@@ -46,6 +47,14 @@ LLAMA = Architecture(
     layers="model.layers.{}.",
     names=LLAMA_NAMES,
 )
+QWEN3 = replace(
+    LLAMA,
+    name="Qwen3",
+    qk_norm=(True,),
+    biases=(False,),
+    divides=False,
+    names=LLAMA_NAMES | HEAD_NORMS,
+)
 GPT2 = Architecture(
     name="GPT2",
     norm=(Normalization.LAYER,),
@@ -53,6 +62,7 @@ GPT2 = Architecture(
     activation=NAMED,
     positions=(Positions.LEARNED,),
     biases=(True,),
+    grouped=False,
     square=True,
     layers="transformer.h.{}.",
     names=GPT2_NAMES,
@@ -61,6 +71,20 @@ GPT2 = Architecture(
 ARCHITECTURES = (
     LLAMA,
     replace(LLAMA, name="Arcee", gated=(False,), activation=NAMED),
+    QWEN3,
+    replace(
+        QWEN3,
+        name="Apertus",
+        gated=(False,),
+        activation=NAMED,
+        divides=True,
+        names=LLAMA_NAMES
+        | HEAD_NORMS
+        | {
+            "attention_norm": "attention_layernorm",
+            "feed_forward_norm": "feedforward_layernorm",
+        },
+    ),
     replace(LLAMA, name="SmolLM3", positions=(Positions.ROTARY, Positions.NONE), divides=False),
     replace(
         LLAMA,
@@ -138,7 +162,7 @@ def _llama_like(model: ExportedModel) -> dict[str, Any]:
         "intermediate_size": shape.d_ff,
         "num_hidden_layers": shape.depth,
         "num_attention_heads": shape.n_heads,
-        "num_key_value_heads": shape.n_heads,
+        "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "hidden_act": "silu" if shape.gated else shape.activation.value,
         "max_position_embeddings": shape.context,

@@ -16,6 +16,8 @@ NAMES = {
     "attention_norm": "norm_1",
     **dict.fromkeys("qkv", "attn.qkv"),
     "attention_out": "attn.proj",
+    "q_norm": "attn.norm_q",
+    "k_norm": "attn.norm_k",
     "feed_forward_norm": "norm_2",
 }
 PLAIN = NAMES | {"up": "mlp.fc", "down": "mlp.proj"}
@@ -27,6 +29,7 @@ ARCHITECTURES = tuple(
     Architecture(
         name="GPT",
         norm=(norm,),
+        qk_norm=(False, True) if norm is Normalization.RMS else (False,),
         gated=(gated,),
         positions=(Positions.ROTARY, Positions.NONE),
         biases=biases,
@@ -72,6 +75,8 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
         "padded_vocab_size": shape.vocab_size,
         "n_head": shape.n_heads,
         "head_size": shape.head_dim,
+        "n_query_groups": shape.kv_heads,
+        "norm_qk": shape.qk_norm,
         "intermediate_size": shape.d_ff,
         "mlp_class_name": "LLaMAMLP" if shape.gated else "GptNeoxMLP",
         "gelu_approximate": "none",

@@ -41,7 +41,7 @@ from torchtitan.protocols.model_spec import ModelSpec
 from torchtitan.trainer import Trainer
 
 DEPTH, D_MODEL, D_FF = {shape.depth}, {shape.d_model}, {shape.d_ff}
-N_HEADS, HEAD_DIM = {shape.n_heads}, {shape.head_dim}
+N_HEADS, N_KV_HEADS, HEAD_DIM = {shape.n_heads}, {shape.kv_heads}, {shape.head_dim}
 VOCAB_SIZE, CONTEXT, TIED = {shape.vocab_size}, {shape.context}, {shape.tied}
 BATCH_SIZE, STEPS = {budget.batch_size}, {budget.steps}
 
@@ -61,7 +61,7 @@ def layer(attention: str) -> Llama3TransformerBlock.Config:
         attention=make_gqa_config(
             dim=D_MODEL,
             n_heads=N_HEADS,
-            n_kv_heads=N_HEADS,
+            n_kv_heads=N_KV_HEADS,
             head_dim=HEAD_DIM,
             wqkv_param_init=SMALL,
             wo_param_init=SMALL,

@@ -12,7 +12,7 @@ from typing import Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from fathom.models.shape import PLAIN, Count, Positions, option_key
+from fathom.models.shape import PLAIN, Count, Positions, check_groups, option_key
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.groups import (
@@ -108,6 +108,8 @@ class StudyConfig(Group):
                 "`space.head_dim` must be even with rotary positions, which rotate pairs of "
                 f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
             )
+        if self.space.n_heads:
+            check_groups(self.space.n_heads, self.model.attention.queries_per_key)
         if self.model.bidirectional and not self.objective.bidirectional:
             raise ValueError(
                 f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "

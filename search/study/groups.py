@@ -167,6 +167,16 @@ class ParametrizationConfig(Group):
         return Parametrization(**dict(self))
 
 
+class AttentionConfig(Group):
+    """Options of attention."""
+
+    queries_per_key: Positive = 1
+    """Number of heads that share one head of keys and values: grouped-query attention. Then the
+    number of heads is a multiple of it."""
+    qk_norm: bool = False
+    """RMS norms with gains on each head's queries and keys, as in Qwen3."""
+
+
 class FeedForwardConfig(Group):
     """Options of the feed-forward branches."""
 
@@ -200,15 +210,16 @@ class ModelConfig(Group):
     """One block is applied `depth` times, so that depth costs no parameters."""
     bidirectional: bool = False
     """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
+    attention: AttentionConfig = AttentionConfig()
     feed_forward: FeedForwardConfig = FeedForwardConfig()
     parametrization: ParametrizationConfig = ParametrizationConfig()
 
     @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
-        groups = {"feed_forward", "parametrization"}
+        groups = {"attention", "feed_forward", "parametrization"}
         own = {name: value for name, value in self if name not in groups}
-        return own | dict(self.feed_forward)
+        return own | dict(self.attention) | dict(self.feed_forward)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

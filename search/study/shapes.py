@@ -147,8 +147,9 @@ def _check_width(d_model: int, step: int, *, key: str) -> None:
 def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list[Shape]:
     """Shapes with the same total number of heads, one for each depth."""
     assert config.space.d_model is not None, "checked with the study"
+    group = config.model.attention.queries_per_key
     return [
-        replace(shape, n_heads=max(1, round(budget.params / shape.depth)))
+        replace(shape, n_heads=group * max(1, round(budget.params / shape.depth / group)))
         for shape in _stacked(config, config.space.d_model, vocab_size)
     ]
 
@@ -224,7 +225,7 @@ def heads_step(config: StudyConfig) -> int:
         return 1
     if space.n_heads:
         return space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
-    return space.head_dim or default_head_dim(config)
+    return (space.head_dim or default_head_dim(config)) * config.model.attention.queries_per_key
 
 
 def _width_step(config: StudyConfig) -> int:

@@ -36,13 +36,14 @@ def test_the_files_that_it_names_exist() -> None:
     assert not [file for file in named if not (PAGE.parent / file).exists()]
 
 
-@pytest.mark.parametrize("gated", [False, True])
-def test_its_counts_are_a_shapes(gated: bool) -> None:
+@pytest.mark.parametrize(("gated", "q"), [(False, 1), (True, 1), (True, 3)])
+def test_its_counts_are_a_shapes(gated: bool, q: int) -> None:
     L, d, f, h, d_h, V, T, g = 7, 96, 250, 3, 16, 500, 64, 3 if gated else 2
     shape = Shape(
-        depth=L, d_model=d, d_ff=f, n_heads=h, head_dim=d_h, vocab_size=V, context=T, gated=gated
-    )
-    M = 4 * d * h * d_h + g * d * f
+        depth=L, d_model=d, d_ff=f, n_heads=h, head_dim=d_h, vocab_size=V, context=T, gated=gated,
+        queries_per_key=q,
+    )  # fmt: skip
+    M = 2 * (q + 1) * d * h * d_h // q + g * d * f
     B = M + 2 * d
 
     assert shape.size(Count.MATRICES) == L * M

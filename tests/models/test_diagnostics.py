@@ -50,13 +50,13 @@ def tokens(shape: Shape, sequences: int = 3) -> Tensor:
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_pattern_mixes_values_as_attention_does(turned: bool, masked: bool) -> None:
-    qkv_BT3HK = torch.randn(2, 100, 3, 2, 16, generator=generator(), dtype=torch.float64).float()
+    qkv_BTGK = torch.randn(2, 100, 6, 16, generator=generator(), dtype=torch.float64).float()
     turns = rotary_table(SHAPE, torch.device("cpu")) if turned else None
     mask_B11T = (torch.rand(2, 1, 1, 100, generator=generator()) < 0.7) if masked else None
-    weights_BHTT = pattern(qkv_BT3HK.clone(), turns, 0.3, mask_B11T)
+    weights_BHTT = pattern(qkv_BTGK.clone(), 2, turns, 0.3, mask_B11T)
     torch.testing.assert_close(weights_BHTT.sum(-1), torch.ones(2, 2, 100))
-    mixed_BTHK = torch.einsum("bhts,bshk->bthk", weights_BHTT, qkv_BT3HK[:, :, 2])
-    torch.testing.assert_close(mixed_BTHK, attend(qkv_BT3HK.clone(), turns, 0.3, mask_B11T))
+    mixed_BTHK = torch.einsum("bhts,bshk->bthk", weights_BHTT, qkv_BTGK[:, :, 4:])
+    torch.testing.assert_close(mixed_BTHK, attend(qkv_BTGK.clone(), 2, turns, 0.3, mask_B11T))
 
 
 def test_the_rank_ratio_is_0_for_equal_tokens_and_1_without_a_mean() -> None:
@@ -140,6 +140,7 @@ def test_a_context_too_short_for_a_repeat_has_no_induction_metrics() -> None:
     [
         {}, {"looped": True}, {"smeared_keys": True}, {"embedding_rank": 8}, {"tied": False},
         {"residual": Residual.ADMIN}, {"bidirectional": True}, {"d_ff": 0}, {"biases": True},
+        {"queries_per_key": 2, "qk_norm": True},
     ],
     ids=str,
 )  # fmt: skip

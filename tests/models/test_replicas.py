@@ -24,6 +24,9 @@ VARIANTS = [
 ] + [
     *(replace(SHAPE, norm=Normalization.LAYER, gated=gated) for gated in (False, True)),
     replace(SHAPE, activation=Activation.RELU2),
+    replace(SHAPE, queries_per_key=2),
+    replace(SHAPE, qk_norm=True),
+    replace(SHAPE, qk_norm=True, queries_per_key=2, positions=Positions.NONE, gated=True),
 ]
 COUNT = 3
 

@@ -71,7 +71,8 @@ def test_closed_form_equals_the_model_as_built(
         shape = Shape(
             **size, **sizes, positions=positions, residual=residual, gated=gated, tied=tied,
             norm=Normalization.RMS if gated == tied else Normalization.LAYER, biases=biases,
-            smeared_keys=smeared_keys, looped=looped,
+            smeared_keys=smeared_keys, looped=looped, qk_norm=gated != biases,
+            queries_per_key=size["n_heads"] if tied else 1,
         )  # fmt: skip
         check_counts(shape)
 

@@ -74,6 +74,8 @@ def test_every_parameter_has_a_gradient(shape: Shape) -> None:
     ("knob", "value"),
     [
         ("gated", True),
+        ("queries_per_key", 3),
+        ("qk_norm", True),
         ("activation", Activation.RELU2),
         ("tied", False),
         ("positions", Positions.NONE),
@@ -119,9 +121,9 @@ def test_each_scheme_gives_another_model(scheme: Scheme) -> None:
 def rotated_product(query: Tensor, key: Tensor, at: int, to: int) -> Tensor:
     """The attention logit of a query at one position for a key at another."""
     table = rotary_table(replace(SHAPE, context=64), torch.device("cpu"))
-    both = torch.stack((query, key))[:, None].expand(1, 64, 2, 3, -1)
+    both = torch.stack((query, key)).repeat_interleave(3, 0).expand(1, 64, 6, -1)
     after = turned(both, table[0])
-    return after[0, at, 0, 0] @ after[0, to, 1, 0]
+    return after[0, at, 0] @ after[0, to, 3]
 
 
 def test_rotary_logits_depend_on_the_offset_alone() -> None:
@@ -135,7 +137,7 @@ def test_rotary_logits_depend_on_the_offset_alone() -> None:
 
 def test_a_rotation_keeps_lengths_and_does_nothing_at_the_first_position() -> None:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2, SHAPE.context, 2, 3, SHAPE.head_dim, generator=generator)
+    x = torch.randn(2, SHAPE.context, 6, SHAPE.head_dim, generator=generator)
     after = turned(x, rotary_table(SHAPE, torch.device("cpu"))[0])
     assert torch.allclose(after.norm(dim=-1), x.norm(dim=-1), rtol=1e-5)
     assert torch.equal(after[:, 0], x[:, 0])
@@ -144,11 +146,11 @@ def test_a_rotation_keeps_lengths_and_does_nothing_at_the_first_position() -> No
 def test_rotary_turns_each_pair_by_its_own_angle() -> None:
     # A pair (2i, 2i + 1) is a complex number; position t turns it by t * 10000^(-2i/K).
     K, t = SHAPE.head_dim, 3
-    x = torch.randn(1, SHAPE.context, 2, 3, K, generator=torch.Generator().manual_seed(0))
-    after = turned(x, rotary_table(SHAPE, torch.device("cpu"))[0])[0, t, 0, 0]
+    x = torch.randn(1, SHAPE.context, 6, K, generator=torch.Generator().manual_seed(0))
+    after = turned(x, rotary_table(SHAPE, torch.device("cpu"))[0])[0, t, 0]
     for i in range(K // 2):
         angle = t * 10_000 ** (-2 * i / K)
-        value = complex(x[0, t, 0, 0, 2 * i], x[0, t, 0, 0, 2 * i + 1])
+        value = complex(x[0, t, 0, 2 * i], x[0, t, 0, 2 * i + 1])
         expected = value * complex(math.cos(angle), math.sin(angle))
         assert abs(complex(after[2 * i], after[2 * i + 1]) - expected) < 1e-5
 

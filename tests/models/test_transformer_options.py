@@ -35,6 +35,9 @@ EACH = (
     *(replace(SHAPE, residual=residual, norm=Normalization.LAYER) for residual in Residual),
     replace(SHAPE, biases=True),
     replace(SHAPE, activation=Activation.RELU2),
+    replace(SHAPE, queries_per_key=3),
+    replace(SHAPE, qk_norm=True),
+    replace(SHAPE, qk_norm=True, n_heads=4, queries_per_key=2, positions=Positions.ROTARY),
     replace(SHAPE, embedding_rank=5),
     replace(SHAPE, embedding_rank=5, tied=False),
     replace(SHAPE, smeared_keys=True),
@@ -50,6 +53,9 @@ MIXED = tuple(
         biases=True,
         embedding_rank=5,
         smeared_keys=True,
+        n_heads=4,
+        queries_per_key=2,
+        qk_norm=True,
         looped=residual is not Residual.ADMIN,
         bidirectional=bidirectional,
         gated=gated,
@@ -108,14 +114,25 @@ def turned(x_BTK: Tensor) -> Tensor:
 
 def attended(x: Tensor, weights: Mapping[str, Tensor], shape: Shape, tokens: Tensor) -> Tensor:
     K, outputs = shape.head_dim, []
-    q, k, v = mapped(x, weights, "attention.into").chunk(3, dim=-1)
+    widths = [shape.d_attention, shape.d_kv, shape.d_kv]
+    q, k, v = mapped(x, weights, "attention.into").split_with_sizes(widths, dim=-1)
     allowed = torch.ones(x.shape[1], x.shape[1]).tril().bool().expand(len(x), -1, -1)
     if shape.bidirectional:
         allowed = (tokens != PADDING)[:, None].expand(-1, x.shape[1], -1)
     for head in range(shape.n_heads):
-        query, key, value = (part[..., K * head : K * (head + 1)] for part in (q, k, v))
+        other = head // shape.queries_per_key
+        query, key, value = (
+            part[..., K * own : K * (own + 1)] for part, own in ((q, head), (k, other), (v, other))
+        )
+        if shape.qk_norm:
+            query, key = (
+                part
+                / (part.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+                * weights[f"attention.{name}_norm.weight"]
+                for name, part in (("q", query), ("k", key))
+            )
         if shape.smeared_keys:
-            share = 1 / (1 + torch.exp(-weights["attention.smear"][head]))
+            share = 1 / (1 + torch.exp(-weights["attention.smear"][other]))
             old, key = key, key.clone()
             for t in range(1, x.shape[1]):
                 key[:, t] = share * old[:, t] + (1 - share) * old[:, t - 1]

@@ -60,7 +60,9 @@ def probe_shape(
 ) -> Shape:  # fmt: skip
     """A small shape with the study's model options; its heads follow the width as in the study."""
     space = config.space
-    heads = {"n_heads": space.n_heads and min(space.n_heads, MOST_HEADS)}
+    group = config.model.attention.queries_per_key
+    fewest = group * max(1, MOST_HEADS // group)
+    heads = {"n_heads": space.n_heads and min(space.n_heads, fewest)}
     if space.head_dim or not space.n_heads:
         heads["head_dim"] = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
     small = config.model_copy(update={"space": space.model_copy(update=heads)})

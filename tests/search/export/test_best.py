@@ -40,6 +40,8 @@ def test_a_shape_comes_back_as_it_was_found(found: Conclusion, tmp_path: Path) -
 
 OPTIONS: dict[str, Any] = {
     "activation": Activation.RELU2,
+    "queries_per_key": 1,
+    "qk_norm": True,
     "residual": Residual.ADMIN_CLOSED,
     "norm": Normalization.RMS,
     "biases": True,
@@ -67,7 +69,7 @@ def test_a_file_of_before_an_option_is_read_with_its_default(
     for option in OPTIONS:
         del content["best"][0]["shape"][option]
         content["study"]["model"].pop(option, None)
-    for group in ("feed_forward",):
+    for group in ("attention", "feed_forward"):
         del content["study"]["model"][group]
     del content["study"]["space"]["feed_forward"]
     path = tmp_path / "best.yaml"

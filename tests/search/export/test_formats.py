@@ -22,9 +22,9 @@ from tests.support.trained import LANGUAGE, best_of
 RMS, LEARNED, RELU2 = Normalization.RMS, Positions.LEARNED, Activation.RELU2
 FITTING: dict[str, dict[str, Any]] = {
     "hf": {"norm": RMS},
-    "litgpt": {"biases": True, "gated": True, "tied": False},
+    "litgpt": {"norm": RMS, "gated": True, "tied": False, "qk_norm": True, "queries_per_key": 3},
     "nanogpt": {"positions": LEARNED, "d_ff": 96},
-    "torchtitan": {"norm": RMS, "gated": True},
+    "torchtitan": {"norm": RMS, "gated": True, "queries_per_key": 3},
 }
 """A shape that each format takes."""
 
@@ -47,6 +47,16 @@ def written(best: BestShape, name: str, out: Path, weights: Path | None = None) 
             "litgpt",
             {"activation": RELU2},
             ("`model.feed_forward.activation: relu2` (it has gelu)",),
+        ),
+        (
+            "torchtitan",
+            {"norm": RMS, "gated": True, "qk_norm": True},
+            ("`model.attention.qk_norm: true` (it has false)",),
+        ),
+        (
+            "nanogpt",
+            {"positions": LEARNED, "d_ff": 96, "queries_per_key": 3},
+            ("`model.attention.queries_per_key: 3` (it has 1)",),
         ),
         ("hf", {"d_ff": 0}, ("`space.feed_forward: false`",)),
         ("hf", {"gated": True, "biases": True}, ("`model.norm: layer` (it has rms)", "Llama")),

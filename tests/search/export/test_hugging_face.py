@@ -34,8 +34,14 @@ NONE, LEARNED, RELU2 = Positions.NONE, Positions.LEARNED, Activation.RELU2
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Llama", {"norm": RMS, "gated": True}),
     ("Llama", {"norm": RMS, "gated": True, "biases": True, "tied": False}),
+    ("Llama", {"norm": RMS, "gated": True, "queries_per_key": 3}),
+    ("Qwen3", {"norm": RMS, "gated": True, "qk_norm": True}),
+    ("Qwen3", {"norm": RMS, "gated": True, "qk_norm": True, "queries_per_key": 3}),
+    ("Apertus", {"norm": RMS, "qk_norm": True}),
+    ("Apertus", {"norm": RMS, "qk_norm": True, "queries_per_key": 3, "activation": RELU2}),
     ("SmolLM3", {"norm": RMS, "gated": True, "positions": NONE}),
     ("Arcee", {"norm": RMS}),
+    ("Arcee", {"norm": RMS, "queries_per_key": 3}),
     ("Arcee", {"norm": RMS, "activation": RELU2}),
     ("Arcee", {"norm": RMS, "biases": True, "tied": False}),
     ("Starcoder2", {"norm": LAYER, "biases": True}),
@@ -49,6 +55,7 @@ CENTRED = (
     ("Llama", {"norm": LAYER, "gated": True, "tied": False}),
     ("SmolLM3", {"norm": LAYER, "gated": True, "tied": False, "positions": NONE}),
     ("Arcee", {"norm": LAYER, "tied": False}),
+    ("Qwen3", {"norm": LAYER, "gated": True, "tied": False, "qk_norm": True}),
 )
 """Layer norm without biases, of which weights can make RMSNorm."""
 
@@ -94,15 +101,17 @@ def test_weights_have_the_same_loss_in_transformers(
 def shapes(options: dict[str, Any]) -> Iterator[Shape]:
     """A spread of sizes, heads that do not fill d_model among them where GPT-2 is not meant."""
     square = options.get("positions") is LEARNED
+    grouped = "queries_per_key" in options
     for depth, d_model, d_ff, n_heads, head_dim in (
         (1, 8, 3, 1, 8),
         (5, 32, 100, 4, 8),
         (2, 48, 192, 2, 24 if square else 10),
         (4, 30, 77, 3, 10 if square else 2),
     ):
+        groups = {"queries_per_key": n_heads} if grouped else {}
         yield Shape(
             depth=depth, d_model=d_model, d_ff=d_ff, n_heads=n_heads, head_dim=head_dim,
-            vocab_size=97, context=24, **options,
+            vocab_size=97, context=24, **options | groups,
         )  # fmt: skip
 
 

@@ -177,6 +177,7 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
             stopping={"enabled": False},
             confirm={"rates": [1, 1 / 7]},
             model={
+                "attention": {"queries_per_key": 3, "qk_norm": True},
                 "feed_forward": {"activation": "relu2"},
                 "tied": False,
                 "positions": "learned",
@@ -199,6 +200,10 @@ def test_a_study_far_from_the_defaults_survives_a_round_trip() -> None:
 
 
 BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "heads that are no groups": (
+        {"space": {"n_heads": 6}, "model": {"attention": {"queries_per_key": 4}}},
+        ("`n_heads` must be a multiple of `queries_per_key`, got 6 and 4; use 4 heads",),
+    ),
     "a gate and an activation": (
         {"model": {"gated": True, "feed_forward": {"activation": "relu2"}}},
         (

@@ -127,6 +127,8 @@ VARIANTS = (
     "space: {head_dim: 4, d_model_multiple: 6, depth: [3, 20], ff_ratio: [2, 3]}\ntolerance: 0.01",
     "space: {n_heads: 3, head_dim: 10, depth: [1, 20]}",
     "space: {n_heads: 2, depth: [1, 2, 5, 9]}",
+    "model: {attention: {queries_per_key: 2, qk_norm: true}}\nspace: {head_dim: 6}",
+    "model: {attention: {queries_per_key: 4}}\nspace: {n_heads: 4}",
     "space: {feed_forward: false, n_heads: 4, head_dim: 8, depth: [1, 30]}\ntolerance: 0.02",
     "space: {feed_forward: false, head_dim: 4}\ntolerance: 0.04\ncount: non_embedding",
     "space: {depth: [1, 6]}\nmodel: {looped: true, biases: true}",
@@ -145,7 +147,8 @@ def heads_of(config: StudyConfig, d_model: int) -> tuple[int, int] | None:
     if n_heads:
         return None if d_model % (2 * n_heads) else (n_heads, d_model // n_heads)
     head_dim = head_dim or 16
-    return None if d_model % head_dim else (d_model // head_dim, head_dim)
+    group = config.model.attention.queries_per_key
+    return None if d_model % (head_dim * group) else (d_model // head_dim, head_dim)
 
 
 def d_ffs_of(config: StudyConfig, d_model: int) -> list[int]:
@@ -206,7 +209,10 @@ def test_every_option_of_a_model_reaches_every_shape() -> None:
         "norm": "rms", "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
         "bidirectional": False,
     }  # fmt: skip
-    groups = {"feed_forward": {"activation": "relu2"}}
+    groups: dict[str, dict[str, object]] = {
+        "attention": {"queries_per_key": 2, "qk_norm": True},
+        "feed_forward": {"activation": "relu2"},
+    }
     words = json.dumps(given | groups | {"parametrization": {"scheme": "mup"}})
     _, _, shapes = walk("300k", f"model: {words}")
     given |= {name: value for group in groups.values() for name, value in group.items()}
