@@ -13,7 +13,7 @@ from fathom.search.formatting import format_count, format_seconds
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.answer_log import read_answers
-from fathom.search.report.terminal.tables import empty_table
+from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, past_of
 from fathom.search.study.config import StudyConfig
@@ -79,10 +79,10 @@ def print_status(status: RunStatus, console: Console) -> None:
     if status.running:
         console.print(f"{last}; the search goes on", highlight=False)
     elif status.state == "done":
-        console.print(f"{last}; nothing is left to train: fathom report {folder.path}")
+        print_whole(f"{last}; nothing is left to train: fathom report {folder.path}", console)
     else:
         again = f"fathom run {folder.config} --runs {folder.path.parent}"
-        console.print(f"{last}; to go on:\n  {again}", highlight=False, soft_wrap=True)
+        print_whole(f"{last}; to go on:\n  {again}", console)
 
 
 def status_json(status: RunStatus) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def run(
         exit_interrupted(interrupt)
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
     from fathom.search.scheduling.extend import warnings
 
@@ -72,8 +73,8 @@ def run(
     print_conclusion(conclusion, console)
     for line in warnings(conclusion.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
-    console.print(f"\nReport      {folder.report}\nShapes      {folder.best}", highlight=False)
-    console.print(f"MLflow      fathom ui --runs {runs}", highlight=False)
+    print_whole(f"\nReport      {folder.report}\nShapes      {folder.best}", console)
+    print_whole(f"MLflow      fathom ui --runs {runs}", console)
     print_next(next_steps(conclusion, str(folder.path)), console)
     if as_json:
         print_json(report_json(conclusion))
@@ -96,6 +97,7 @@ def report(
     from fathom.search.pipeline import report_study
     from fathom.search.report.data import report_json
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
     from fathom.search.study.store_uri import without_credentials
 
@@ -105,10 +107,10 @@ def report(
         return
     console = Console()
     print_conclusion(result.conclusion, console)
-    console.print(f"\nReport      {result.folder.report}", highlight=False)
+    print_whole(f"\nReport      {result.folder.report}", console)
     if (uri := result.conclusion.config.tracking.uri) and not trust:
-        line = f"MLflow      not written: the run names {without_credentials(uri)}; add --trust"
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        shown = without_credentials(uri)
+        print_whole(f"MLflow      not written: the run names {shown}; add --trust", console)
     print_next(next_steps(result.conclusion, str(result.folder.path)), console)
 
 

@@ -4,13 +4,14 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column
 
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResult
 from fathom.search.commands.check.probe import Probe, Watch
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
+from fathom.search.report.terminal.tables import RoomyTable
 from fathom.search.study.config import StudyConfig
 
 ACTIVATIONS = {
@@ -49,7 +50,7 @@ def print_check(result: CheckResult, console: Console) -> None:
     """Prints the verdicts, their reasons, and which settings to change."""
     headings = ("axis", "trained", "best rates", "per doubling", "activations", "verdict")
     columns = (Column(heading, no_wrap=True) for heading in headings)
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = RoomyTable(*columns, box=None, padding=(0, 2, 0, 0), header_style="bold")
     for axis in result.axes:
         rates = [
             _rate(result.config.train.learning_rate * 2**sweep.best_log2_factor)

@@ -12,7 +12,7 @@ from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
-from fathom.search.report.terminal.tables import empty_table
+from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.report.text import (
     answer_row,
     interval,
@@ -60,7 +60,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         if elsewhere := shape_elsewhere(optimum):
             console.print(f"{label}: {elsewhere}", highlight=False)
     if unfinished := unfinished_text(conclusion):
-        console.print(unfinished, highlight=False, markup=False, soft_wrap=True)
+        print_whole(unfinished, console)
     for law in conclusion.laws[:1]:
         console.print(f"law: {law_formula(law)} ({law.name})", highlight=False)
         for null in as_good(law, conclusion.null_laws):
@@ -70,12 +70,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
 def print_next(commands: Sequence[str], console: Console) -> None:
     """Print the commands to type next, one a line."""
     for number, command in enumerate(commands):
-        console.print(
-            f"{'' if number else 'Next':<12}{command}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        print_whole(f"{'' if number else 'Next':<12}{command}", console)
 
 
 def print_papers(papers: PaperFindings, console: Console) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.report.terminal.tables import RoomyTable
 from fathom.search.study.plan import BudgetPlan
 
 HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")
@@ -84,7 +85,7 @@ class LiveRow:
 
 def budget_table(states: Sequence[LiveRow]) -> Table:
     """Returns a table with one row for each budget."""
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    table = RoomyTable(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for heading in (*HEADINGS, *COUNTS):
         is_text = heading in HEADINGS[:3]
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)

@@ -1,11 +1,51 @@
 """The layout of the tables on a terminal: titles, and columns of text and of numbers."""
 
+from collections.abc import Iterable
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
+from rich.text import Text
+
+
+class RoomyTable(Table):
+    """A table that becomes a list, a line for each cell, where it is wider than the terminal.
+
+    A table of rich would cut numbers short there: `2.9…`.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yields the table, or its title, the cells by row and its caption."""
+        if self._needed_width() <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        if self.title:
+            yield Text(str(self.title), style=self.title_style or "bold")
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            for number, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
+                if text := _text(cell):
+                    indent = "  " if number else ""
+                    yield Text.assemble(f"{indent}{column.header}: ", text, overflow="fold")
+        if self.caption:
+            yield Text(str(self.caption), style="dim")
+
+    def _needed_width(self) -> int:
+        """Columns of a terminal that hold every cell in full; texts that may wrap need their
+        longest word."""
+        _, right, _, left = self.padding
+        width = 0
+        for column in self.columns:
+            texts = [_text(cell).plain for cell in (column.header, *column.cells)]
+            parts = texts if column.no_wrap else _words(texts)
+            width += max(map(cell_len, parts), default=0) + left + right
+        return width
 
 
 def empty_table(title: str, headings: tuple[str, ...]) -> Table:
     """Returns a table without rows, with text aligned to the left and numbers to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
+    table = RoomyTable(
+        title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1)
+    )
     for heading in headings:
         is_text = heading in ("depths", "plateau", "verdict")
         # A list of depths may wrap; a verdict may not.
@@ -15,3 +55,16 @@ def empty_table(title: str, headings: tuple[str, ...]) -> Table:
             no_wrap=heading not in ("depths", "plateau"),
         )
     return table
+
+
+def print_whole(line: str, console: Console) -> None:
+    """Print a line without breaking it, so that a path or a command in it can be copied."""
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text.from_markup(str(cell))
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    return [word for text in texts for word in text.split()]

@@ -28,6 +28,7 @@ from fathom.search.report.terminal.remaining_work import (
     flops_left,
 )
 from fathom.search.report.terminal.screen import Terminal, as_text
+from fathom.search.report.terminal.tables import empty_table
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import ResourcesConfig
@@ -91,6 +92,23 @@ def test_in_a_terminal_the_table_fits_80_columns(
     assert "left" in table
     assert "…" not in table
     assert "[" in table.splitlines()[2], "the best depth has its interval"
+
+
+@pytest.mark.parametrize("width", [20, 50, 80, 120])
+def test_a_narrow_terminal_loses_no_digit(tmp_path: Path, width: int) -> None:
+    output = io.StringIO()
+    table = empty_table("tiny: optimal depth", ("budget", "95 %", "plateau", "loss", "verdict"))
+    cells = ("1.5M", "12-24", "12-16, 20, 24", "2.9474", "[red]insufficient[/]")
+    table.add_row(*cells)
+    search, _ = watched(tmp_path)
+    Console(file=output, width=width).print(table, search.table())
+    text = output.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    live = [value for state in search._states() for value in (state.best, state.loss, state.rungs)]
+    words = " ".join(text.split())
+    for value in ("12-24", "20,", "24", "2.9474", "insufficient", "95 %", *live):
+        assert value in words
 
 
 def test_a_notebook_gets_one_output_of_plain_text_that_changes(
