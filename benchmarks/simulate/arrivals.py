@@ -3,11 +3,13 @@
 The arrival model, in full: every run of the class is a trial; they start in a random order, `slots`
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
 (seconds_per_step), so trials reach rungs at different times and in another order than they started
-in. A rung judges a trial when it gets there, on what has been reported by then. A trial that stock
-ASHA stops is gone for good; one that pauses by our rule resumes when the rule says so.
+in. Stock ASHA judges a trial when it gets to a rung, by those that came before it, and one that it
+stops is gone for good. By our rule all pause at a rung, and those that are promoted resume once no
+trial runs and none is to come.
 """
 
 import heapq
+import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -19,10 +21,10 @@ import numpy as np
 
 from benchmarks.worlds.curve_tables import SizeClass
 from fathom.models.shape import Count
-from fathom.search.analysis.forecast import forecast_ranking
+from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.scheduling.halving import HalvingRule
+from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
 from fathom.search.study.groups import StoppingConfig
 from fathom.search.tables.sizes import sized_shape
 
@@ -38,8 +40,12 @@ class StoppingRule(Protocol):
     def goes_on(self, trial: int, rung: int) -> bool:
         """True if the trial trains beyond the rung."""
 
-    def resume(self, *, complete: bool) -> tuple[int, int] | None:
-        """Returns a paused trial to resume, and its rung; `complete` when nothing else can run."""
+    def resume(self) -> tuple[int, int] | None:
+        """Returns a paused trial to resume, and its rung, when nothing else can run."""
+
+    @property
+    def waited(self) -> bool:
+        """True if trials were promoted only because they were too close to the best to tell."""
 
 
 MakeRule = Callable[[], StoppingRule]
@@ -56,6 +62,9 @@ class Survival:
     """Share of the tokens of training everything."""
     regret: float
     """Final loss of the best shape that is kept, above the best there is; nats, mean."""
+    waited: float
+    """Share of the orders in which the rule said that it waits, as trials were too close to tell.
+    """
 
 
 @dataclass(slots=True)
@@ -79,8 +88,13 @@ class StockAsha:
         before.append(loss)
         return goes_on
 
-    def resume(self, *, complete: bool) -> None:
+    def resume(self) -> None:
         """Returns None: a stopped trial never resumes."""
+
+    @property
+    def waited(self) -> bool:
+        """False: it has no doubts."""
+        return False
 
 
 @dataclass(slots=True)
@@ -94,25 +108,31 @@ class OurHalving:
     """Row of the class -> record of the trial, up to its last rung."""
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Record that the trial has reached the rung; True if it is promoted there."""
+        """Record that the trial has reached the rung; True if it does not pause there."""
         tokens = self.races.tokens[rung]
         before = self.records.get(trial, self.races.records[trial])
         value = self.races.values[trial][rung]
         record = replace(before, outcome=None, rungs=before.rungs | {tokens: value})
         self.records[trial] = record
-        pauses = self.rule.pauses(record, tuple(self.records.values()), tokens)
+        pauses = self.rule.pauses(record, tokens)
         if pauses:
             self.records[trial] = replace(record, outcome=Outcome.STOPPED)
         return not pauses
 
-    def resume(self, *, complete: bool) -> tuple[int, int] | None:
+    def resume(self) -> tuple[int, int] | None:
         """The first trial that the rule resumes now, and the rung at which it paused."""
-        names = self.rule.resumed(tuple(self.records.values()), complete=complete)
+        names = self.rule.resumed(tuple(self.records.values()))
         if not names:
             return None
         trial = int(names[0])
         record = self.records[trial] = replace(self.records[trial], outcome=None)
         return trial, self.races.tokens.index(max(record.rungs))
+
+    @property
+    def waited(self) -> bool:
+        """True if trials were promoted only because they were too close to the best to tell."""
+        came = tuple(self.records.values())
+        return any(self.rule.undecided(came, self.races.tokens[rung]) for rung in self.rungs)
 
 
 @dataclass
@@ -120,7 +140,7 @@ class Races:
     """A class of curves as trials, with the rankings at its rungs, each worked out once."""
 
     some: SizeClass
-    _known: dict[tuple[object, ...], dict[str, float]] = field(default_factory=dict)
+    _known: dict[tuple[object, ...], dict[str, RungForecast]] = field(default_factory=dict)
 
     @cached_property
     def paces(self) -> list[float]:
@@ -145,18 +165,19 @@ class Races:
         """Each trial with its whole curve, before it comes to any rung."""
         return [_record(self.some, trial, self.tokens) for trial in range(len(self.some.runs))]
 
-    def ranking(self, came: Sequence[TrialRecord], rung: int) -> dict[str, float]:
-        """The forecast losses of the trials that reached a rung, whatever the order of arrival."""
+    def ranking(self, came: Sequence[TrialRecord], rung: int) -> dict[str, RungForecast]:
+        """The forecasts of the trials that reached a rung, whatever the order of arrival."""
         key = (rung, frozenset(record.spec.trial for record in came))
         if key not in self._known:
             by_row = sorted(came, key=lambda record: int(record.spec.trial))
             self._known[key] = forecast_ranking(by_row, rung)
         return self._known[key]
 
-    def ours(self, config: StoppingConfig) -> StoppingRule:
+    def ours(self, config: StoppingConfig, too_close: float = TOO_CLOSE) -> StoppingRule:
         """The rule of a real run on this class."""
         rungs = rungs_of(self.some, config.first_rung, config.eta, LAST_RUNG)
-        return OurHalving(self, HalvingRule(eta=config.eta, ranking=self.ranking), rungs)
+        rule = HalvingRule(eta=config.eta, ranking=self.ranking, too_close=too_close)
+        return OurHalving(self, rule, rungs)
 
     def stock(self, grace: float, eta: float) -> StoppingRule:
         """Ray's rule on this class."""
@@ -181,16 +202,18 @@ def survival(stage: Races, make: MakeRule, *, slots: int, orders: int, seed: int
     some, luck = stage.some, random.Random(seed)
     final = some.final.tolist()
     trials = list(range(len(some.runs)))
-    kept, tokens, regret = 0, 0.0, 0.0
+    kept, tokens, regret, waited = 0, 0.0, 0.0, 0
     for _ in range(orders):
         luck.shuffle(trials)
-        finished, spent = replay(stage, make(), trials, slots)
+        rule = make()
+        finished, spent = replay(stage, rule, trials, slots)
         best = min((final[trial] for trial in finished), default=math.inf)
         kept += best == min(final)
         tokens += spent
         regret += best - min(final)
+        waited += rule.waited
     everything = orders * len(trials) * some.horizon
-    return Survival(kept / orders, tokens / everything, regret / orders)
+    return Survival(kept / orders, tokens / everything, regret / orders, waited / orders)
 
 
 def replay(
@@ -209,14 +232,8 @@ def replay(
         spent += length
         heapq.heappush(due, (now + length * paces[trial], trial, station))
 
-    def fill(slots: int) -> None:
-        for _ in range(slots):
-            if again := rule.resume(complete=False):
-                train_to(again[0], stations.index(again[1]) + 1)
-            elif (trial := next(waiting, None)) is not None:
-                train_to(trial, 0)
-
-    fill(slots)
+    for trial in itertools.islice(waiting, slots):
+        train_to(trial, 0)
     while True:
         while due:
             now, trial, station = heapq.heappop(due)
@@ -225,8 +242,9 @@ def replay(
                 train_to(trial, station + 1)
             else:
                 finished += [trial] if last else []
-                fill(1)
-        again = rule.resume(complete=True)
+                for trial in itertools.islice(waiting, 1):
+                    train_to(trial, 0)
+        again = rule.resume()
         if again is None:
             return tuple(finished), spent
         train_to(again[0], stations.index(again[1]) + 1)

@@ -44,9 +44,14 @@ class SizeClass:
     @property
     def final(self) -> Array:
         """(runs,) mean final loss over the seeds of each run's shape, nats."""
-        ends = np.median(self.losses[:, -FINAL_EVALUATIONS:], axis=1)
         shapes = [run.shape for run in self.runs]
-        return np.array([_mean_of(shape, shapes, ends) for shape in shapes])
+        return np.array([_mean_of(shape, shapes, self.ends) for shape in shapes])
+
+    @property
+    def ends(self) -> Array:
+        """(runs,) final loss of each run, nats."""
+        ends: Array = np.median(self.losses[:, -FINAL_EVALUATIONS:], axis=1)
+        return ends
 
     @property
     def best(self) -> Run:

@@ -9,6 +9,7 @@ the depth bias, and so do trials that trained further.
 import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
@@ -34,6 +35,16 @@ SLOPE_SCATTER = (0.1, 3)
 decrease, and the number of trials that this prior is worth: 0.03 among the Gemstones models, 0.12
 to 0.15 among those of 60k."""
 ENDED_BADLY = (Outcome.DIVERGED, Outcome.OUT_OF_MEMORY, Outcome.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class RungForecast:
+    """The forecast of a trial by its curve up to a rung."""
+
+    loss: float
+    """Forecast loss at the horizon, nats."""
+    error: float
+    """Standard error of its difference from the lowest forecast, beside the noise of seeds."""
 
 
 def forecastable(records: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -74,8 +85,8 @@ def forecasts(
 
 def forecast_ranking(
     records: Sequence[TrialRecord], rung: int, median_of: int = MEDIAN_OF
-) -> dict[str, float]:
-    """The forecast loss at the horizon of each trial that reached a rung, by trial name.
+) -> dict[str, RungForecast]:
+    """The forecast of each trial that reached a rung, by trial name.
 
     It uses the curves up to the rung only, so that no trial is better known than another.
     """
@@ -87,7 +98,12 @@ def forecast_ranking(
     if not trials:
         return {}
     line = _Line(rung, trials, [])
-    return {trial.record.spec.trial: trial.expected(line)[0] for trial in trials}
+    losses = [trial.expected(line)[0] for trial in trials]
+    best = trials[losses.index(min(losses))]
+    return {
+        trial.record.spec.trial: RungForecast(loss, line.difference_error(trial.x, best.x))
+        for trial, loss in zip(trials, losses, strict=True)
+    }
 
 
 def extrapolated_loss(
@@ -191,6 +207,11 @@ class _Line:
         at = np.array([float(self._level == 0), float(self._level == 1), x])
         variance = float(at @ self._covariance @ at) + SCATTER**2
         return self.scale * float(at @ self._found), self.scale * sqrt(variance)
+
+    def difference_error(self, x: float, other: float) -> float:
+        """Standard error of the difference of two decreases still to come, at two ln depths."""
+        slope = float(self._covariance[2, 2])
+        return self.scale * sqrt((x - other) ** 2 * slope + 2 * SCATTER**2)
 
 
 def _scatter(points: Sequence[tuple[float, float]]) -> float:

@@ -67,10 +67,12 @@ def run(
     from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
     from fathom.search.report.terminal.tables import print_whole
     from fathom.search.report.text import next_steps
-    from fathom.search.scheduling.extend import warnings
+    from fathom.search.scheduling.extend import waits, warnings
 
     folder, conclusion = result.folder, result.conclusion
     print_conclusion(conclusion, console)
+    for line in waits(conclusion.audits):
+        console.print(line, highlight=False)
     for line in warnings(conclusion.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
     print_whole(f"\nReport      {folder.report}\nShapes      {folder.best}", console)

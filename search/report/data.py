@@ -32,7 +32,7 @@ METRIC = (
 )
 DEPTH = "depth loss standard_error trials"
 RUNG = (
-    "rung finished pairs rank_correlation depth_bias place_of_best stopped audit_trials"
+    "rung finished pairs rank_correlation depth_bias place_of_best stopped undecided audit_trials"
     " audit_trials_pruned regret noise trusted stopped_depths cut_depths sentence"
 )
 LAW = (

@@ -159,6 +159,7 @@ def _audit_row(rung: RungAudit) -> dict[str, str]:
         "depth bias": text.optional(rung.depth_bias, "+.2f"),
         "place of the best": text.optional(rung.place_of_best, "d"),
         "stopped": str(rung.stopped),
+        "too close to stop": str(rung.undecided),
         "audit trials": str(rung.audit_trials),
         "of these, the rule would prune": str(rung.audit_trials_pruned),
         "regret (nats)": text.optional(rung.regret, ".4f"),

@@ -68,6 +68,8 @@ class RungAudit:
     """Depths of the stopped trials."""
     cut_depths: tuple[int, ...]
     """Depths of which trials stopped here and none trained further."""
+    undecided: int = 0
+    """Number of trials promoted only because their forecasts were too close to the best one."""
     later: int | None = None
     """Tokens of the first rung after all that can't be trusted; None if no rung is left."""
 
@@ -101,8 +103,16 @@ class RungAudit:
         """The audit in one sentence, with the setting to change if the rung failed."""
         depths = ", ".join(map(str, self.cut_depths))
         cut = f"no trial of depth {depths} was promoted" if depths else ""
-        parts = (_ranking_text(self), _regret_text(self), cut, _advice(self))
+        parts = (self.wait, _ranking_text(self), _regret_text(self), cut, _advice(self))
         return f"At {self.rung:,} tokens: {'; '.join(filter(None, parts))}."
+
+    @property
+    def wait(self) -> str:
+        """That stopping waited here, and for what; empty if it did not."""
+        if not self.undecided:
+            return ""
+        trials = f"{self.undecided} trial{'s were' if self.undecided > 1 else ' was'}"
+        return f"stopping waited: {trials} too close to the best to tell and trained on"
 
     @property
     def why(self) -> str:
@@ -143,7 +153,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     # A trial at another rate is slow or fast because of the rate, which no rung is to blame for.
     done = [r for r in records if r.loss is not None and rung in r.rungs and r.spec.rate_scale == 1]
     forecast = rule.ranking(done, rung)
-    here = np.array([forecast[record.spec.trial] for record in done], dtype=np.float64)
+    here = np.array([forecast[record.spec.trial].loss for record in done], dtype=np.float64)
     end = np.array([record.loss for record in done], dtype=np.float64)
     depths = np.array([log(record.spec.shape.depth) for record in done])
     enough = len(done) >= FEWEST_TRIALS
@@ -152,7 +162,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
     explored = [record for record in done if record.spec.stage is Stage.EXPLORE]
     never_paused = [record for record in explored if not record.spec.prunable]
     exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    promoted = rule.promoted(exploring, rung, complete=True)
+    promoted = rule.promoted(exploring, rung)
     pruned = [record for record in never_paused if record.spec.trial not in promoted]
     stopped = [
         record.spec.shape.depth
@@ -175,6 +185,7 @@ def _audit(rung: int, records: Sequence[TrialRecord], rule: HalvingRule) -> Rung
         stopped=len(stopped),
         stopped_depths=tuple(sorted(set(stopped))),
         cut_depths=tuple(sorted(set(stopped) - beyond)),
+        undecided=len(rule.undecided(exploring, rung)),
     )
 
 

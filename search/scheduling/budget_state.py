@@ -45,8 +45,6 @@ class BudgetState:
     """True once confirming has begun: exploring trials that are resumed then train to the end."""
     settled: bool = False
     """True if no further batch of confirming trials is needed."""
-    rung_reached: bool = True
-    """True if a trial has reached a rung since paused trials were last considered."""
 
     @property
     def done(self) -> bool:

@@ -77,6 +77,16 @@ def warnings(audits: Audits, command: str) -> tuple[str, ...]:
     return (*doubts, remedy) if doubts else ()
 
 
+def waits(audits: Audits) -> tuple[str, ...]:
+    """Returns a line for each rung at which stopping waited."""
+    return tuple(
+        f"{format_count(size)}: at {rung.rung:,} tokens {rung.wait}"
+        for size, rungs in audits.items()
+        for rung in rungs
+        if rung.wait
+    )
+
+
 def _doubt(failed: Sequence[RungAudit]) -> str:
     first, *others = failed
     nor = f" (nor at {', '.join(f'{rung.rung:,}' for rung in others)})" if others else ""

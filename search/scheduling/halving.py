@@ -1,8 +1,9 @@
-"""Asynchronous successive halving of one budget, by the loss forecast at each rung.
+"""Successive halving of one budget, by the loss forecast at each rung.
 
-At a rung one in `eta` of the trials that reached it is promoted; the others pause. A paused trial
-is resumed once it is among the promoted, because more trials have come or no more will: pausing
-early loses nothing. Two things differ from the usual ASHA, which is unfair to deep shapes:
+Every trial pauses at a rung until all that will come there have come: then one in `eta` of them is
+promoted, and so is each whose forecast is too close to the best one to tell them apart. Waiting
+costs no tokens, since a trial resumes from its checkpoint. Two things differ from the usual
+halving, which is unfair to deep shapes:
 
 - Deep models start slowly, so trials are ranked by the loss forecast for the horizon, with the
   depth bias of the budget's curves (`analysis/forecast.py`), not by their loss at the rung.
@@ -10,20 +11,22 @@ early loses nothing. Two things differ from the usual ASHA, which is unfair to d
   diverged trial has none, since a comparison with NaN is always false.
 
 The scheduler, the audit and the replays of learning curves all ask this module:
-`python -m benchmarks.answers.stopping TABLE.csv` compares it with the usual ASHA.
+`python -m benchmarks.answers.stopping_tables` says what it keeps, and for how many tokens.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from fathom.search.analysis.forecast import forecast_ranking
+from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.study.groups import StoppingConfig
 
-Ranking = Callable[[Sequence[TrialRecord], int], Mapping[str, float]]
-"""Returns the forecast loss of each trial that reached a rung, by trial name."""
+Ranking = Callable[[Sequence[TrialRecord], int], Mapping[str, RungForecast]]
+"""Returns the forecast of each trial that reached a rung, by trial name."""
+
+TOO_CLOSE = 0.5
+"""Standard errors behind the best forecast within which a trial is promoted in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,43 +38,49 @@ class HalvingRule:
     first_rung: int = 0
     """Tokens of the first rung at which trials pause; at earlier rungs all are promoted."""
     ranking: Ranking = forecast_ranking
+    too_close: float = TOO_CLOSE
 
-    def promoted(
-        self, exploring: Sequence[TrialRecord], rung: int, *, complete: bool
-    ) -> tuple[str, ...]:
-        """Names of the trials that may train beyond a rung, best first.
+    def promoted(self, exploring: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
+        """Names of the trials that may train beyond a rung, best first."""
+        best, close = self._divided(exploring, rung)
+        return best + close
 
-        As long as more trials may reach the rung (not `complete`), one is promoted for every `eta`:
-        the first to come is not the best of all. In the end the number of promoted trials is
-        rounded up, so that there is at least one.
-        """
-        came = [record for record in exploring if rung in record.rungs]
-        if rung < self.first_rung:
-            return tuple(record.spec.trial for record in came)
-        losses = self.ranking(came, rung)
-        share = len(losses) / self.eta
-        places = math.ceil(share) if complete else math.floor(share)
-        return tuple(sorted(losses, key=lambda trial: losses[trial])[:places])
+    def undecided(self, exploring: Sequence[TrialRecord], rung: int) -> tuple[str, ...]:
+        """Names of the trials that may train beyond a rung only because their forecasts are too
+        close to the best one."""
+        return self._divided(exploring, rung)[1]
 
-    def pauses(self, trial: TrialRecord, exploring: Sequence[TrialRecord], rung: int) -> bool:
-        """True if a trial that has just reached a rung pauses there."""
-        if not trial.spec.prunable:
-            return False
-        return trial.spec.trial not in self.promoted(exploring, rung, complete=False)
+    def pauses(self, trial: TrialRecord, rung: int) -> bool:
+        """True if a trial that has just reached a rung pauses there until the others have come."""
+        return trial.spec.prunable and rung >= self.first_rung
 
-    def resumed(self, exploring: Sequence[TrialRecord], *, complete: bool) -> tuple[str, ...]:
-        """Names of the paused trials that are promoted by now from one rung, best first.
-
-        The rung is the furthest at which there are any; the earliest when no more trials will come
-        (`complete`), since a trial resumed at an early rung may reach the later ones.
-        """
+    def resumed(self, exploring: Sequence[TrialRecord]) -> tuple[str, ...]:
+        """Names of the paused trials that are promoted now that no trial trains and none is to
+        come: those of the earliest rung that has any."""
         at = {r.spec.trial: max(r.rungs) for r in exploring if r.outcome is Outcome.STOPPED}
-        for rung in sorted(set(at.values()), reverse=not complete):
-            promoted = self.promoted(exploring, rung, complete=complete)
+        for rung in sorted(set(at.values())):
+            promoted = self.promoted(exploring, rung)
             names = tuple(trial for trial in promoted if at.get(trial) == rung)
             if names:
                 return names
         return ()
+
+    def _divided(
+        self, exploring: Sequence[TrialRecord], rung: int
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The promoted trials: the best one in `eta`, at least one, and those too close to call."""
+        came = [record for record in exploring if rung in record.rungs]
+        if rung < self.first_rung:
+            return tuple(record.spec.trial for record in came), ()
+        found = self.ranking(came, rung)
+        ranked = sorted(found, key=lambda trial: found[trial].loss)
+        places = max(1, int(len(ranked) / self.eta))
+        close = [
+            trial
+            for trial in ranked[places:]
+            if found[trial].loss - found[ranked[0]].loss <= self.too_close * found[trial].error
+        ]
+        return tuple(ranked[:places]), tuple(close)
 
 
 def halving_rule(stopping: StoppingConfig, first_rung: int = 0) -> HalvingRule:

@@ -111,9 +111,7 @@ class Scheduler:
         record = self.live[trial] = with_report(self.live[trial], report)
         goes_on = report.outcome is None
         if goes_on and report.rung and report.rung[0] not in judged:
-            search.rung_reached = True
-            exploring = self._exploring(search)
-            goes_on = search.explored or not search.rule.pauses(record, exploring, report.rung[0])
+            goes_on = search.explored or not search.rule.pauses(record, report.rung[0])
         # The rung at which a trial pauses is not noted before its end is: should a kill come in
         # between, the trial comes by again and is judged again. Nor is the line waited for: what a
         # power cut takes, the trial reports again from its checkpoint.
@@ -124,7 +122,7 @@ class Scheduler:
         if report.outcome is not None:
             self.end(trial, report.outcome, report.reason)
         elif not goes_on:
-            reason = f"behind others of its budget at {record.tokens} tokens"
+            reason = f"paused at {record.tokens} tokens, to be compared with others of its budget"
             self.end(trial, Outcome.STOPPED, reason)
         return goes_on
 
@@ -187,12 +185,12 @@ class Scheduler:
         )
 
     def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
-        if search.waiting or (not search.explored and self._resume(search)):
+        if search.waiting:
             return (search.waiting.popleft(),)
         if search.started_in[Stage.EXPLORE] < search.planned[0]:
             return (self._explore(search),)
         if not (search.confirmations or search.running or search.settled):
-            if not search.explored and self._resume(search, complete=True):
+            if not search.explored and self._resume(search):
                 return (search.waiting.popleft(),)
             self._plan_confirmations(search)
         if search.confirmations and (paused := search.paused_trial(search.confirmations[0])):
@@ -275,12 +273,10 @@ class Scheduler:
         live = (self.live[trial] for trial in search.under_way)
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
-    def _resume(self, search: BudgetState, *, complete: bool = False) -> bool:
-        """Queue the paused trials that the rule resumes now; True if there are any."""
-        if not (search.rung_reached or complete):
-            return False
-        search.rung_reached = False
-        names = search.rule.resumed(self._exploring(search), complete=complete)
+    def _resume(self, search: BudgetState) -> bool:
+        """Queue the paused trials that the rule resumes, now that all are paused or have ended;
+        True if there are any."""
+        names = search.rule.resumed(self._exploring(search))
         paused = {record.spec.trial: record for record in search.ended}
         self._take_up(search, [paused[name] for name in names])
         return bool(names)

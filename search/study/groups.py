@@ -110,11 +110,11 @@ class StoppingConfig(Group):
 
     enabled: bool = True
     """Pause poor trials early."""
-    first_rung: Real = Field(0.0625, gt=0.0, lt=1.0)
+    first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
     """Share of the training tokens at the first rung; no trial pauses earlier."""
-    eta: Real = Field(4.0, ge=1.2, le=1000.0)
-    """One in `eta` trials is promoted at a rung, and each rung comes `eta` times later than the
-    last."""
+    eta: Real = Field(2.5, ge=1.2, le=1000.0)
+    """One in `eta` trials is promoted at a rung, and those too close to the best to tell; each rung
+    comes `eta` times later than the last."""
     median_of: Few = MEDIAN_OF
     """Number of evaluations just before a rung whose median loss ranks the trials, which removes
     spikes."""

@@ -4,7 +4,6 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import fmean
 
 from fathom.models.shape import Shape
@@ -19,9 +18,6 @@ from fathom.search.study.shapes import feasible_shapes
 
 REPEATS = 3
 """Repeats of a shape with which the noise between seeds is known."""
-FOR_A_WHILE = 1.125
-"""Trials promoted at a rung for each that is among its best in the end, since some lead only until
-better ones arrive: 1.07 to 1.17 for 7 to 30 trials in random order."""
 TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
@@ -180,16 +176,12 @@ def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
-    """The rungs with the expected number of promoted trials, if trials arrive in random order."""
+    """The rungs with the expected number of promoted trials, without those too close to tell."""
     exempt = exploring * config.stopping.always_finish
     arriving, rungs = float(exploring), []
     for step in rung_steps(config, budget):
-        surviving = min(arriving, expected_survivors(arriving, config.stopping.eta) + exempt)
+        promoted = max(1, int(arriving / config.stopping.eta))
+        surviving = min(arriving, promoted + exempt)
         rungs.append(Rung(step * budget.tokens_per_step, arriving, surviving))
         arriving = surviving
     return tuple(rungs)
-
-
-def expected_survivors(arriving: float, eta: float) -> float:
-    """Expected number of trials that are ever among the best 1 in `eta` of a rung."""
-    return min(arriving, FOR_A_WHILE * ceil(arriving / eta))

@@ -112,4 +112,4 @@ def test_curves_without_depth_bias_keep_their_order() -> None:
     there = forecast_ranking(records, rung)
     now = {record.spec.trial: record.rungs[rung] for record in records}
     best = min(now, key=lambda trial: now[trial])
-    assert sorted(there, key=lambda trial: there[trial]).index(best) <= 1
+    assert sorted(there, key=lambda trial: there[trial].loss).index(best) <= 1

@@ -127,7 +127,7 @@ def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
     for record in stopped(search.records).values():
         rung = max(record.rungs)
         assert rung >= first_rung
-        promoted = HalvingRule(eta=2).promoted(explored, rung, complete=True)
+        promoted = HalvingRule(eta=2).promoted(explored, rung)
         assert record.spec.trial not in promoted
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.worlds.planted import World, flat, symmetric
-from fathom.search.records import TrialRecord
+from fathom.search.analysis.forecast import RungForecast
+from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.halving import HalvingRule
 from tests.support.simulated import cut
 
@@ -16,10 +17,15 @@ WORLD = World(curve=symmetric(8), noise=0.0, slow_start=0.0, ratio_effect=0.0, p
 RUNG = WORLD.rung_tokens[0]
 
 
-def promoted(
-    records: Sequence[TrialRecord], rung: int, *, eta: float, complete: bool
-) -> tuple[str, ...]:
-    return HalvingRule(eta=eta).promoted(records, rung, complete=complete)
+def promoted(records: Sequence[TrialRecord], rung: int, *, eta: float) -> tuple[str, ...]:
+    """Promoted by rank alone, as if every forecast were exact."""
+    return HalvingRule(eta=eta, too_close=0.0).promoted(records, rung)
+
+
+def rule_with(losses: Sequence[float], error: float) -> HalvingRule:
+    """A rule whose forecasts are given, all with one error."""
+    found = {str(i): RungForecast(loss, error) for i, loss in enumerate(losses)}
+    return HalvingRule(eta=2, ranking=lambda came, rung: found)
 
 
 def at_rung(depths: Sequence[int], world: World = WORLD) -> list[TrialRecord]:
@@ -32,43 +38,82 @@ def at_rung(depths: Sequence[int], world: World = WORLD) -> list[TrialRecord]:
     return records
 
 
+def slowly(record: TrialRecord, nats: float) -> TrialRecord:
+    """The trial as if so many nats more were to come, by the curve of all."""
+
+    def later(tokens: int, loss: float) -> float:
+        return loss + nats * ((record.spec.horizon_tokens / tokens) ** 0.5 - 1)
+
+    curve = tuple(replace(p, loss=later(p.tokens, p.loss)) for p in record.curve)
+    rungs = {tokens: later(tokens, loss) for tokens, loss in record.rungs.items()}
+    return replace(record, curve=curve, rungs=rungs)
+
+
 def test_one_in_eta_is_promoted_and_the_best_first() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32, 3, 6])
-    assert promoted(records, RUNG, eta=4, complete=False) == ("3", "7")
-    assert promoted(records, RUNG, eta=2, complete=False)[:2] == ("3", "7")
-    assert len(promoted(records, RUNG, eta=2, complete=False)) == 4
+    assert promoted(records, RUNG, eta=4) == ("3", "7")
+    assert promoted(records, RUNG, eta=2)[:2] == ("3", "7")
+    assert len(promoted(records, RUNG, eta=2)) == 4
 
 
-def test_the_first_trial_at_a_rung_pauses_until_others_arrive() -> None:
-    assert promoted(at_rung([8]), RUNG, eta=4, complete=False) == ()
-    assert promoted(at_rung([1, 2, 4]), RUNG, eta=4, complete=False) == ()
-    assert promoted(at_rung([1, 2, 4, 32]), RUNG, eta=4, complete=False) == ("2",)
+def test_every_trial_pauses_at_a_rung_until_the_others_have_come() -> None:
+    best = at_rung([1, 2, 4, 8])[3]
+    rule = HalvingRule(eta=2, first_rung=RUNG)
+    assert rule.pauses(best, RUNG)
+    assert not rule.pauses(best, RUNG - 1), "an extension has moved the first rung beyond"
+    exempt = replace(best, spec=replace(best.spec, prunable=False))
+    assert not rule.pauses(exempt, RUNG)
 
 
-def test_when_no_more_trials_come_one_is_always_promoted() -> None:
-    assert promoted(at_rung([2]), RUNG, eta=4, complete=True) == ("0",)
-    assert promoted(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4, complete=True) == ("3", "2")
+def test_once_all_have_come_the_promoted_resume_at_the_earliest_rung_first() -> None:
+    early, late = WORLD.rung_tokens
+    records = [replace(own, outcome=Outcome.STOPPED) for own in at_rung([1, 2, 8, 4])]
+    rule = HalvingRule(eta=2, too_close=0.0)
+    assert rule.resumed(records) == ("2", "3")
+    further = [replace(records[2], rungs=records[2].rungs | {late: 2.0}), *records[:2], records[3]]
+    assert rule.resumed(further) == ("3",), "one is still to come to the later rung"
+    assert early == RUNG
+
+
+def test_one_trial_is_always_promoted() -> None:
+    assert promoted(at_rung([2]), RUNG, eta=4) == ("0",)
+    assert promoted(at_rung([1, 2, 5, 8, 20]), RUNG, eta=4) == ("3",)
+
+
+def test_trials_too_close_to_the_best_to_tell_are_promoted_as_well() -> None:
+    rule = rule_with([2.0, 2.1, 2.004, 2.006, 2.2], error=0.01)
+    records = at_rung([1, 2, 4, 8, 16])
+    assert rule.undecided(records, RUNG) == ()
+    assert rule.promoted(records, RUNG) == ("0", "2")
+    unsure = rule_with([2.0, 2.1, 2.004, 2.006, 2.2], error=0.02)
+    assert unsure.undecided(records, RUNG) == ("3",)
+    assert unsure.promoted(records, RUNG) == ("0", "2", "3")
+
+
+def test_where_the_rest_of_the_way_is_long_the_rule_waits() -> None:
+    near = at_rung([2, 4, 8, 16, 32, 64], replace(WORLD, curve=symmetric(8, 0.05)))
+    rule = HalvingRule(eta=2)
+    assert rule.undecided([slowly(own, 0.0) for own in near], RUNG) == ()
+    assert rule.undecided([slowly(own, 5.0) for own in near], RUNG)
 
 
 def test_a_rung_that_no_trial_reached_is_empty() -> None:
-    assert promoted(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2, complete=True) == ()
+    assert promoted(at_rung([1, 2, 4, 8]), RUNG + 1, eta=2) == ()
 
 
 def test_the_order_of_arrival_does_not_matter() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32])
-    expected = promoted(records, RUNG, eta=2, complete=False)
+    expected = promoted(records, RUNG, eta=2)
     for seed in range(5):
         shuffled = random.Random(seed).sample(records, len(records))
-        assert promoted(shuffled, RUNG, eta=2, complete=False) == expected
+        assert promoted(shuffled, RUNG, eta=2) == expected
 
 
 def test_evaluations_after_the_rung_do_not_count() -> None:
     records = at_rung([1, 2, 4, 8, 16, 32])
     generator = np.random.default_rng(0)
     further = [WORLD.record(record.spec, generator) for record in records]
-    assert promoted(records[:3] + further[3:], RUNG, eta=2, complete=False) == promoted(
-        records, RUNG, eta=2, complete=False
-    )
+    assert promoted(records[:3] + further[3:], RUNG, eta=2) == promoted(records, RUNG, eta=2)
 
 
 @pytest.mark.parametrize("slow_start", [0.02, 0.04, 0.06])
@@ -77,7 +122,7 @@ def test_deep_models_that_start_slowly_and_end_ahead_are_promoted(slow_start: fl
     records = at_rung([2, 3, 4, 6, 8, 12, 24, 32], world)
     losses = {record.spec.trial: record.rungs[RUNG] for record in records}
     assert min(losses, key=lambda trial: losses[trial]) not in ("6", "7"), "behind at the rung"
-    assert promoted(records, RUNG, eta=4, complete=False)[0] in ("6", "7")
+    assert promoted(records, RUNG, eta=4)[0] in ("6", "7")
 
 
 def test_without_an_effect_of_depth_no_depth_is_favoured() -> None:
@@ -96,5 +141,5 @@ def test_without_an_effect_of_depth_no_depth_is_favoured() -> None:
             )
             for d in depths
         ]
-        deep += sum(int(t) > 5 for t in promoted(records, RUNG, eta=3, complete=True))
+        deep += sum(int(t) > 5 for t in promoted(records, RUNG, eta=3))
     assert 120 <= deep <= 280

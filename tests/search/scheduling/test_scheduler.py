@@ -187,10 +187,8 @@ def test_listeners_are_called_at_every_start_report_and_end(tmp_path: Path) -> N
     assert heard["None"] > len(search.records)
 
 
-def test_a_paused_trial_resumes_when_it_is_better_than_later_ones(
-    tmp_path: Path,
-) -> None:
-    """Trials arrive one at a time: the first pauses until four have arrived and it is the best."""
+def test_the_best_of_the_paused_trials_resume_once_all_have_come(tmp_path: Path) -> None:
+    """Trials arrive one at a time, and none is promoted before the last has come to the rung."""
     search = scheduler(study(budgets=(20_000,), stopping=StoppingConfig(always_finish=0)), tmp_path)
     Simulation(search, slots=1).run()
     journal = [line for line in read_lines(search.folder.journal) if "trial" in line]

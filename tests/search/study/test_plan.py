@@ -1,7 +1,5 @@
 """The planned cost of a study: `search/study/plan.py`."""
 
-import math
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from fathom.search.study.plan import (
     TRIAL_SECONDS,
     BudgetPlan,
     device_hours,
-    expected_survivors,
     plan_study,
     search_hours,
     study_notes,
@@ -26,20 +23,6 @@ from tests.support.dry_run import MACHINE, study
 
 def plans(config: StudyConfig) -> tuple[BudgetPlan, ...]:
     return plan_study(config, 256, MACHINE)
-
-
-@pytest.mark.parametrize(("arriving", "eta"), [(12, 4.0), (30, 2.0), (24, 3.0), (7, 4.0)])
-def test_expected_survivors_are_those_of_trials_in_random_order(arriving: int, eta: float) -> None:
-    rng = random.Random(0)
-    survivors = 0
-    for _ in range(400):
-        came: list[int] = []
-        chosen: set[int] = set()
-        for value in rng.sample(range(arriving), arriving):
-            came = sorted([*came, value])
-            chosen |= set(came[: math.floor(len(came) / eta)])
-        survivors += len(chosen | set(came[: math.ceil(arriving / eta)]))
-    assert expected_survivors(arriving, eta) == pytest.approx(survivors / 400, rel=0.06)
 
 
 def test_tokens_and_trials_add_up_without_stopping() -> None:
