@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def slowly(record: TrialRecord, nats: float) -> TrialRecord:
     """The trial as if so many nats more were to come, by the curve of all."""
 
     def later(tokens: int, loss: float) -> float:
-        return loss + nats * ((record.spec.horizon_tokens / tokens) ** 0.5 - 1)
+        return loss + nats * (sqrt(record.spec.horizon_tokens / tokens) - 1)
 
     curve = tuple(replace(p, loss=later(p.tokens, p.loss)) for p in record.curve)
     rungs = {tokens: later(tokens, loss) for tokens, loss in record.rungs.items()}
