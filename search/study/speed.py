@@ -6,9 +6,10 @@ large one. Measured speeds are kept in a file of the user's, by device and size.
 
 import json
 import math
+import time
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +148,7 @@ def rates_by_device(
 
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
     """Median speeds by size of the trials that began since a time, evaluations excluded."""
-    ran = [record for record in records if record.started >= since and record.curve]
+    ran = [record for record in _began_since(since, records) if record.curve]
     return binned(
         (record.train_flops / last.step / record.spec.shape.depth,
          record.train_flops / last.train_seconds)
@@ -160,11 +161,17 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
     """Seconds from a time to the first training step after it; None if there was none."""
     firsts = [
         point.time - point.train_seconds
-        for record in records
-        if record.started >= since
+        for record in _began_since(since, records)
         for point in record.curve[:1]
     ]
     return max(0.0, min(firsts) - since) if firsts else None
+
+
+def _began_since(since: float, records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:
+    """The trials that began since a time; where the clock was set back, earlier ones seem to begin
+    later than now."""
+    now = time.time()
+    return (record for record in records if since <= record.started <= now)
 
 
 def _number(value: object) -> float | None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,3 +152,7 @@ def test_only_trials_of_this_run_tell_its_speed(tmp_path: Path) -> None:
     assert rates_of(records, last.started + 1) == {}
     assert start_seconds(records, last.started) == 6.0
     assert start_seconds(records, last.started + 1) is None
+    # Before the clock was set back.
+    later = [replace(last, started=time.time() + 86_400)]
+    assert rates_of(later, last.started) == {}
+    assert start_seconds(later, last.started) is None
