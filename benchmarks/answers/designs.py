@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.answers.coverage import CASES, STUDY, Planted, covers_exactly, nearly_best
+from benchmarks.answers.limit import fewest_trainings
 from benchmarks.simulate.study import search_records
 from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
@@ -35,10 +36,11 @@ SEVEN = (1, 2, 4, 6, 9, 14, 24)
 NINE = (1, 2, 3, 4, 6, 9, 14, 21, 32)
 
 HEADER = """\
-| design | noise | trainings | other rates | width in ln depth | covers | wrong |\
+| design | noise | trainings | by the limit | other rates | width in ln depth | covers | wrong |\
  identified: width | covers | wrong | verdicts |
-|---|---|---|---|---|---|---|---|---|---|---|"""
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
 """Trainings: whole ones at the study's own rate, by tokens; beside them those at other rates.
+By the limit: the trainings divided by the fewest by which any design could reach that width.
 Wrong: the depth named costs 0.005 nats or more against the best one."""
 
 
@@ -124,6 +126,7 @@ def answers(
         planted = CASES[kinds[index % len(kinds)]][0](generator)
         low, high = np.log(NOISES[noise])
         world = replace(planted.world, noise=exp(generator.uniform(low, high)))
+        planted = replace(planted, world=world)
         records = design.run(world, generator)
         spent = {
             own: sum(r.tokens for r in records if (r.spec.rate_scale == 1) is own) / world.horizon
@@ -143,6 +146,7 @@ def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
         name,
         noise,
         f"{np.mean([a.cost for a in found]):.1f}",
+        mean(placed, times_the_limit),
         f"{np.mean([a.rates for a in found]):.1f}",
         mean(placed, width),
         mean(placed, lambda a: covers_exactly(a.planted, a.optimum)),
@@ -163,6 +167,13 @@ def width(answer: DesignAnswer) -> float:
     assert answer.optimum.curve_minimum_interval, "only answers with an interval are asked"
     low, high = answer.optimum.curve_minimum_interval
     return log(high / low)
+
+
+def times_the_limit(answer: DesignAnswer) -> float:
+    """The trainings at the study's own rate, divided by the fewest that could reach the width."""
+    planted = answer.planted
+    fewest = fewest_trainings(planted.curve, planted.world.noise, width(answer), range(1, 33))
+    return answer.cost / fewest
 
 
 def mean(found: Sequence[DesignAnswer], value: Callable[[DesignAnswer], float]) -> str:
