@@ -18,7 +18,6 @@ from fathom.search.records import TrialRecord, with_report, without_known_points
 from fathom.search.report.terminal.remaining_work import (
     RemainingTime,
     SearchPace,
-    confirmation_share,
     flops_done,
     flops_left,
 )
@@ -47,7 +46,6 @@ class Replay:
         plans = plan_study(config, vocab_size_of(config), this_machine(config))
         self._plans = {plan.budget.params: plan for plan in plans}
         self._folder, self._now = folder, 0.0
-        self._share = confirmation_share(config)
         self._settled = dict.fromkeys(self._plans, False)
         self._trials: dict[str, TrialRecord] = {}
 
@@ -96,9 +94,7 @@ class Replay:
 
     def _left(self) -> dict[int, float]:
         return {
-            budget: flops_left(
-                plan, self._of(budget), settled=self._settled[budget], share=self._share
-            )
+            budget: flops_left(plan, self._of(budget), settled=self._settled[budget])
             for budget, plan in self._plans.items()
         }
 

@@ -19,7 +19,6 @@ from fathom.search.report.terminal.live_table import (
 )
 from fathom.search.report.terminal.remaining_work import (
     SearchPace,
-    confirmation_share,
     flops_done,
     flops_left,
 )
@@ -157,7 +156,6 @@ class Progress:
         return {budget: flops_done(self._of(budget)) for budget in self._plans}
 
     def _left(self) -> dict[int, float]:
-        share = confirmation_share(self._scheduler.config)
         left = {}
         for budget, plan in self._plans.items():
             search = self._scheduler.budgets[budget]
@@ -166,7 +164,6 @@ class Progress:
                 self._of(budget),
                 waiting=len(search.confirmations),
                 settled=search.settled,
-                share=share,
             )
         return left
 

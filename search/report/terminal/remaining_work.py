@@ -7,15 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import Sampler
 from fathom.search.study.plan import BudgetPlan
 
-CONFIRMATION_SHARE = 2 / 3
-"""Share of the confirming trials not yet started that are expected to run.
-
-`python -m benchmarks.speed.time_left RUN` replays a run with it.
-"""
 LEAST_SHARE = 0.05
 """Share of a search that must be done before its remaining time is estimated."""
 
@@ -29,11 +22,6 @@ class RemainingTime:
     """Seconds of training, summed over all workers."""
 
 
-def confirmation_share(config: StudyConfig) -> float:
-    """Returns the expected share of confirming trials: all of them for a ladder."""
-    return 1.0 if config.sampler is Sampler.LADDER else CONFIRMATION_SHARE
-
-
 def flops_done(records: Sequence[TrialRecord]) -> float:
     """Returns the FLOPs that these trials have spent on training."""
     return sum(record.train_flops for record in records)
@@ -45,21 +33,19 @@ def flops_left(
     *,
     waiting: int = 0,
     settled: bool = False,
-    share: float = CONFIRMATION_SHARE,
 ) -> float:
     """Returns the FLOPs that a budget will most likely still spend.
 
-    `waiting` confirming trials of the current batch have not started, and `share` of those not yet
-    started are expected to run; none are once the confirmation is `settled`.
+    These are the planned ones that are not done, but at least those of the trials that run and of
+    the `waiting` ones, confirming trials of the current batch that have not started. Once the
+    confirmation is `settled`, only the trials that run are left.
     """
-    exploring = [record for record in records if record.spec.stage is Stage.EXPLORE]
-    tokens = _exploring_left(plan, exploring)
-    confirming = [record for record in records if record.spec.stage is Stage.CONFIRM]
     length = _length(plan, records)
-    tokens += sum(max(0.0, length - r.tokens) for r in confirming if r.outcome is None)
+    tokens = _running_left(plan, records, length)
     if not settled:
-        open_places = plan.confirming - len(confirming)
-        tokens += length * max(waiting, share * open_places)
+        planned = plan.expected_tokens * length / plan.budget.tokens
+        done = sum(record.tokens for record in records)
+        tokens = max(tokens + waiting * length, planned - done)
     return tokens * plan.flops / plan.expected_tokens
 
 
@@ -69,23 +55,15 @@ def _length(plan: BudgetPlan, records: Sequence[TrialRecord]) -> float:
     return statistics.fmean(finished) if finished else float(plan.budget.tokens)
 
 
-def _exploring_left(plan: BudgetPlan, exploring: Sequence[TrialRecord]) -> float:
-    """Returns the tokens that exploring trials still take.
-
-    These are the planned tokens that are not done, but at least enough for each trial to reach
-    its next rung.
-    """
-    to_start = plan.exploring - len(exploring)
-    running = [record for record in exploring if record.outcome is None]
-    if not (to_start or running):
-        return 0.0
-    ends = [*(rung.tokens for rung in plan.rungs), plan.budget.tokens]
-    least = to_start * float(ends[0])
-    least += sum(
-        next((end for end in ends if end > r.tokens), r.tokens) - r.tokens for r in running
-    )
-    planned = plan.expected_tokens - plan.confirming * plan.budget.tokens
-    return max(least, planned - sum(record.tokens for record in exploring))
+def _running_left(plan: BudgetPlan, records: Sequence[TrialRecord], length: float) -> float:
+    """Returns the tokens that running trials still take: an exploring one to its next rung."""
+    left = 0.0
+    for record in records:
+        if record.outcome is None:
+            rungs = plan.rungs if record.spec.stage is Stage.EXPLORE else ()
+            ends = (rung.tokens for rung in rungs if rung.tokens > record.tokens)
+            left += max(0.0, next(ends, length) - record.tokens)
+    return left
 
 
 class SearchPace:

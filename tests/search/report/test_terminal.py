@@ -21,7 +21,6 @@ from fathom.search.report.terminal import progress
 from fathom.search.report.terminal.live_table import summary_line
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.remaining_work import (
-    CONFIRMATION_SHARE,
     RemainingTime,
     SearchPace,
     flops_done,
@@ -218,31 +217,28 @@ def test_nothing_is_left_of_a_search_at_its_end(tmp_path: Path) -> None:
     config = study()
     search = scheduler(config, tmp_path)
     plans = {plan.budget.params: plan for plan in plan_study(config, 256, MACHINE)}
-    whole = flops_left(plans[20_000], [])
-    assert 0.5 * plans[20_000].flops < whole < plans[20_000].flops
-    assert flops_left(plans[20_000], [], share=1.0) == pytest.approx(plans[20_000].flops)
+    assert flops_left(plans[20_000], []) == pytest.approx(plans[20_000].flops)
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == 20_000]
     assert flops_left(plans[20_000], own, settled=True) == 0
     assert flops_done(own) > 0
 
 
-def test_an_open_confirmation_stage_is_expected_to_use_a_share_of_its_trials(
-    tmp_path: Path,
-) -> None:
-    config = study()
-    search = scheduler(config, tmp_path)
-    plan = plan_study(config, 256, MACHINE)[0]
+def test_what_is_planned_and_not_done_is_left_of_an_open_stage(tmp_path: Path) -> None:
+    search = scheduler(study(), tmp_path)
+    plan = plan_study(study(), 256, MACHINE)[0]
     Simulation(search).run()
     own = [record for record in search.records if record.spec.budget == plan.budget.params]
-    confirming = sum(record.spec.stage is Stage.CONFIRM for record in own)
-    per_trial = plan.budget.tokens * plan.flops / plan.expected_tokens
-    expected = CONFIRMATION_SHARE * (plan.confirming - confirming) * per_trial
-    assert flops_left(plan, own) == pytest.approx(expected)
-    running = replace(own[-1], outcome=None, curve=own[-1].curve[:1])
-    assert flops_left(plan, [*own[:-1], running], settled=True) == pytest.approx(
-        per_trial * (1 - running.tokens / plan.budget.tokens)
-    )
+    whole = [record for record in own if record.outcome is Outcome.FINISHED][:2]
+    a_token = plan.flops / plan.expected_tokens
+    assert flops_left(plan, whole) == pytest.approx(plan.flops - 2 * plan.budget.tokens * a_token)
+    running = replace(whole[-1], outcome=None, curve=whole[-1].curve[:1])
+    to_the_end = a_token * (plan.budget.tokens - running.tokens)
+    stage = replace(running, spec=replace(running.spec, stage=Stage.CONFIRM))
+    assert flops_left(plan, [*own, stage], settled=True) == pytest.approx(to_the_end)
+    twice = [*own, *own]
+    assert flops_left(plan, twice) == 0, "more was done than planned"
+    assert flops_left(plan, twice, waiting=2) == pytest.approx(2 * plan.budget.tokens * a_token)
 
 
 def test_trials_that_end_before_the_horizon_shorten_the_expected_rest(tmp_path: Path) -> None:
