@@ -70,9 +70,9 @@ def default_head_dim(config: StudyConfig) -> int:
     """Default width of a head: small for small budgets, which then have more widths to choose
     from."""
     smallest = min(config.budgets)
-    if smallest < 1_000_000:
+    if smallest < 10_000_000:
         return 16
-    return 32 if smallest < 10_000_000 else 64
+    return 32 if smallest < 100_000_000 else 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,8 @@ def test_a_fixed_number_of_heads_widens_them_with_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budgets", "head_dim"), [("300k, 20M", 16), ("1M, 20M", 32), ("10M", 64), ("9.9M", 32)]
+    ("budgets", "head_dim"),
+    [("300k, 20M", 16), ("9.9M, 20M", 16), ("10M", 32), ("99M", 32), ("100M", 64)],
 )
 def test_the_smallest_budget_decides_the_width_of_a_head(budgets: str, head_dim: int) -> None:
     assert default_head_dim(study(budgets)) == head_dim
@@ -311,8 +312,8 @@ def test_snapping_takes_the_nearest_depth_and_then_the_nearest_ratio_both_in_log
 EMPTY = (
     ("100", "", VOCAB),
     ("300k", "", 50_257),
-    ("1M", "", 50_257),
-    ("3M", "", 50_257),
+    ("700k", "", 50_257),
+    ("9M", "", 600_000),
     ("999k", "space: {depth: [30, 64], ff_ratio: [4, 4.1]}", VOCAB),
     ("950k", "space: {head_dim: 128}", 30_000),
 )
@@ -345,7 +346,7 @@ def test_the_named_budget_works_beside_the_other_budgets_of_the_study() -> None:
 
 
 def test_an_embedding_that_uses_up_the_budget_is_named_as_the_cause() -> None:
-    config = study("1M")
+    config = study("700k")
     with pytest.raises(ConfigError, match="embedding of 50257 tokens alone takes"):
         feasible_shapes(config, expand_budgets(config)[0], 50_257)
 
