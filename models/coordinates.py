@@ -17,7 +17,7 @@ from torch.utils.hooks import RemovableHandle
 
 from fathom.models.admin import profile
 from fathom.models.optim import build_optimizer, set_learning_rate
-from fathom.models.parametrization import Parametrization
+from fathom.models.parametrization import OptimizerName, Parametrization
 from fathom.models.shape import Residual, Shape
 from fathom.models.transformer import Transformer
 
@@ -40,10 +40,11 @@ class Coordinates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdamW:
-    """The optimizer's settings at the base shape."""
+class OptimizerSettings:
+    """The optimizer and its settings at the base shape."""
 
     learning_rate: float
+    name: OptimizerName = OptimizerName.ADAMW
     weight_decay: float = 0.1
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = 1e-12
@@ -55,7 +56,7 @@ Activations = tuple[Tensor, Tensor, Tensor]
 def coordinates(
     shape: Shape,
     parametrization: Parametrization,
-    adamw: AdamW,
+    settings: OptimizerSettings,
     *,
     steps: int,
     seeds: Sequence[int],
@@ -65,7 +66,7 @@ def coordinates(
     Each is a mean over the seeds. The text is generated, since the trend with the size of a model
     does not depend on it.
     """
-    runs = [_changes(shape, parametrization, adamw, steps, seed) for seed in seeds]
+    runs = [_changes(shape, parametrization, settings, steps, seed) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 
 
@@ -75,14 +76,22 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def _changes(
-    shape: Shape, parametrization: Parametrization, adamw: AdamW, steps: int, seed: int
+    shape: Shape,
+    parametrization: Parametrization,
+    settings: OptimizerSettings,
+    steps: int,
+    seed: int,
 ) -> list[Coordinates]:
     model = Transformer(shape, parametrization)
     model.initialise(torch.Generator().manual_seed(seed))
     optimizer = build_optimizer(
-        model, weight_decay=adamw.weight_decay, betas=adamw.betas, eps=adamw.eps
+        model,
+        weight_decay=settings.weight_decay,
+        betas=settings.betas,
+        eps=settings.eps,
+        name=settings.name,
     )
-    set_learning_rate(optimizer, adamw.learning_rate)
+    set_learning_rate(optimizer, settings.learning_rate)
     tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
     if shape.residual is Residual.ADMIN:
         profile(model, tokens[:, :-1])
@@ -92,8 +101,7 @@ def _changes(
         logits = model(tokens[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+        optimizer.clipped_step(math.inf)
         now = _activations(model, tokens)
         changes.append(_sizes(tuple(a - b for a, b in zip(now, start, strict=True))))
     return changes

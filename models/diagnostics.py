@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fathom.models.attention import apart, of_each_query, pattern
 from fathom.models.blocks import Attention, Block
-from fathom.models.optim import ClippedAdamW
+from fathom.models.optim import Optimizer
 from fathom.models.transformer import Transformer
 
 BLOCK = 25
@@ -135,16 +135,16 @@ def repeated_tokens(model: Transformer, seed: int) -> tuple[Tensor, int]:
     return blocks_BT.repeat(1, times).to(model.embedding.weight.device), period
 
 
-def gradient_layers(model: Transformer, optimizer: ClippedAdamW) -> Tensor:
+def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
     """Norm of the last step's gradient before clipping, of each block, (L,)."""
     assert optimizer.norms_P is not None, "before the first step there is no gradient"
     return block_norms(model, optimizer, optimizer.norms_P)
 
 
-def block_norms(model: Transformer, optimizer: ClippedAdamW, norms_XP: Tensor) -> Tensor:
+def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
     """Norms of parameters, in the optimizer's order (..., P), to those of blocks (..., L)."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    order = [names[one] for group in optimizer.param_groups for one in group["params"]]
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    order = [names[one] for one in optimizer.parameters_P]
     blocks = [
         [place for place, name in enumerate(order) if name.startswith(f"blocks.{index}.")]
         for index in range(len(model.blocks))

@@ -1,11 +1,16 @@
-"""AdamW by the rules of the roles, and the learning-rate schedule as a pure function."""
+"""AdamW and Muon by the rules of the roles, and the learning-rate schedule as a pure function."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
-from fathom.models.parametrization import rules
+from fathom.models.muon import BatchedMuon
+from fathom.models.parametrization import MATRICES, OptimizerName, Role, muon_norm, rules
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, role_of
 
 
@@ -31,12 +36,20 @@ class ClippedAdamW(torch.optim.AdamW):
         torch.optim.AdamW.load_state_dict.__wrapped__(self, state_dict)  # type: ignore[attr-defined]
         self._moments = []
 
+    @property
+    def parameters_P(self) -> list[Tensor]:
+        """The weights in the order of `norms_P`."""
+        return [one for group in self.param_groups for one in group["params"]]
+
     @torch.no_grad()
     def clipped_step(self, limit: float) -> None:
         """Takes a step along the gradients, clipped to the norm `limit`, and frees them."""
-        gradients = [[one.grad for one in group["params"]] for group in self.param_groups]
-        self.norms_P = torch.stack(torch._foreach_norm([one for own in gradients for one in own]))
-        excess = (torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0)
+        self.norms_P = torch.stack(torch._foreach_norm(_gradients(self.parameters_P)))
+        self.scaled_step((torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0))
+
+    def scaled_step(self, excess: Tensor) -> None:
+        """Takes a step along the gradients, divided by a number, and frees them."""
+        gradients = [_gradients(group["params"]) for group in self.param_groups]
         if not self._moments:
             self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
         self._update(gradients, excess)
@@ -75,24 +88,93 @@ class ClippedAdamW(torch.optim.AdamW):
             )
 
 
+class MuonAdamW:
+    """PyTorch's Muon for the matrices of the blocks, and AdamW for all other weights.
+
+    Queries, keys, values, gates: each is orthogonalised alone, as a view of the weight that it is a
+    part of. Takes the rows of those parts for each weight, and Muon's groups of the views.
+    """
+
+    def __init__(
+        self,
+        adamw: ClippedAdamW,
+        parts: dict[Parameter, list[Tensor]],
+        groups: list[dict[str, Any]],
+    ) -> None:
+        self._adamw, self._parts = adamw, parts
+        self._muon = BatchedMuon(groups, lr=0.0)
+        self.norms_P: Tensor | None = None
+        """Norms (P,) of the last step's gradients before clipping."""
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The groups of both, with their settings."""
+        return [*self._adamw.param_groups, *self._muon.param_groups]
+
+    @property
+    def parameters_P(self) -> list[Tensor]:
+        """The weights in the order of `norms_P`."""
+        return [*self._adamw.parameters_P, *self._parts]
+
+    @torch.no_grad()
+    def clipped_step(self, limit: float) -> None:
+        """Takes a step along the gradients, clipped to the norm `limit`, and frees them."""
+        self.norms_P = torch.stack(torch._foreach_norm(_gradients(self.parameters_P)))
+        excess = (torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0)
+        self._adamw.scaled_step(excess)
+        for weight, parts in self._parts.items():
+            assert weight.grad is not None
+            gradients = weight.grad.div_(excess).split_with_sizes([len(part) for part in parts])
+            for part, gradient in zip(parts, gradients, strict=True):
+                part.grad = gradient
+        self._muon.step()
+        for weight, parts in self._parts.items():
+            weight.grad = None
+            for part in parts:
+                part.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of both."""
+        return {"adamw": self._adamw.state_dict(), "muon": self._muon.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads the states of both."""
+        self._adamw.load_state_dict(state_dict["adamw"])
+        self._muon.load_state_dict(state_dict["muon"])
+
+
+Optimizer = ClippedAdamW | MuonAdamW
+
+
+def _gradients(weights: Iterable[Tensor]) -> list[Any]:
+    return [weight.grad for weight in weights]
+
+
 def build_optimizer(
     model: Transformer,
     *,
     weight_decay: float,
     betas: tuple[float, float],
     eps: float,
-) -> ClippedAdamW:
-    """AdamW whose groups carry `lr_scale`, the multiple of the study's rate that a role gets.
+    name: OptimizerName = OptimizerName.ADAMW,
+) -> Optimizer:
+    """The optimizer whose groups carry `lr_scale`, the multiple of the study's rate that they get.
 
     Roles that are treated alike share a group. Decay is decoupled but multiplied by the rate in
     PyTorch, so a hidden weight's decay grows by what its rate shrinks (the muP row of the table).
     Vectors are not decayed: gains, biases, Admin's omegas, smears.
     """
     by_role = rules(model.parametrization, model.shape)
-    members: dict[tuple[float, float, float], list[torch.nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        rule = by_role[role_of(name)]
-        members.setdefault((rule.learning_rate, rule.weight_decay, rule.eps), []).append(parameter)
+    members: dict[tuple[float, float, float], list[Parameter]] = {}
+    matrices: dict[Parameter, Role] = {}
+    for full_name, parameter in model.named_parameters():
+        role = role_of(full_name)
+        rule = by_role[role]
+        if name is OptimizerName.MUON and role in MATRICES:
+            matrices[parameter] = role
+        else:
+            settings = (rule.learning_rate, rule.weight_decay, rule.eps)
+            members.setdefault(settings, []).append(parameter)
     groups = [
         {
             "params": parameters,
@@ -102,10 +184,40 @@ def build_optimizer(
         }
         for (lr_scale, decay_scale, eps_scale), parameters in members.items()
     ]
-    return ClippedAdamW(groups, betas)
+    adamw = ClippedAdamW(groups, betas)
+    return _with_muon(adamw, model, matrices, weight_decay, eps) if matrices else adamw
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+def _with_muon(
+    adamw: ClippedAdamW,
+    model: Transformer,
+    matrices: dict[Parameter, Role],
+    weight_decay: float,
+    eps: float,
+) -> MuonAdamW:
+    """AdamW with Muon for the matrices, whose decay is divided by the rate that multiplies it."""
+    parts, members = {}, defaultdict(list)
+    for weight, role in matrices.items():
+        parts[weight] = list(weight.detach().split_with_sizes(_rows(model.shape, role, weight)))
+        for part in parts[weight]:
+            members[muon_norm(model.parametrization, role, *part.shape)].append(part)
+    groups = [
+        {"params": own, "lr_scale": scale, "weight_decay": weight_decay / scale, "eps": eps}
+        for scale, own in members.items()
+    ]
+    return MuonAdamW(adamw, parts, groups)
+
+
+def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
+    """Rows of each matrix that a weight is made of."""
+    if role is Role.ATTENTION_IN:
+        return [shape.d_attention, shape.d_kv, shape.d_kv]
+    if role is Role.FEED_FORWARD_IN and shape.gated:
+        return [shape.d_ff, shape.d_ff]
+    return [len(weight)]
+
+
+def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
     """Sets the rate of each group to its multiple of the study's rate."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate * group["lr_scale"]

@@ -8,6 +8,10 @@ fan-in `d_ff`, which a width alone does not describe.
 
 The depth of that table is a pre-norm model's. The other kinds of residual start as in their
 papers, by Glorot's rule, and take rates from the standard scheme or, over width only, from muP.
+
+Steps of Muon are scaled by the spectral condition: the change of a matrix has a spectral norm in
+proportion to sqrt(fan_out / fan_in) (Yang et al. 2023, arXiv 2310.17813), at every depth where
+branches have the multiplier of CompleteP (Zheng et al. 2026, arXiv 2603.00541).
 """
 
 import math
@@ -26,6 +30,14 @@ class Scheme(StrEnum):
     STANDARD = "standard"
     MUP = "mup"
     COMPLETEP = "completep"
+
+
+class OptimizerName(StrEnum):
+    """Optimizers that a study may choose."""
+
+    ADAMW = "adamw"
+    MUON = "muon"
+    """Muon for the matrices of the blocks, AdamW for all other weights (Jordan et al. 2024)."""
 
 
 class Role(StrEnum):
@@ -47,6 +59,12 @@ class Role(StrEnum):
     FEED_FORWARD_IN = "feed_forward_in"
     FEED_FORWARD_OUT = "feed_forward_out"
     UNEMBEDDING = "unembedding"
+
+
+MATRICES = (Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT)
+"""Roles of the weights that Muon updates."""
+RMS_OF_ADAMW = 0.2
+"""Root mean square of AdamW's usual step at a rate of 1 (Liu et al. 2025, arXiv 2502.16982)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +154,22 @@ def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
         return by_role
     spreads = _glorot(shape).items()
     return by_role | {role: replace(by_role[role], init_std=std) for role, std in spreads}
+
+
+def muon_norm(parametrization: Parametrization, role: Role, fan_out: int, fan_in: int) -> float:
+    """Spectral norm of Muon's step on a matrix, at a rate of 1.
+
+    On the base shape, and on every shape of the standard scheme, the step is as large as AdamW's at
+    the same rate, in root mean square (Liu et al. 2025). Elsewhere it follows the spectral
+    condition, so that the rate of the base shape carries over.
+    """
+    if parametrization.scheme is Scheme.STANDARD:
+        return RMS_OF_ADAMW * math.sqrt(max(fan_out, fan_in))
+    width = parametrization.base_width
+    base_out = width * (BASE_FF_RATIO if role is Role.FEED_FORWARD_IN else 1)
+    base_in = width * (BASE_FF_RATIO if role is Role.FEED_FORWARD_OUT else 1)
+    on_base = RMS_OF_ADAMW * math.sqrt(max(base_out, base_in))
+    return on_base * math.sqrt(fan_out / fan_in * base_in / base_out)
 
 
 def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:

@@ -12,6 +12,7 @@ from typing import Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import PLAIN, Count, Positions, check_groups, option_key
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
@@ -165,6 +166,8 @@ class StudyConfig(Group):
         conflicts = {
             option_key(name): options[name] for name in PLAIN if options[name] != PLAIN[name]
         }
+        if self.train.optimizer is OptimizerName.MUON:
+            conflicts["train.optimizer"] = self.train.optimizer
         if self.train.patience:
             conflicts["train.patience"] = self.train.patience
         if not self.objective.batched:

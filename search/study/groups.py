@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fathom.models.parametrization import Parametrization, Scheme, check_scheme
+from fathom.models.parametrization import OptimizerName, Parametrization, Scheme, check_scheme
 from fathom.models.shape import (
     Activation,
     Count,
@@ -244,6 +244,9 @@ class TrainConfig(Group):
     batch_size: Positive | Literal["auto"] = "auto"
     """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
     at least about 2,000 steps."""
+    optimizer: OptimizerName = OptimizerName.ADAMW
+    """Optimizer: `adamw`, or `muon` for the matrices of attention and feed-forward with AdamW for
+    all other weights. Both take the same rate and decay."""
     learning_rate: Real = Field(1e-3, gt=0.0, le=1.0)
     """Peak learning rate of the base shape."""
     warmup: Share = 0.02

@@ -14,7 +14,7 @@ from fathom.models.diagnostics import (
     layers_on_repeats,
     layers_on_text,
 )
-from fathom.models.optim import ClippedAdamW
+from fathom.models.optim import Optimizer
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Objective
 
@@ -44,7 +44,7 @@ def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
     return tuple(chosen[1:])
 
 
-def diagnose(model: Transformer, optimizer: ClippedAdamW, objective: Objective) -> Layers:
+def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> Layers:
     """Layer metrics of the model, without those that are not finite."""
     shape = model.shape
     weights = shape.n_heads * shape.context**2
@@ -75,7 +75,7 @@ def summary(layers: Layers) -> dict[str, float]:
 
 
 def divergence_origin(
-    model: Transformer, optimizer: ClippedAdamW, losses_S: Tensor, norms_SP: Tensor, *,
+    model: Transformer, optimizer: Optimizer, losses_S: Tensor, norms_SP: Tensor, *,
     first: int, limit: float,
 ) -> str:  # fmt: skip
     """The step at which the training loss first exceeded the limit or was not a number, and the

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fathom.models.optim import ClippedAdamW
 from fathom.models.parametrization import Parametrization
 from fathom.models.replica_optim import Pattern, ReplicaAdamW
 from fathom.models.replicas import Replicas
@@ -56,7 +57,9 @@ class ReplicaTraining:
         """Steps since the last evaluation."""
         self._shape, self._parametrization = shape, parametrization
         self._single = self._new_single(replicas[0])
-        self._pattern = Pattern.of(self._single.model, self._single.optimizer)
+        optimizer = self._single.optimizer
+        assert isinstance(optimizer, ClippedAdamW), "checked with the study"
+        self._pattern = Pattern.of(self._single.model, optimizer)
         self._build(replicas)
         for index, replica in enumerate(replicas):
             self.model.load_state_of(index, self._new_single(replica).model.state_dict())

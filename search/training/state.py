@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.optim import build_optimizer, rate_at
-from fathom.models.parametrization import Parametrization
+from fathom.models.parametrization import OptimizerName, Parametrization
 from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from fathom.search.training.best_weights import BestWeights
@@ -35,6 +35,7 @@ class TrainPlan:
     weight_decay: float
     betas: tuple[float, float]
     eps: float
+    optimizer: OptimizerName = OptimizerName.ADAMW
     grad_clip: float
     evaluation_steps: tuple[int, ...]
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
@@ -104,7 +105,11 @@ class Training:
         self.model.initialise(torch.Generator().manual_seed(seed))
         self.ranks, self.network = ranks, ranks.network(self.model)
         self.optimizer = build_optimizer(
-            self.model, weight_decay=plan.weight_decay, betas=plan.betas, eps=plan.eps
+            self.model,
+            weight_decay=plan.weight_decay,
+            betas=plan.betas,
+            eps=plan.eps,
+            name=plan.optimizer,
         )
         self.step = 0
         self.train_seconds = 0.0

@@ -42,6 +42,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         weight_decay=settings.weight_decay,
         betas=settings.betas,
         eps=settings.eps,
+        optimizer=settings.optimizer,
         grad_clip=settings.grad_clip,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),

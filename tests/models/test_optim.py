@@ -9,8 +9,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at, set_learning_rate
-from fathom.models.parametrization import Parametrization, Role, Scheme, rules
+from fathom.models.optim import (
+    ClippedAdamW,
+    MuonAdamW,
+    build_optimizer,
+    rate_at,
+    set_learning_rate,
+)
+from fathom.models.parametrization import (
+    MATRICES,
+    OptimizerName,
+    Parametrization,
+    Role,
+    Scheme,
+    rules,
+)
 from fathom.models.shape import Positions, Residual, Shape
 from fathom.models.transformer import Transformer, role_of
 
@@ -40,7 +53,9 @@ def model_of(scheme: Scheme, shape: Shape = SHAPE) -> Transformer:
 
 
 def optimizer_of(model: Transformer) -> ClippedAdamW:
-    return build_optimizer(model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8)
+    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8)
+    assert isinstance(optimizer, ClippedAdamW)
+    return optimizer
 
 
 @pytest.mark.parametrize("scheme", Scheme)
@@ -139,6 +154,108 @@ def test_three_fused_steps_equal_adamw_as_published() -> None:
         optimizer.step()
     for p, q in zip(fused.parameters(), plain.parameters(), strict=True):
         assert torch.allclose(p, q, atol=1e-6)
+
+
+# Muon.
+
+GROUPED = Shape(
+    depth=2, d_model=48, d_ff=80, n_heads=6, head_dim=8, vocab_size=11, context=6,
+    queries_per_key=3, qk_norm=True, gated=True,
+)  # fmt: skip
+
+
+def muon_of(model: Transformer) -> MuonAdamW:
+    optimizer = build_optimizer(
+        model, weight_decay=0.1, betas=(0.8, 0.9), eps=1e-8, name=OptimizerName.MUON
+    )
+    assert isinstance(optimizer, MuonAdamW)
+    set_learning_rate(optimizer, 0.02)
+    return optimizer
+
+
+def stepped(
+    model: Transformer, optimizer: ClippedAdamW | MuonAdamW, *seeds: int, limit: float = 1e9
+) -> dict[str, torch.Tensor]:
+    """The weights after a step along random gradients for each seed."""
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        for weight in model.parameters():
+            weight.grad = torch.randn(weight.shape, generator=generator)
+        optimizer.clipped_step(limit)
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+
+def of_muon(name: str) -> bool:
+    return role_of(name) in MATRICES
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_each_matrix_moves_by_a_nearly_orthogonal_one_of_its_own_spectral_norm(
+    scheme: Scheme,
+) -> None:
+    model = model_of(scheme, GROUPED)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    after = stepped(model, muon_of(model), 0)
+    rows = {"attention.into": [48, 16, 16], "feed_forward.into": [80, 80]}
+    for name in filter(of_muon, before):
+        change = after[name] - before[name] * (1 - 0.02 * 0.1)
+        module = name.split(".", 2)[2].removesuffix(".weight")
+        for part in change.split_with_sizes(rows.get(module, [48])):
+            fan_out, fan_in = part.shape
+            norm = 0.2 * math.sqrt(max(fan_out, fan_in))  # as large a step as AdamW's
+            if scheme is not Scheme.STANDARD:
+                norm = 0.2 * math.sqrt(16) * math.sqrt(fan_out / fan_in)
+                norm *= 4 if module == "feed_forward.out" else 1
+            found = torch.linalg.svdvals(part) / (0.02 * norm)
+            assert 0.6 < found.quantile(0.1) < found.max() < 1.3, name
+
+
+def test_muon_leaves_all_other_weights_to_adamw() -> None:
+    models = [model_of(Scheme.COMPLETEP, replace(GROUPED, biases=True)) for _ in range(2)]
+    adamw = optimizer_of(models[0])
+    set_learning_rate(adamw, 0.02)
+    one, other = stepped(models[0], adamw, 0, 1), stepped(models[1], muon_of(models[1]), 0, 1)
+    for name, weight in one.items():
+        assert torch.allclose(weight, other[name], atol=1e-7) != of_muon(name), name
+
+
+def test_each_of_queries_keys_and_values_is_orthogonalised_alone() -> None:
+    weights = []
+    for factor in (1.0, 64.0):
+        model = model_of(Scheme.COMPLETEP, GROUPED)
+        optimizer, into = muon_of(model), model.get_parameter("blocks.0.attention.into.weight")
+        for weight in model.parameters():
+            weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+        assert into.grad is not None
+        into.grad[-16:] *= factor  # of values
+        optimizer.clipped_step(1e9)
+        weights.append(into.detach().clone())
+    torch.testing.assert_close(*weights, rtol=0, atol=1e-6)
+
+
+def test_gradients_of_both_are_clipped_by_one_norm() -> None:
+    model = model_of(Scheme.COMPLETEP, GROUPED)
+    optimizer = muon_of(model)
+    stepped(model, optimizer, 0, limit=0.5)
+    assert optimizer.norms_P is not None
+    assert len(optimizer.norms_P) == len(optimizer.parameters_P) == len(list(model.parameters()))
+    moments = optimizer.state_dict()
+    buffers = [own["momentum_buffer"] for own in moments["muon"]["state"].values()]
+    buffers += [own["exp_avg"] * 0.25 for own in moments["adamw"]["state"].values()]
+    # The first moments after a step are 0.05 of a gradient, and 0.2 of it.
+    whole = math.hypot(*(float(one.norm()) for one in buffers))
+    assert whole == pytest.approx(0.05 * 0.5, rel=1e-4)
+
+
+def test_muon_resumes_bit_for_bit() -> None:
+    whole, first, second = (model_of(Scheme.COMPLETEP, GROUPED) for _ in range(3))
+    expected = stepped(whole, muon_of(whole), 0, 1, 2)
+    optimizer = muon_of(first)
+    second.load_state_dict(stepped(first, optimizer, 0, 1), strict=False)
+    resumed = muon_of(second)
+    resumed.load_state_dict(optimizer.state_dict())
+    for name, weight in stepped(second, resumed, 2).items():
+        assert torch.equal(weight, expected[name]), name
 
 
 def test_the_schedule_rises_is_constant_and_falls() -> None:

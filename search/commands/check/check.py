@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from statistics import fmean
 
-from fathom.models.coordinates import AdamW, Coordinates, coordinates, slope
+from fathom.models.coordinates import Coordinates, OptimizerSettings, coordinates, slope
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
@@ -200,8 +200,9 @@ def check_on(
 def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
     """Result of the coordinate check along one axis, at the study's learning rate."""
     train = config.train
-    adamw = AdamW(
+    settings = OptimizerSettings(
         learning_rate=train.learning_rate,
+        name=train.optimizer,
         weight_decay=train.weight_decay,
         betas=train.betas,
         eps=train.eps,
@@ -218,7 +219,7 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
         found[axis.size_of(shape)] = coordinates(
             shape,
             config.model.parametrization.build(),
-            adamw,
+            settings,
             steps=COORDINATE_STEPS,
             seeds=COORDINATE_SEEDS,
         )

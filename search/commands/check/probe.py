@@ -122,6 +122,7 @@ class Prober:
             weight_decay=settings.weight_decay,
             betas=settings.betas,
             eps=settings.eps,
+            optimizer=settings.optimizer,
             grad_clip=settings.grad_clip,
             evaluation_steps=(probe.steps,),
             bfloat16=False,

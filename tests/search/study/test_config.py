@@ -437,6 +437,10 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"resources": {"replicas": 3}, "train": {"patience": 2}, "stopping": {"enabled": False}},
         ("`resources.replicas` must be 1 with `train.patience: 2`", "got 3", "drop it"),
     ),
+    "one model with another optimizer": (
+        {"resources": {"replicas": 2}, "train": {"optimizer": "muon"}},
+        ("`resources.replicas` must be 1 with `train.optimizer: muon`", "got 2"),
+    ),
     "one model with an option that it lacks": (
         {"resources": {"replicas": 2}, "model": {"biases": True}},
         ("`resources.replicas` must be 1 with `model.biases: true`", "got 2"),
