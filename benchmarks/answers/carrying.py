@@ -26,6 +26,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "untied": {"model": {"tied": False}},
     "gated": {"model": {"gated": True}},
     "learned positions": {"model": {"positions": "learned"}},
+    "grouped queries": {"model": {"attention": {"queries_per_key": 2}}},
+    "QK-norm": {"model": {"attention": {"qk_norm": True}}},
+    "squared ReLU": {"model": {"feed_forward": {"activation": "relu2"}}},
+    "Muon": {"train": {"optimizer": "muon"}},
 }
 """Changes of a study by group; rates are multiples of its own."""
 
