@@ -185,7 +185,8 @@ BUILDERS = {
 
 def text(task: Task) -> Language:
     """A text of random bytes; the content of a batch does not change its time."""
-    tokens = np.random.default_rng(0).integers(0, 256, 1_000_000).astype(np.uint8)
+    largest = min(256, task.shape.vocab_size)
+    tokens = np.random.default_rng(0).integers(0, largest, 1_000_000).astype(np.uint8)
     return Language(
         train=tokens,
         validation=tokens[:10_000],

@@ -80,7 +80,7 @@ def shape_of(label: str, args: argparse.Namespace) -> Shape:
         d_ff=4 * width,
         n_heads=width // head_dim,
         head_dim=head_dim,
-        vocab_size=256,
+        vocab_size=args.vocabulary,
         context=args.context,
         gated=args.gated,
         positions=Positions(args.positions),
@@ -200,8 +200,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nanogpt", type=Path, help="a checkout of karpathy/nanoGPT")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--context", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=8, help="sequences a step")
+    parser.add_argument("--context", type=int, help="128 tokens, on a GPU 1024")
+    parser.add_argument("--batch", type=int, help="sequences a step: 8, on a GPU 16")
+    parser.add_argument("--vocabulary", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a block, about")
     parser.add_argument("--clock", default="wall", choices=("wall", "thread"))
@@ -214,6 +215,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--compile", default="off", choices=("off", "on", "both"))
     args = parser.parse_args()
+    gpu = args.device == "cuda"  # a GPU waits for launches with fewer tokens a step than 16k
+    args.context = args.context or (1024 if gpu else 128)
+    args.batch = args.batch or (16 if gpu else 8)
     args.compiled = {"off": (False,), "on": (True,), "both": (False, True)}[args.compile]
     return args
 

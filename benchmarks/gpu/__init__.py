@@ -1,0 +1,1 @@
+"""Everything that only a GPU can settle, in stages: `python -m benchmarks.gpu`."""

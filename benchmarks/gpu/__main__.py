@@ -1,0 +1,117 @@
+"""Settles what only a GPU can: stages that resume, a JSON file and a table of pass marks.
+
+python -m benchmarks.gpu --out gpu.json               again, until it says that nothing is left
+python -m benchmarks.gpu --device cpu --tiny          every stage in a minute or two, without a GPU
+python -m benchmarks.gpu --stage speed --stage hours  some stages
+
+A case is begun only while fewer than --minutes have passed, and the file keeps each that has ended.
+It needs PyTorch and Fathom's own packages; the last stage, a search, needs Ray.
+"""
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.gpu import (
+    agreement,
+    hours,
+    memory,
+    mfu,
+    packed,
+    ranks,
+    resuming,
+    searching,
+    steps,
+)
+from benchmarks.gpu.finding import Case, Cases, Setup, StageFinding, StageFindings
+
+STAGES: dict[str, Callable[[Setup], Cases]] = {
+    "steps": steps.cases,
+    "memory": memory.cases,
+    "agreement": agreement.cases,
+    "resume": resuming.cases,
+    "speed": mfu.cases,
+    "packing": packed.cases,
+    "ranks": ranks.cases,
+    "hours": hours.cases,
+    "search": searching.cases,
+}
+"""Name of each stage -> its cases, most valuable first."""
+
+
+def main() -> None:
+    """Runs what the file lacks, and prints all of it; exit status 1 if something fails."""
+    args = arguments()
+    if args.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("benchmarks.gpu: PyTorch finds no GPU here; try --device cpu --tiny")
+    setup = Setup(device=torch.device(args.device), tiny=args.tiny, nanogpt=args.nanogpt)
+    try:
+        findings = StageFindings.open(args.out, setup)
+    except ValueError as error:
+        print(f"benchmarks.gpu: {error}", file=sys.stderr)
+        sys.exit(2)
+    if not setup.on_gpu:
+        torch.set_num_threads(1)  # small models gain nothing from more, and other work suffers
+    whole = run(setup, findings, args.stage or list(STAGES), minutes=args.minutes)
+    print(f"\n{setup.name}\n", *findings.table(), sep="\n")
+    print("\nnothing is left" if whole else "\nthe same command again measures what is left")
+    sys.exit(1 if findings.failed else 0)
+
+
+def run(setup: Setup, findings: StageFindings, stages: list[str], *, minutes: float) -> bool:
+    """Measures the cases that the findings lack; False if the time ends before that."""
+    began = time.monotonic()
+    for name, case in cases_of(setup, stages):
+        if name in findings.by_case:
+            continue
+        if time.monotonic() - began > 60 * minutes:
+            return False
+        start = time.monotonic()
+        findings.add(name, found_by(case, setup))
+        print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
+    return True
+
+
+def cases_of(setup: Setup, stages: list[str]) -> Iterator[tuple[str, Case]]:
+    """Yields the full name of each case of these stages and what measures it."""
+    for stage in stages:
+        for name, case in STAGES[stage](setup):
+            yield f"{stage}/{name}", case
+
+
+def found_by(case: Case, setup: Setup) -> list[StageFinding]:
+    """The findings of a case; an error is one that fails."""
+    try:
+        return list(case(setup))
+    except Exception as error:  # noqa: BLE001 - the other cases are worth their time all the same
+        traceback.print_exc()
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return [StageFinding("it runs", None, reason[:200], passed=False)]
+    finally:
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
+
+
+def arguments() -> argparse.Namespace:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("gpu.json"), help="file of the findings")
+    parser.add_argument("--stage", action="append", choices=list(STAGES))
+    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--nanogpt", type=Path, help="a checkout of karpathy/nanoGPT")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

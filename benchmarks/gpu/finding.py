@@ -1,0 +1,134 @@
+"""What a stage is given, what it finds, and the file that keeps it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from fathom.search.run_folder import write_atomically
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The device and the sizes of a run."""
+
+    device: torch.device
+    tiny: bool
+    """True for sizes that a CPU trains in a moment, to run every stage without a GPU."""
+    nanogpt: Path | None = None
+    """A checkout of nanoGPT."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """True if the marks that only a GPU can reach hold."""
+        return self.device.type == "cuda"
+
+    @property
+    def name(self) -> str:
+        """The device, the sizes and the version of PyTorch, as text."""
+        device = torch.cuda.get_device_name() if self.on_gpu else "CPU"
+        return f"{device}{', tiny' if self.tiny else ''}, torch {torch.__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class StageFinding:
+    """A figure, with its pass mark if it has one."""
+
+    what: str
+    value: float | None
+    mark: str = ""
+    """The pass mark as text, or the reason why there is no figure."""
+    passed: bool | None = None
+    """None without a mark."""
+
+
+def measured(what: str, value: float) -> StageFinding:
+    """A figure without a mark."""
+    return StageFinding(what, value)
+
+
+def left_out(what: str, reason: str) -> StageFinding:
+    """A figure that can't be had here."""
+    return StageFinding(what, None, f"left out: {reason}")
+
+
+def at_least(what: str, value: float, bound: float) -> StageFinding:
+    """A figure that must not be lower."""
+    return StageFinding(what, value, f"at least {bound:g}", value >= bound)
+
+
+def at_most(what: str, value: float, bound: float) -> StageFinding:
+    """A figure that must not be higher."""
+    return StageFinding(what, value, f"at most {bound:g}", value <= bound)
+
+
+def within(what: str, ratio: float, factor: float) -> StageFinding:
+    """A ratio that must lie within a factor of 1."""
+    passed = 1 / factor <= ratio <= factor
+    return StageFinding(what, ratio, f"within a factor of {factor:g} of 1", passed)
+
+
+def holds(what: str, true: bool, else_: str = "") -> StageFinding:
+    """A statement that must be true, with the reason if it is not."""
+    return StageFinding(what, float(true), "true" if true else f"true; {else_}", true)
+
+
+Case = Callable[[Setup], Iterable[StageFinding]]
+Cases = Iterator[tuple[str, Case]]
+"""Name of each case of a stage -> what measures it, most valuable first."""
+
+
+@dataclass(slots=True)
+class StageFindings:
+    """The findings of a run by case, kept in a file."""
+
+    file: Path
+    setup: str
+    by_case: dict[str, list[StageFinding]]
+
+    @classmethod
+    def open(cls, file: Path, setup: Setup) -> "StageFindings":
+        """The findings in a file, or none if it is not there.
+
+        Raises:
+            ValueError: if it holds those of another machine.
+        """
+        if not file.exists():
+            return cls(file, setup.name, {})
+        values = json.loads(file.read_text(encoding="utf-8"))
+        if values["setup"] != setup.name:
+            raise ValueError(
+                f"{file} holds the findings of {values['setup']}, and this is {setup.name}; name "
+                "another file with --out"
+            )
+        cases = values["cases"].items()
+        return cls(
+            file, setup.name, {case: [StageFinding(**own) for own in all_] for case, all_ in cases}
+        )
+
+    def add(self, case: str, found: Iterable[StageFinding]) -> None:
+        """Adds the findings of a case, and writes the file."""
+        self.by_case[case] = list(found)
+        cases = {name: [asdict(one) for one in own] for name, own in self.by_case.items()}
+        values = {"setup": self.setup, "cases": cases}
+        write_atomically(self.file, json.dumps(values, indent=1) + "\n")
+
+    @property
+    def failed(self) -> list[str]:
+        """Cases with a finding that does not pass."""
+        failing = (
+            name for name, own in self.by_case.items() if any(f.passed is False for f in own)
+        )
+        return list(failing)
+
+    def table(self) -> Iterator[str]:
+        """Lines of a table of all findings."""
+        yield "| case | figure | value | pass mark | passed |"
+        yield "|---|---|---|---|---|"
+        for case, found in self.by_case.items():
+            for one in found:
+                value = "-" if one.value is None else f"{one.value:.4g}"
+                passed = {None: "", True: "yes", False: "**no**"}[one.passed]
+                yield f"| {case} | {one.what} | {value} | {one.mark} | {passed} |"

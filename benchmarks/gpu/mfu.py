@@ -1,0 +1,126 @@
+"""Stage `speed`: time of a step and MFU by size, and the step beside other libraries."""
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+
+from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_least, left_out, measured
+from benchmarks.gpu.subject import shape_of
+from benchmarks.speed.rivals import Block, Task
+from benchmarks.speed.step import contestants, fathom
+from fathom.search.study.gpus import recognised
+from fathom.search.training.speed import matrix_rate
+
+SIZES = {
+    "10M": (6, 384, 0.20),
+    "100M": (12, 832, 0.40),
+    "400M": (24, 1152, 0.45),
+    "1B": (24, 1856, 0.50),
+    "1M": (5, 128, None),
+}
+"""Size -> depth, width, and the mark of the MFU when compiled."""
+VOCABULARIES = (256, 50_304)
+CONTEXT, TOKENS = 1024, 16_384
+"""Tokens of a sequence and of a step: with fewer, launches are measured."""
+BESIDE, BESIDE_SMALL = 0.98, 1.2
+"""Marks of our speed against the fastest rival's: at every size, and below 10M."""
+ROUNDS, SECONDS = 3, 1.0
+
+
+def cases(setup: Setup) -> Cases:
+    """Yields our own steps, compiled and eager, then the same beside rivals."""
+    sizes = {"tiny": (2, 32, None)} if setup.tiny else SIZES
+    ways = (False,) if setup.tiny else (True, False)
+    vocabularies = (64,) if setup.tiny else VOCABULARIES
+    for what, measure in (("", _ours), ("beside ", _beside)):
+        for size, (depth, width, mark) in sizes.items():
+            for vocabulary in vocabularies:
+                for compiled in ways:
+                    task = _task(setup, depth, width, vocabulary, compiled)
+                    name = f"{what}{size} V={vocabulary} {'compiled' if compiled else 'eager'}"
+                    yield name, partial(measure, task=task, mark=mark)
+
+
+def _task(setup: Setup, depth: int, width: int, vocabulary: int, compiled: bool) -> Task:
+    context, tokens = (32, 64) if setup.tiny else (CONTEXT, TOKENS)
+    return Task(
+        shape=shape_of(depth, width, vocabulary=vocabulary, context=context),
+        batch_size=tokens // context,
+        device=setup.device,
+        bfloat16=setup.on_gpu,
+        compiled=compiled,
+    )
+
+
+def _ours(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFinding]:
+    if setup.on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    _, block = fathom(task)
+    began = time.monotonic()
+    block(3)
+    yield measured("seconds of the first three steps", time.monotonic() - began)
+    rate = tokens_per_second(setup, task, block)
+    yield measured("step, ms", 1000 * task.tokens_per_step / rate)
+    yield measured("tokens a second", rate)
+    share = rate * task.shape.train_flops_per_token / peak_flops(setup)
+    judged = setup.on_gpu and task.compiled and mark is not None
+    yield at_least("MFU", share, mark or 0.0) if judged else measured("MFU", share)
+    if setup.on_gpu:
+        yield measured("peak memory, GB", torch.cuda.max_memory_allocated() / 1e9)
+
+
+def _beside(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFinding]:
+    """Our step divided by the rivals', one after another, since large ones do not fit together."""
+    seconds = 0.05 if setup.tiny else SECONDS
+    args = argparse.Namespace(clock="wall", nanogpt=setup.nanogpt, seconds=seconds)
+    rates = {}
+    for one in contestants(task, args):
+        rates[one.name.split(",")[0].split(" (")[0]] = tokens_per_second(setup, task, one.block)
+        one.block = _released
+        torch.cuda.empty_cache()
+    ours = rates.pop("Fathom")
+    for name, rate in rates.items():
+        yield measured(f"ours / {name}", ours / rate)
+    if not rates:
+        yield left_out("rivals", "none is installed; benchmarks/speed/rivals.py says how")
+        return
+    ratio, what = ours / max(rates.values()), "ours / the fastest rival"
+    bound = BESIDE if mark is not None else BESIDE_SMALL
+    yield at_least(what, ratio, bound) if setup.on_gpu else measured(what, ratio)
+
+
+def _released(steps: int) -> None:
+    """Takes the place of a training that is over, which holds memory."""
+
+
+def tokens_per_second(setup: Setup, task: Task, block: Block) -> float:
+    """Median of some rounds of training steps, the device waited for before and behind each."""
+    seconds = 0.05 if setup.tiny else SECONDS
+    steps = max(1, round(seconds / _seconds(setup, block, 2) * 2))
+    rounds = [_seconds(setup, block, steps) for _ in range(ROUNDS)]
+    return steps * task.tokens_per_step / statistics.median(rounds)
+
+
+def _seconds(setup: Setup, block: Block, steps: int) -> float:
+    _wait(setup)
+    began = time.perf_counter()
+    block(steps)
+    _wait(setup)
+    return time.perf_counter() - began
+
+
+def _wait(setup: Setup) -> None:
+    if setup.on_gpu:
+        torch.cuda.synchronize()
+
+
+def peak_flops(setup: Setup) -> float:
+    """The peak of the data sheet; of a CPU, or a GPU that is not known, what a product reaches."""
+    known = recognised(torch.cuda.get_device_name()) if setup.on_gpu else None
+    if known and known.bfloat16_flops:
+        return known.bfloat16_flops
+    return matrix_rate(setup.device, setup.on_gpu)
