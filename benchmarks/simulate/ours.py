@@ -58,9 +58,9 @@ class FathomSearch:
 
     def report(self, trial: str, index: int, loss: float) -> bool:
         """Reports an evaluation to the scheduler as a real trial would."""
-        confirms = self.scheduler.live[trial].spec.stage is Stage.CONFIRM
+        explored = self.scheduler.budgets[self.budget.params].explored
         goes_on = report_evaluation(self.scheduler, trial, self._steps[index], loss)
-        if not (goes_on and confirms):  # a confirming trial shows nothing before its end
+        if not (goes_on and explored):  # a confirming or resumed trial shows nothing before its end
             self._answer = None
         return goes_on
 

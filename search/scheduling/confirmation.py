@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.curve_check import telling_depths
@@ -74,7 +75,7 @@ def next_confirmations(
     resumed = _may_be_best(records)
     if resumed:
         return resumed
-    estimates, optimum = estimate_depths(records), find_optimum(records, seed=0)
+    estimates = estimate_depths(records)
     if not estimates.depths:
         return ()
     trained = _Trained(config, shapes, records, estimates)
@@ -82,9 +83,10 @@ def next_confirmations(
         trained.beyond,
         trained.rates,
         trained.repeats,
-        lambda: trained.where_no_curve_fits(optimum),
-        lambda: trained.better_ratio(optimum),
-        lambda: () if _settled(optimum) else trained.narrowing(optimum),
+        trained.gaps,
+        trained.where_no_curve_fits,
+        trained.better_ratio,
+        trained.narrowing,
     )
     spent = {_again(record) for record in records if record.outcome is not Outcome.STOPPED}
     for step in steps:
@@ -173,6 +175,11 @@ class _Trained:
         """Estimates of all depths tried, the paused ones by their forecasts."""
         return combine_shapes(forecasts(forecastable(self._records)))
 
+    @cached_property
+    def _optimum(self) -> Optimum:
+        """The answer so far."""
+        return find_optimum(self._records, seed=0)
+
     def beyond(self) -> tuple[Choice, ...]:
         """A depth without which the trained ones do not enclose the optimum; empty when they do.
 
@@ -236,18 +243,33 @@ class _Trained:
             self._repeat(depth, again[:place].count(depth)) for place, depth in enumerate(again)
         )
 
-    def where_no_curve_fits(self, optimum: Optimum) -> tuple[Choice, ...]:
+    def gaps(self) -> tuple[Choice, ...]:
+        """A depth in the widest gap beside one that may be the best, where a notch or a step could
+        hide; empty where neighbours are within `STEP`."""
+        pairs = [
+            (high / low, low, high)
+            for low, high in pairwise(sorted(self._losses))
+            if high > STEP * low and not self._possible.isdisjoint((low, high))
+        ]
+        for _, low, high in sorted(pairs, reverse=True):
+            choice = self._new(math.sqrt(low * high))
+            between = low < choice.shape.depth < high
+            if between and all(_apart(choice.shape.depth, end) for end in (low, high)):
+                return (choice,) if self._room() else ()
+        return ()
+
+    def where_no_curve_fits(self) -> tuple[Choice, ...]:
         """The depths that would show the shape of losses that no curve fits."""
-        if optimum.optimal_depth is not None or not self._room():
+        if self._optimum.optimal_depth is not None or not self._room():
             return ()
         depths = telling_depths(points_of(self._estimates))
         new = (self._new(depth) for depth in depths)
         return tuple(c for c in dict.fromkeys(new) if c.shape.depth not in self._losses)
 
-    def better_ratio(self, optimum: Optimum) -> tuple[Choice, ...]:
+    def better_ratio(self) -> tuple[Choice, ...]:
         """The best depth at a feed-forward ratio that the trials show to be better, once."""
         ratio = self._forecast.best_ratio
-        depth = optimum.optimal_depth
+        depth = self._optimum.optimal_depth
         if depth is None or abs(math.log(ratio / self._ratio)) < SAME_RATIO:
             return ()
         shape = comparable_shape(self._shapes, depth=depth, ff_ratio=ratio)
@@ -255,9 +277,12 @@ class _Trained:
             return ()
         return (Choice(shape, FRESH_SEEDS_FROM, 1.0),)
 
-    def narrowing(self, optimum: Optimum) -> tuple[Choice, ...]:
+    def narrowing(self) -> tuple[Choice, ...]:
         """The next training, where it narrows the interval most; where none would, but the noise
-        hides the effect of depth, another seed of the depths in question."""
+        hides the effect of depth, another seed of the depths in question; none once settled."""
+        optimum = self._optimum
+        if _settled(optimum):
+            return ()
         assert optimum.curve_minimum_interval, "what is not settled has an interval"
         low, high = optimum.curve_minimum_interval
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]

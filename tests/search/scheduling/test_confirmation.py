@@ -201,6 +201,20 @@ def test_a_wide_interval_is_narrowed_where_the_best_depth_may_lie(explored: Expl
     assert 1 < one.shape.depth < 12
 
 
+def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(
+    explored: Explored,
+) -> None:
+    shapes, _ = explored
+
+    def asked_after(losses: dict[int, float]) -> set[int]:
+        records = confirmed(shapes, losses, seeds=2, noise=1e-4)
+        return {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, records)}
+
+    (depth,) = asked_after({1: 1.9, 2: 1.7, 3: 1.60, 8: 1.61, 12: 1.7})
+    assert 3 < depth < 8
+    assert asked_after({1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}) == set()
+
+
 def test_two_humps_ask_for_the_depths_that_tell_them_apart(explored: Explored) -> None:
     shapes, _ = explored
     humps = {1: 1.9, 2: 1.6, 3: 1.8, 4: 1.9, 6: 1.8, 8: 1.6, 12: 1.9}
