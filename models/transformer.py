@@ -3,9 +3,12 @@
 Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from fathom.models.attention import not_padding
 from fathom.models.blocks import Block, Norm
@@ -38,6 +41,8 @@ class Transformer(nn.Module):
 
     def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
         super().__init__()
+        self.recomputes = False
+        """True to compute a block's activations again in the backward pass, to save memory."""
         self.shape, self.parametrization = shape, parametrization
         self.scales = scales = forward_scales(parametrization, shape)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
@@ -65,11 +70,21 @@ class Transformer(nn.Module):
         x_ND = self._embed(tokens_BT)
         for _ in range(self.shape.depth // self.shape.blocks):
             for block in self.blocks:
-                x_ND = block(x_ND, T, turns_2TJP2, mask_B11T)
+                x_ND = self._through(block, x_ND, T, turns_2TJP2, mask_B11T)
         x_ND, head_VD = self._before_head(x_ND)
         if loss is not None:
             return chunked_loss(x_ND, head_VD, *loss)
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
+
+    def _through(self, block: nn.Module, *inputs: Any) -> Tensor:
+        """Output (N, D) of a block."""
+        recomputes = self.recomputes and torch.is_grad_enabled()
+        out_ND: Tensor = (
+            checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
+            if recomputes
+            else block(*inputs)
+        )
+        return out_ND
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
         """Input of the first block, (N, D), in units of the residual scale."""

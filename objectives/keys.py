@@ -12,8 +12,8 @@ LONGEST_VALUE = 80
 SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 EVAL_CHUNK_TOKENS = 8192
 """Tokens evaluated at once, as far as their logits are few enough."""
-LOGITS_AT_ONCE = 2**27
-"""Logits that exist at once, of training and of evaluation; half a gigabyte in float32."""
+LOGITS_AT_ONCE = 2**26
+"""Logits that exist at once, of training and of evaluation; a quarter of a gigabyte in float32."""
 COUNT_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,3})?)\s*([kmbt]?)", re.IGNORECASE)
 
 

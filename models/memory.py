@@ -1,0 +1,219 @@
+"""The memory of a training step in closed form, in bytes, and what each layer keeps for backward.
+
+Standard library only, as `shape.py` is. A new kind of layer adds its terms to `saved_by_a_layer`.
+Tests compare each term with what PyTorch saves on a CPU; what differs on a GPU is not yet measured.
+
+Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fathom.models.shape import Normalization, Positions, Residual, Shape
+
+WEIGHT = 4
+"""Bytes of a weight, of its gradient, and of each of AdamW's two moments."""
+STATISTIC = 4
+"""Bytes of a number that a norm or an attention head keeps for a token."""
+TOKEN = 16
+"""Bytes of a token of a batch: its id and that of its target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a step is computed, as far as its memory depends on it."""
+
+    bfloat16: bool = False
+    """True with autocast to bfloat16."""
+    gpu: bool = False
+    recomputes: bool = False
+    """True if the activations of a layer are computed again in the backward pass."""
+    logit_tokens: int = 2**63
+    """Number of tokens whose logits may exist at once."""
+
+    @property
+    def number(self) -> int:
+        """Bytes of a number in the products."""
+        return 2 if self.bfloat16 else 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMemory:
+    """Bytes of a training step at its peak, by what they are for."""
+
+    weights: int
+    """Weights and the table of rotations."""
+    optimizer: int
+    gradients: int
+    activations: int
+    """What is kept for the backward pass of one piece."""
+    working: int
+    """What exists for a moment: logits and their gradients, or the gradients inside a layer."""
+
+    @property
+    def total(self) -> int:
+        """Bytes of everything together."""
+        return self.weights + self.optimizer + self.gradients + self.activations + self.working
+
+
+def step_memory(
+    shape: Shape, *, sequences: int, pieces: int = 1, how: Execution = Execution()
+) -> StepMemory:
+    """Memory of a step that goes through the model in pieces of so many sequences.
+
+    The peak is at the loss, where the activations are whole, or at the end of the backward pass,
+    where the gradients are. With several pieces the gradients of earlier ones are there all along.
+    """
+    params, tokens = shape.params_total, sequences * shape.context
+    gradients = WEIGHT * params
+    saved = saved_activations(shape, sequences, how)
+    behind_loss = _kept_of_loss(shape, tokens, how) + _inside_a_layer(shape, tokens, how)
+    at_loss = max(_loss(shape, tokens, how), behind_loss)
+    at_end = _at_end(shape, pieces)
+    if gradients + at_end > saved + at_loss + gradients * (pieces > 1):
+        saved, working = 0, at_end
+    else:
+        gradients, working = gradients * (pieces > 1), at_loss
+    return StepMemory(
+        weights=WEIGHT * params + _rotations(shape),
+        optimizer=2 * WEIGHT * params,
+        gradients=gradients,
+        activations=saved + TOKEN * tokens * pieces,
+        working=working,
+    )
+
+
+def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
+    """Bytes that the forward pass of a piece keeps for its backward pass."""
+    tokens = sequences * shape.context
+    if how.recomputes:  # the stream before each layer
+        layers = shape.depth * tokens * WEIGHT * shape.d_model
+    else:
+        layers = shape.depth * _layer(shape, tokens, how) + _casts_of_blocks(shape, how)
+    head = _cast_of_head(shape, how) if tokens <= how.logit_tokens else 0
+    return layers + head + tokens * _outside_layers(shape, how, tokens)
+
+
+def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
+    """Bytes of a token that a layer keeps, by part."""
+    rounded = shape.trained_skips and how.bfloat16
+    return {
+        "skips": shape.branches_per_block * WEIGHT * shape.d_model * rounded,
+        "norms": shape.branches_per_block * _norm(shape, how, fused=is_fused(shape, how)),
+        "attention": _attention(shape, how),
+        "feed_forward": _feed_forward(shape, how),
+    }
+
+
+def is_fused(shape: Shape, how: Execution) -> bool:
+    """True if a block is one node of autograd: plain ones that train in float32 on a CPU."""
+    options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
+    plain = not (options or shape.qk_norm or shape.queries_per_key > 1)
+    exact = not (how.bfloat16 or how.gpu)
+    return exact and plain and shape.d_ff > 0 and shape.residual is Residual.PRE
+
+
+def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
+    """A norm's input, what it keeps of it, and its output as the next product reads it."""
+    rms = shape.norm is Normalization.RMS
+    own = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
+    if rms and not (fused or how.gpu):
+        own += WEIGHT * shape.d_model  # the normed input before the gain
+    return own + how.number * shape.d_model
+
+
+def _attention(shape: Shape, how: Execution) -> int:
+    """Queries, keys and values, the output, and the logarithm of each head's sum."""
+    rotated, keys = shape.d_attention + shape.d_kv, shape.d_kv
+    widths, heads = rotated + keys + shape.d_attention, shape.n_heads
+    own = 0
+    if shape.qk_norm:  # what the norms read, then one tensor of what they return
+        heads += shape.n_heads + shape.kv_heads
+        if how.gpu or not how.bfloat16:
+            widths += rotated + keys
+        if not how.gpu:  # in float32, before the gain; and before the norm, if that was rounded
+            own += WEIGHT * rotated * (2 if how.bfloat16 else 1)
+    if shape.smeared_keys:
+        widths += rotated + 2 * keys  # the keys before, and all three after the mixing
+    if shape.positions is Positions.ROTARY and (how.bfloat16 or how.gpu):
+        widths += rotated  # beside what they came from
+    return own + how.number * widths + STATISTIC * heads
+
+
+def _feed_forward(shape: Shape, how: Execution) -> int:
+    """The hidden layer before and after its activation; gated, also the gate after it."""
+    return how.number * shape.d_ff * (4 if shape.gated else 2)
+
+
+def _layer(shape: Shape, tokens: int, how: Execution) -> int:
+    """Bytes that a layer keeps, with the rotations in bfloat16 that each makes for itself."""
+    rotary = shape.positions is Positions.ROTARY and how.bfloat16
+    turns = 2 * shape.context * (shape.d_attention + shape.d_kv) * rotary
+    return tokens * sum(saved_by_a_layer(shape, how).values()) + turns
+
+
+def _casts_of_blocks(shape: Shape, how: Execution) -> int:
+    """Matrices of the blocks in bfloat16, which autocast keeps until the backward pass."""
+    groups = shape.parameter_groups
+    return how.number * (groups["attention"] + groups["feed_forward"]) * how.bfloat16
+
+
+def _cast_of_head(shape: Shape, how: Execution) -> int:
+    """The head in bfloat16, which a loss in chunks makes for itself."""
+    return _vocabulary(shape) * how.number // WEIGHT * how.bfloat16
+
+
+def _outside_layers(shape: Shape, how: Execution, tokens: int) -> int:
+    """Bytes of a token for the embedding, the norm outside the blocks and the head's input, which
+    a loss in chunks does not keep."""
+    width = shape.embedding_rank or shape.d_model
+    rank = 2 * how.number * (shape.embedding_rank or 0)
+    return _norm(shape, how) + rank - how.number * width * (tokens > how.logit_tokens)
+
+
+def _rotations(shape: Shape) -> int:
+    """The table of rotations, there and back, for queries, keys and every head."""
+    turned = shape.d_attention + shape.d_kv
+    return 8 * shape.context * turned * (shape.positions is Positions.ROTARY)
+
+
+def _vocabulary(shape: Shape) -> int:
+    """Bytes of the gradient of an embedding or of the head."""
+    return WEIGHT * shape.vocab_size * (shape.embedding_rank or shape.d_model)
+
+
+def _loss(shape: Shape, tokens: int, how: Execution) -> int:
+    """Logits as the products give them, in float32, and as logarithms, of a chunk of tokens."""
+    copies = 2 * WEIGHT
+    if how.bfloat16:  # a GPU reads the logits as they are
+        copies = how.number + WEIGHT * (1 if how.gpu else 2)
+    whole = min(tokens, how.logit_tokens) * shape.vocab_size * copies
+    if how.recomputes:  # autocast still keeps them, though no layer does
+        whole += _casts_of_blocks(shape, how)
+    if tokens <= how.logit_tokens:
+        return whole
+    of_chunk = _vocabulary(shape) * how.number // WEIGHT  # the head's gradient of the one before
+    return whole + _cast_of_head(shape, how) + of_chunk + _kept_of_loss(shape, tokens, how)
+
+
+def _kept_of_loss(shape: Shape, tokens: int, how: Execution) -> int:
+    """Gradients of the head's weights and input, which exist before those of any layer."""
+    width = shape.embedding_rank or shape.d_model
+    return _vocabulary(shape) + WEIGHT * width * tokens * (tokens > how.logit_tokens)
+
+
+def _inside_a_layer(shape: Shape, tokens: int, how: Execution) -> int:
+    """Gradients between the operations of the last layer, whose activations are still there, or
+    are there again."""
+    D, A, F = shape.d_model, shape.d_attention, shape.d_ff
+    again = 0
+    if how.recomputes:
+        again = _layer(shape, tokens, how) + _casts_of_blocks(shape, how) // shape.blocks
+    if is_fused(shape, how):
+        return again + tokens * WEIGHT * max(F + 3 * D + 7 * A, 2 * F + 2 * D)
+    return again + tokens * (WEIGHT * D + how.number * (F + D))
+
+
+def _at_end(shape: Shape, pieces: int) -> int:
+    """The embedding's gradient before it joins the others; tied, also the head's."""
+    return _vocabulary(shape) * (1 + (shape.tied and pieces > 1))

@@ -1,0 +1,140 @@
+"""The closed form of memory against what PyTorch keeps for backward, and at a step's peak."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from fathom.models.memory import Execution, saved_activations, step_memory
+from fathom.models.optim import build_optimizer
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
+from fathom.models.transformer import Transformer
+from fathom.objectives.contract import Batch
+from fathom.objectives.keys import logit_tokens
+from fathom.objectives.token_loss import mean_loss
+from tests.support.live_bytes import LiveBytes
+
+SMALL = Shape(depth=3, d_model=48, d_ff=176, n_heads=2, head_dim=20, vocab_size=90, context=40)
+SIZES = ((2, 128), (4, 256), (4, 512), (12, 768))
+"""Depth and width of the four sizes; the last has 85M parameters beside its embedding."""
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"norm": Normalization.LAYER},
+    {"gated": True},
+    {"positions": Positions.LEARNED, "biases": True, "norm": Normalization.LAYER},
+    {"positions": Positions.NONE, "smeared_keys": True},
+    {"residual": Residual.DEEPNORM, "bidirectional": True},
+    {"residual": Residual.ADMIN_CLOSED, "norm": Normalization.LAYER},
+    {"embedding_rank": 16, "tied": False},
+    {"d_ff": 0, "looped": True},
+    {"activation": Activation.RELU2, "qk_norm": True},
+    {"activation": Activation.RELU2, "biases": True, "queries_per_key": 2},
+    {"qk_norm": True, "queries_per_key": 2, "positions": Positions.NONE},
+    {"qk_norm": True, "queries_per_key": 2, "smeared_keys": True},
+)
+
+
+def model_of(shape: Shape) -> Transformer:
+    plain = shape.residual is Residual.PRE
+    return Transformer(
+        shape,
+        Parametrization(
+            scheme=Scheme.COMPLETEP if plain else Scheme.STANDARD,
+            base_width=256, base_depth=2, base_head_dim=64, init_std=0.02,
+        ),
+    )  # fmt: skip
+
+
+def saved_by_pytorch(shape: Shape, sequences: int, how: Execution) -> int:
+    """Bytes of the storages that a forward pass keeps for backward, beside weights and tokens."""
+    model, tokens = model_of(shape), torch.ones(sequences, shape.context, dtype=torch.long)
+    model.recomputes = how.recomputes
+    kept: dict[int, Tensor] = {}
+
+    def keep(one: Tensor) -> Tensor:
+        kept[one.untyped_storage()._cdata] = one
+        return one
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.bfloat16):
+        model(tokens)
+    for known in (tokens, *model.parameters(), *model.buffers()):
+        kept.pop(known.untyped_storage()._cdata, None)
+    return sum(one.untyped_storage().nbytes() for one in kept.values())
+
+
+def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) -> int:
+    """Largest number of bytes alive during a training step after the first, with fake tensors."""
+    with FakeTensorMode(), LiveBytes() as bytes_:  # type: ignore[no-untyped-call]
+        model = model_of(shape)
+        model.recomputes = how.recomputes
+        optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
+        batch = torch.zeros(2, pieces, sequences, shape.context, dtype=torch.long)
+        for _ in range(2):
+            bytes_.restart()
+            for inputs, targets in zip(*batch, strict=True):
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.bfloat16):
+                    loss = mean_loss(model, Batch(inputs, targets))
+                loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.clipped_step(1.0)
+        return bytes_.peak
+
+
+@pytest.mark.parametrize("bfloat16", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_layer_keeps_what_pytorch_keeps(options: dict[str, Any], bfloat16: bool) -> None:
+    shape, how = replace(SMALL, **options), Execution(bfloat16=bfloat16)
+    predicted, found = saved_activations(shape, 3, how), saved_by_pytorch(shape, 3, how)
+    assert predicted == pytest.approx(found, rel=0.02)
+
+
+def test_layers_that_are_recomputed_keep_the_stream_alone() -> None:
+    how = Execution(recomputes=True)
+    assert saved_activations(SMALL, 3, how) == pytest.approx(
+        saved_by_pytorch(SMALL, 3, how), rel=0.02
+    )
+    assert saved_activations(SMALL, 3, how) < 0.3 * saved_activations(SMALL, 3, Execution())
+
+
+def assert_foretold(shape: Shape, sequences: int, pieces: int, how: Execution) -> None:
+    how = replace(how, logit_tokens=logit_tokens(shape.vocab_size))
+    predicted = step_memory(shape, sequences=sequences, pieces=pieces, how=how).total
+    assert 0.95 <= predicted / peak_of_a_step(shape, sequences, pieces, how) <= 1.10
+
+
+def sized(depth: int, d_model: int, vocab_size: int) -> Shape:
+    return Shape(
+        depth=depth, d_model=d_model, d_ff=4 * d_model, n_heads=d_model // 64, head_dim=64,
+        vocab_size=vocab_size, context=1024,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("vocab_size", [256, 32_768])
+@pytest.mark.parametrize("sequences", [1, 8])
+def test_the_peak_of_a_step_is_foretold(
+    size: tuple[int, int], vocab_size: int, sequences: int
+) -> None:
+    assert_foretold(sized(*size, vocab_size), sequences, 1, Execution())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("vocab_size", [256, 32_768])
+@pytest.mark.parametrize(
+    ("pieces", "how"),
+    [
+        (1, Execution(bfloat16=True)),
+        (2, Execution()),
+        (2, Execution(recomputes=True)),
+        (2, Execution(recomputes=True, bfloat16=True)),
+    ],
+)
+def test_so_it_is_in_bfloat16_in_pieces_and_with_layers_computed_again(
+    vocab_size: int, pieces: int, how: Execution
+) -> None:
+    assert_foretold(sized(6, 256, vocab_size), 4, pieces, how)
