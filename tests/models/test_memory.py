@@ -69,7 +69,7 @@ def saved_by_pytorch(shape: Shape, sequences: int, how: Execution) -> int:
 
 def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) -> int:
     """Largest number of bytes alive during a training step after the first, with fake tensors."""
-    with FakeTensorMode(), LiveBytes() as bytes_:  # type: ignore[no-untyped-call]
+    with FakeTensorMode(), LiveBytes() as bytes_:
         model = model_of(shape)
         model.recomputes = how.recomputes
         optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
@@ -81,7 +81,8 @@ def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) ->
                     loss = mean_loss(model, Batch(inputs, targets))
                 loss.backward()  # type: ignore[no-untyped-call]
             optimizer.clipped_step(1.0)
-        return bytes_.peak
+        peak: int = bytes_.peak
+    return peak
 
 
 @pytest.mark.parametrize("bfloat16", [False, True], ids=["float32", "bfloat16"])
