@@ -37,9 +37,9 @@ def masked_loss(model: Model, batch: Batch) -> Tensor:
     asked_N = (batch.targets != IGNORED).flatten()
     chunk = _chunk(model)
     if chunk is not None and len(asked_N) > chunk:
-        return _chunked(model, batch, asked_N / asked_N.sum(), chunk)
+        return _chunked(model, batch, asked_N / asked_N.sum().clamp(min=1), chunk)
     losses_N = token_losses(model, Batch(batch.inputs, batch.targets.clamp(min=0)))
-    return (losses_N * asked_N).sum() / asked_N.sum()
+    return (losses_N * asked_N).sum() / asked_N.sum().clamp(min=1)  # a micro-batch may have none
 
 
 def _chunk(model: Model) -> int | None:

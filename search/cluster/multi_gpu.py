@@ -24,7 +24,8 @@ from fathom.search.records import Report
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.device import granted_device
-from fathom.search.training.trial import RunningTrial, WorkerLostError, is_out_of_memory
+from fathom.search.training.micro_batches import is_out_of_memory
+from fathom.search.training.trial import RunningTrial, WorkerLostError
 
 POLL_SECONDS = 1.0
 """Longest wait for a report before checking whether the workers have ended."""

@@ -69,6 +69,9 @@ def print_plan(
                 for rung in plan.rungs
             )
             console.print(f"{plan.budget.label}: {', '.join(steps)}", highlight=False)
+    for plan in plans:
+        line = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
+        console.print(line, style="" if plan.step.enough else "yellow", highlight=False)
     total = format_seconds(3600 * search_hours(plans, machine))
     start = format_seconds(machine.start_seconds)
     text = f"about {total} in all, {start} of it to start and to report, on {machine.description}"
@@ -95,6 +98,7 @@ def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
         "rungs": [asdict(rung) for rung in plan.rungs],
         "flops": plan.flops,
         "hours": plan.hours,
+        "step": asdict(plan.step),
     }
     if with_shapes:
         entry["shape_list"] = [dict(zip(SIZES, _sizes(own), strict=True)) for own in plan.shapes]

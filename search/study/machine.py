@@ -1,5 +1,6 @@
 """The machine that a plan assumes: its devices, and how fast they train."""
 
+import math
 import os
 import platform
 import shutil
@@ -10,8 +11,9 @@ from pathlib import Path
 
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.fit import usable_memory
 from fathom.search.study.gpus import MEASURED, GpuChoice, choose_gpu, recognised
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.groups import Precision, ResourcesConfig
 from fathom.search.study.speed import Speed, known_speeds
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
@@ -37,6 +39,10 @@ class Machine:
     """Number of devices per trial."""
     here: bool = True
     """True if it is this machine; False if it has devices that this machine lacks."""
+    memory: float = math.inf
+    """Bytes of memory for one trial."""
+    bfloat16: bool = False
+    """True if its trials compute in bfloat16."""
     start_seconds: float = 0.0
     """Seconds of a search before its first trial and after its last."""
     notes: tuple[str, ...] = ()
@@ -98,6 +104,8 @@ def _with_cores(config: StudyConfig) -> Machine:
         description=f"{cores}, {_at_a_time(slots)}",
         devices=share,
         here=enough,
+        memory=usable_memory(config.resources, None) if enough else math.inf,
+        bfloat16=config.train.precision is Precision.BFLOAT16,
         start_seconds=known.start_seconds or START_SECONDS,
         notes=(() if measured else (unmeasured,)) if enough else (missing,),
     )
@@ -124,6 +132,8 @@ def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
         device="GPU",
         devices=share,
         here=enough,
+        memory=usable_memory(config.resources, gpu.memory),
+        bfloat16=bool(gpu.bfloat16_flops) and config.train.precision is not Precision.FLOAT32,
         start_seconds=known.start_seconds or START_SECONDS,
         notes=(*(() if enough else (missing,)), *(() if rates else (estimated,))),
     )

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from fathom.models.memory import step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
+from fathom.search.study.fit import StepFit, execution, fit_step
 from fathom.search.study.groups import Sampler
 from fathom.search.study.machine import Machine
 from fathom.search.study.shapes import feasible_shapes
@@ -50,6 +52,8 @@ class BudgetPlan:
     """Expected training tokens of both stages together."""
     flops: float
     """Operations of the training."""
+    step: StepFit
+    """How a step of the shape that takes most memory fits the machine."""
     hours: float
     """Expected time of the trials, evaluations included, without the start of the search."""
 
@@ -117,8 +121,19 @@ def plan_budget(
         rungs=rungs,
         expected_tokens=tokens,
         flops=tokens * _mean_over_depths(shapes, lambda shape: shape.train_flops_per_token),
+        step=largest_step(config, budget, shapes, machine),
         hours=whole / min(machine.slots, trials) / 3600,
     )
+
+
+def largest_step(
+    config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
+) -> StepFit:
+    """How a step of the shape that takes most memory fits a trial's part of the machine."""
+    sequences = budget.batch_size // config.resources.processes_per_trial
+    how = execution(shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
+    largest = max(shapes, key=lambda one: step_memory(one, sequences=sequences, how=how).total)
+    return fit_step(largest, sequences, machine.memory, how)
 
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch.distributed
 from torch import Tensor, nn
 
-from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.contract import Batch, Model
 
 Value = TypeVar("Value")
 
@@ -69,19 +69,3 @@ class Ranks:
 
 SINGLE_PROCESS = Ranks()
 """The only rank of a training in one process."""
-
-
-def weighted_micro_batches(batch: Batch, ranks: Ranks, count: int) -> list[tuple[Batch, float]]:
-    """This rank's part of a batch in `count` parts, each with its fraction of the batch's targets,
-    which is its weight in the mean loss.
-    """
-    if ranks.size == count == 1:
-        return [(batch, 1.0)]
-    own = ranks.local_batch(batch)
-    chunks = zip(own.inputs.chunk(count), own.targets.chunk(count), strict=True)
-    total = _target_count(batch.targets)
-    return [(Batch(*chunk), _target_count(chunk[1]) / total) for chunk in chunks]
-
-
-def _target_count(targets: Tensor) -> int:
-    return int((targets != IGNORED).sum())

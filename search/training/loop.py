@@ -17,8 +17,13 @@ from fathom.models.optim import set_learning_rate
 from fathom.models.shape import Residual
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.training.best_weights import updated
-from fathom.search.training.data_parallel import weighted_micro_batches
 from fathom.search.training.evaluation import autocast, divergence_with_origin, evaluate
+from fathom.search.training.micro_batches import (
+    free_memory,
+    halved,
+    is_out_of_memory,
+    weighted_micro_batches,
+)
 from fathom.search.training.state import Measurement, Training, TrainPlan
 
 Measured = TypeVar("Measured")
@@ -107,37 +112,60 @@ def advance(
     nats per token, which is read from the device once.
     """
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
-    total = training.loss_sum
     loss_of = _loss_of(objective, plan)
     for step in range(training.step, goal):
         set_learning_rate(optimizer, plan.learning_rate * plan.rate_fraction(step))
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
-        parts = weighted_micro_batches(batch, ranks, plan.micro_batches)
-        before = total.clone() if plan.diagnostics else total
-        for part, weight in parts:
-            with autocast(training.device, plan):
-                loss = loss_of(training.network, part)
-            if weight != 1.0:
-                loss = loss * weight
-            ranks.backward(loss)
-            total += loss.detach()
+        own_loss = _backward(training, loss_of, batch)
+        training.loss_sum += own_loss
         optimizer.clipped_step(plan.grad_clip)
         if plan.diagnostics and optimizer.norms_P is not None:
-            own_loss = (total - before) / sum(weight for _, weight in parts)
-            training.step_statistics.append(torch.cat((own_loss.view(1), optimizer.norms_P)))
+            mean = own_loss * ranks.size
+            training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))
         training.step, training.loss_steps = step + 1, training.loss_steps + 1
         if interrupted():
             break
-    return float(ranks.sum(total)) / training.loss_steps
+    return float(ranks.sum(training.loss_sum)) / training.loss_steps
+
+
+def _backward(
+    training: Training, loss_of: Callable[[Model, Batch], Tensor], batch: Batch
+) -> Tensor:
+    """Computes the gradients of a batch; returns this rank's part of its mean loss.
+
+    Where memory runs out, it begins again with micro-batches of half the size, which are kept for
+    the steps to come. Several ranks wait for each other, so they all begin anew instead.
+    """
+    while True:
+        try:
+            return _backward_in_parts(training, loss_of, batch)
+        except Exception as error:
+            recovers = training.ranks.size == 1 and is_out_of_memory(error)
+            if not (recovers and halved(training)):
+                raise
+        training.model.zero_grad(set_to_none=True)
+        free_memory()
+
+
+def _backward_in_parts(
+    training: Training, loss_of: Callable[[Model, Batch], Tensor], batch: Batch
+) -> Tensor:
+    losses = []
+    for part, weight in weighted_micro_batches(batch, training.ranks, training.micro_batches):
+        with autocast(training.device, training.plan):
+            loss = loss_of(training.network, part)
+        if weight is not None:
+            loss = loss * weight
+        training.ranks.backward(loss)
+        losses.append(loss.detach())
+    return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
 
 def compile_step(training: Training, objective: Objective) -> None:
-    """Compile a training step, so that no step is timed with it; changes nothing in `training`."""
+    """Compile a training step, so that no step is timed with it; changes no weight."""
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
-    with autocast(training.device, plan):
-        loss = _loss_of(objective, plan)(training.network, training.ranks.local_batch(batch))
-    loss.backward()  # type: ignore[no-untyped-call]
+    _backward(training, _loss_of(objective, plan), batch)
     training.model.zero_grad(set_to_none=True)
 
 

@@ -47,6 +47,8 @@ class TrainPlan:
     """True to measure the layers at the end and at some evaluations before it."""
     micro_batches: int = 1
     """Parts of a batch that go through the model one after another, to save memory."""
+    recomputes: bool = False
+    """True to compute the activations of layers again in the backward pass, to save memory."""
     patience: int | None = None
     """Evaluations without a lower held-out loss after which training stops early; its result is
     then the best weights, also at the horizon."""
@@ -103,6 +105,9 @@ class Training:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()
         self.model.initialise(torch.Generator().manual_seed(seed))
+        self.model.recomputes = plan.recomputes
+        self.micro_batches = plan.micro_batches
+        """Micro-batches of a step: the plan's, or more since memory ran out."""
         self.ranks, self.network = ranks, ranks.network(self.model)
         self.optimizer = build_optimizer(
             self.model,

@@ -1,6 +1,5 @@
 """One trial on its device: it trains and reports; exceptions become outcomes. Torch only."""
 
-import gc
 import math
 import time
 import traceback
@@ -22,11 +21,14 @@ from fathom.search.training.compile_policy import pays, possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.device import DeviceError, computes_in_bfloat16
 from fathom.search.training.loop import never, train, until_over
+from fathom.search.training.micro_batches import fitted, free_memory, is_out_of_memory
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from fathom.search.training.trial_log import ReportSchedule, TrialLog
 
-MICRO_BATCHES = 4
-"""Parts of a batch after a trial has run out of memory."""
+MULTIPLES = (1, 2, 4, 8, 16)
+"""Multiples of the micro-batches that a trial begins with and, without memory, begins anew with."""
+AFTER_A_KILL = 4
+"""The multiple with which a trial begins whose worker was killed for memory."""
 
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
@@ -80,7 +82,10 @@ class RunningTrial:
         began = time.perf_counter()
         config, spec = assignment.config, assignment.spec
         plan = train_plan(config, assignment.budget, spec, device.type)
-        plan = replace(plan, micro_batches=micro_batches)
+        plan = fitted(plan, config, spec.shape, device, ranks)
+        self._foretold = plan.micro_batches
+        most = max(1, plan.batch_size // ranks.size)
+        plan = replace(plan, micro_batches=min(most, plan.micro_batches * micro_batches))
         parametrization = config.model.parametrization.build()
         new = partial(
             Training, spec.shape, parametrization, plan, seed=assignment.seed, device=device,
@@ -114,7 +119,11 @@ class RunningTrial:
         if training.diverged:
             yield log.report(None, Outcome.DIVERGED, training.diverged)
         else:
-            yield log.report(None, Outcome.FINISHED, training.ended or "trained to the horizon")
+            reason = training.ended or "trained to the horizon"
+            if training.micro_batches > self._foretold:
+                count = training.micro_batches
+                reason += f", in {count} micro-batches a step, as it had run out of memory"
+            yield log.report(None, Outcome.FINISHED, reason)
 
     def train_with_leader(self) -> None:
         """Train on a rank that is not the leader, until the leader ends."""
@@ -163,25 +172,25 @@ class RunningTrial:
 
 
 Attempt = Callable[[int], Iterator[Report]]
-"""Resumes a trial from its checkpoint, given the number of micro-batches per step."""
+"""Resumes a trial from its checkpoint, given a multiple of the micro-batches per step that the
+memory of its device asks for."""
 
 
 def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Report]:
-    """All reports of a trial; one that runs out of memory is resumed once, in micro-batches.
+    """All reports of a trial; where memory runs out, it is resumed with smaller micro-batches.
 
-    The gradients of the micro-batches add up to that of the whole batch.
+    A trial in one process gets to their end by itself; several processes wait for each other, and
+    so begin anew. The gradients of the micro-batches add up to that of the whole batch.
     """
-    if not out_of_memory:
+    first = AFTER_A_KILL if out_of_memory else 1
+    for multiple in MULTIPLES[MULTIPLES.index(first) :]:
         try:
-            yield from attempt(1)
+            yield from attempt(multiple)
             return
         except Exception as error:
-            if not is_out_of_memory(error):
+            if multiple == MULTIPLES[-1] or not is_out_of_memory(error):
                 raise
-        gc.collect()  # the error's frames held the model
-        torch.cuda.empty_cache()
-    how = f"in {MICRO_BATCHES} micro-batches a step, as it had run out of memory"
-    yield from with_reason(how, attempt(MICRO_BATCHES))
+        free_memory()
 
 
 def with_reason(how: str, reports: Iterator[Report]) -> Iterator[Report]:
@@ -203,10 +212,3 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
             traceback.print_exc()
             outcome, reason = Outcome.FAILED, f"{type(error).__name__}: {error}"
         yield Report(points=(), outcome=outcome, reason=reason.split("\n")[0])
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """True if the memory of the device or of the machine did not suffice."""
-    # For a machine's own memory PyTorch has no type: a RuntimeError that says so.
-    named = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return named or "can't allocate memory" in str(error)

@@ -188,7 +188,7 @@ def _memory(node: Node, needs: Needs) -> Finding | None:
         return failure("memory", text, "end what else runs there")
     on_cpu = not node.gpus or needs.gpus_per_trial == 0
     if on_cpu and node.cpus >= needs.cpus_per_trial and size - used < needs.trial_memory:
-        text += f"; the largest model takes {decimal(needs.trial_memory)} to train, and more"
+        text += f"; the largest model takes {decimal(needs.trial_memory)} to train"
         return failure("memory", text, "lower `budgets`, or use a larger machine")
     return None
 

@@ -41,8 +41,6 @@ CHECKPOINT_BYTES = 12
 """Bytes of a checkpoint per parameter: itself and AdamW's two moments."""
 CHECKPOINTS_KEPT = 2
 """Checkpoints of a trial on disk: the last, and while it is written the one before."""
-TRAINING_BYTES = 16
-"""Memory of a training per parameter, without activations, which depend on the batch."""
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
 SPEED_SECONDS = 120.0
@@ -73,6 +71,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *members,
             *(warning("study", note, "see `fathom plan`") for note in notes),
             *judge_cluster(cluster, needs),
+            *judge_steps(config),
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk(folder), needs),
             tracking.result(),
@@ -97,15 +96,28 @@ def study_needs(config: StudyConfig | None) -> Needs:
     if config is not None:
         for plan in plan_study(config, vocab_size_of(config), this_machine(config)):
             params = max(shape.params_total for shape in plan.shapes)
-            largest = max(largest, params)
+            largest = max(largest, plan.step.memory)
             # Those that stopping has paused keep theirs until the whole search is concluded.
             checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
         cpus_per_trial=resources.cpus_per_trial,
         checkpoints=checkpoints,
-        trial_memory=TRAINING_BYTES * largest,
+        trial_memory=largest,
     )
+
+
+def judge_steps(config: StudyConfig | None) -> tuple[Finding, ...]:
+    """A finding for each budget: what its largest trial takes of the memory that it gets."""
+    if config is None:
+        return ()
+    machine = this_machine(config)
+    found = []
+    for plan in plan_study(config, vocab_size_of(config), machine):
+        text = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
+        remedy = "lower `objective.context` or `budgets`, or use a device with more memory"
+        found.append(ok("trial", text) if plan.step.enough else failure("trial", text, remedy))
+    return tuple(found)
 
 
 def ask_tracking(uri: str) -> Finding:

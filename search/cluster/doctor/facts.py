@@ -165,7 +165,7 @@ class Needs:
     checkpoints: int
     """Largest number of bytes of the checkpoints kept at a time."""
     trial_memory: int
-    """Bytes of weights, gradients and optimizer state of the largest model."""
+    """Bytes of the training that takes most memory."""
 
 
 def names(some: list[str]) -> str:

@@ -393,7 +393,7 @@ def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path) -> None:
     assert losses(list(trial(tmp_path).reports())) == losses(undisturbed)
 
 
-def test_a_trial_that_runs_out_of_memory_resumes_once_in_micro_batches(tmp_path: Path) -> None:
+def test_a_trial_that_runs_out_of_memory_goes_on_in_micro_batches(tmp_path: Path) -> None:
     undisturbed = list(trial(tmp_path / "roomy").reports())
     reports = list(run_trial(attempts(tmp_path, Greedy(most=1))))
     assert reports[-1].outcome is Outcome.FINISHED

@@ -1,0 +1,70 @@
+"""In how many micro-batches a trial's steps fit the memory that it was granted. Torch only."""
+
+import gc
+import re
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import IGNORED, Batch
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.fit import execution, fit_step, usable_memory
+from fathom.search.training.data_parallel import Ranks
+from fathom.search.training.state import Training, TrainPlan
+
+OUT_OF_MEMORY = re.compile(
+    # A CPU's allocator, the driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
+    r"can't allocate memory|out of memory|[A-Z]_ALLOC(ATION)?_FAILED"
+)
+"""Errors for which PyTorch has no type: a RuntimeError says so in its text."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """True if the memory of the device or of the machine did not suffice."""
+    named = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return named or OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def free_memory() -> None:
+    """Gives back what no tensor holds any more; an error's frames may have held a model."""
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def fitted(
+    plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
+) -> TrainPlan:
+    """The plan with micro-batches that fit the memory of the device, and layers that are computed
+    again where one sequence does not fit."""
+    gpu = None
+    if device.type == "cuda":
+        gpu = torch.cuda.get_device_properties(device).total_memory
+    memory = usable_memory(config.resources, gpu)
+    how = execution(shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
+    fit = fit_step(shape, plan.batch_size // ranks.size, memory, how)
+    return replace(plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes)
+
+
+def halved(training: Training) -> bool:
+    """Halves the micro-batches of a training; False if they are single sequences already."""
+    most = max(1, training.plan.batch_size // training.ranks.size)
+    if training.micro_batches >= most:
+        return False
+    training.micro_batches = min(most, 2 * training.micro_batches)
+    return True
+
+
+def weighted_micro_batches(
+    batch: Batch, ranks: Ranks, count: int
+) -> list[tuple[Batch, Tensor | None]]:
+    """This rank's part of a batch in `count` parts, each with its fraction of the batch's targets,
+    which is its weight in the mean loss; None for the whole batch.
+    """
+    if ranks.size == count == 1:
+        return [(batch, None)]
+    own = ranks.local_batch(batch)
+    chunks = zip(own.inputs.chunk(count), own.targets.chunk(count), strict=True)
+    total = (batch.targets != IGNORED).sum()
+    return [(Batch(*chunk), (chunk[1] != IGNORED).sum() / total) for chunk in chunks]

@@ -1,0 +1,58 @@
+"""Micro-batches from the memory of a device."""
+
+from pathlib import Path
+
+import pytest
+
+from fathom.models.memory import Execution, step_memory
+from fathom.models.shape import Shape
+from fathom.search.study import fit
+from fathom.search.study.fit import StepFit, fit_step, machine_memory, usable_memory
+from fathom.search.study.groups import ResourcesConfig
+
+HOW = Execution()
+SHAPE = Shape(
+    depth=12, d_model=768, d_ff=3072, n_heads=12, head_dim=64, vocab_size=32_768, context=1024
+)
+
+
+def need(sequences: int, pieces: int, *, recomputes: bool = False) -> int:
+    how = Execution(recomputes=recomputes)
+    return step_memory(SHAPE, sequences=sequences, pieces=pieces, how=how).total
+
+
+def test_a_batch_is_cut_into_the_fewest_equal_pieces_that_fit() -> None:
+    assert fit_step(SHAPE, 12, need(12, 1), HOW) == StepFit(1, False, need(12, 1), True)
+    assert fit_step(SHAPE, 12, need(12, 1) - 1, HOW).micro_batches == 2
+    assert fit_step(SHAPE, 12, need(3, 4), HOW) == StepFit(4, False, need(3, 4), True)
+    assert fit_step(SHAPE, 7, need(4, 2), HOW).micro_batches == 7, "the pieces are equal"
+
+
+def test_layers_are_computed_again_where_a_sequence_does_not_fit() -> None:
+    found = fit_step(SHAPE, 4, need(1, 4) - 1, HOW)
+    assert found.recomputes
+    assert found.enough
+    lacking = fit_step(SHAPE, 4, need(1, 4, recomputes=True) - 1, HOW)
+    assert not lacking.enough
+    assert "a sequence takes" in lacking.text(3e9)
+
+
+def test_a_fit_is_told_in_a_line() -> None:
+    text = "a trial takes up to 2.5 GB of 3 GB, in 4 micro-batches a step"
+    assert StepFit(4, False, 2_500_000_000, True).text(3e9) == text
+    assert StepFit(1, False, 25_000_000, True).text(float("inf")) == "a trial takes up to 25 MB"
+
+
+def test_a_trial_gets_its_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text("8000000000\n")
+    monkeypatch.setattr(fit, "CGROUP", limit)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert machine_memory() == 8e9
+    assert usable_memory(ResourcesConfig(gpus_per_trial=0), None) == pytest.approx(0.7 * 2e9)
+    alone = ResourcesConfig(gpus_per_trial=0, max_concurrent_trials=1)
+    assert usable_memory(alone, None) == pytest.approx(0.7 * 8e9)
+    quarter = ResourcesConfig(gpus_per_trial=0.25)
+    assert usable_memory(quarter, 80e9) == pytest.approx(0.85 * 20e9)
+    limit.write_text("max\n")
+    assert machine_memory() > 8e8

@@ -1,0 +1,109 @@
+"""Micro-batches: the same losses in any number, and smaller ones where memory runs out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.search.study.config import parse
+from fathom.search.training import micro_batches
+from fathom.search.training.compile_policy import possible
+from fathom.search.training.data_parallel import SINGLE_PROCESS
+from fathom.search.training.loop import train
+from fathom.search.training.micro_batches import fitted, halved, is_out_of_memory
+from fathom.search.training.state import Training
+from tests.support.toy import CPU, Successor
+from tests.support.training import CONFIG, SHAPE, SHORT_PLAN, new_training
+
+LACKS = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+COMPILED = pytest.param(
+    True,
+    marks=[
+        pytest.mark.skipif(not possible(), reason="no compiler here"),
+        pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # PyTorch's own, in compiling
+    ],
+)
+
+
+def losses(training: Training) -> list[float]:
+    measured = list(train(training, Successor()))
+    return [value for one in measured for value in (one.loss, one.train_loss)]
+
+
+def lack_memory(training: Training, weight: str, call: int) -> None:
+    """Makes the gradient of a weight lack memory, once, when it is computed for this time."""
+    calls = 0
+
+    def hook(_: Tensor) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise LACKS
+
+    parameter: Any = training.model.get_parameter(weight)
+    parameter.register_post_accumulate_grad_hook(hook)
+
+
+@pytest.mark.timeout(600)  # the first recomputed layer imports the compiler
+@pytest.mark.parametrize("recomputes", [False, True])
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_losses_are_the_same_in_any_number_of_micro_batches(count: int, recomputes: bool) -> None:
+    plan = replace(SHORT_PLAN, micro_batches=count, recomputes=recomputes)
+    expected = losses(new_training(SHORT_PLAN))
+    assert losses(new_training(plan)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("compiled", [False, COMPILED])
+def test_a_step_that_runs_out_of_memory_is_begun_again_with_half_as_much(compiled: bool) -> None:
+    expected = losses(new_training(SHORT_PLAN))
+    training = new_training(replace(SHORT_PLAN, compiled=compiled))
+    lack_memory(training, "embedding.weight", 5)
+    lack_memory(training, "blocks.0.attention.into.weight", 8)
+    assert losses(training) == pytest.approx(expected, rel=1e-4 if compiled else 1e-5)
+    assert training.micro_batches == 4
+
+
+def test_single_sequences_are_not_halved() -> None:
+    training = new_training(SHORT_PLAN)
+    for count in (2, 4, 8):
+        assert halved(training)
+        assert training.micro_batches == count
+    assert not halved(training)
+    lack_memory(training, "embedding.weight", 1)
+    with pytest.raises(torch.OutOfMemoryError):
+        losses(training)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'",
+        "CUDA error: out of memory",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes.",
+    ],
+)
+def test_failed_allocations_of_libraries_count_as_out_of_memory(text: str) -> None:
+    assert is_out_of_memory(RuntimeError(text))
+    assert not is_out_of_memory(RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"))
+
+
+def test_micro_batches_follow_from_the_memory_of_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def plan_with(memory: float) -> tuple[int, bool]:
+        monkeypatch.setattr(micro_batches, "usable_memory", lambda *_: memory)
+        plan = fitted(SHORT_PLAN, parse(TEXT), SHAPE, CPU, SINGLE_PROCESS)
+        return plan.micro_batches, plan.recomputes
+
+    assert plan_with(1e9) == (1, False)
+    assert plan_with(140_000)[0] in (2, 4)
+    assert plan_with(1)[1], "not even a sequence fits, so layers are computed again"
+
+
+TEXT = CONFIG.model_dump_json()
