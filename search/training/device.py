@@ -1,10 +1,16 @@
-"""The device that a training was granted, and whether it has bfloat16. Torch only."""
+"""The device that a training was granted, its bfloat16 and its memory. Torch only."""
 
 import os
+from dataclasses import replace
 
 import torch
 
+from fathom.models.shape import Shape
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.fit import execution, fit_step, usable_memory
 from fathom.search.study.groups import Precision, ResourcesConfig
+from fathom.search.training.data_parallel import Ranks
+from fathom.search.training.state import TrainPlan
 
 CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
 """Environment variable with which a granted GPU is a CPU, for tests of several GPUs on a machine
@@ -54,3 +60,17 @@ def computes_in_bfloat16(precision: Precision, device: str) -> bool:
     return precision is Precision.BFLOAT16 or (
         precision is Precision.AUTO and device == "cuda" and has
     )
+
+
+def fitted(
+    plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
+) -> TrainPlan:
+    """The plan with micro-batches that fit the memory of the device, and layers that are computed
+    again where one sequence does not fit."""
+    gpu = None
+    if device.type == "cuda":
+        gpu = torch.cuda.get_device_properties(device).total_memory
+    memory = usable_memory(config.resources, gpu)
+    how = execution(shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
+    fit = fit_step(shape, plan.batch_size // ranks.size, memory, how)
+    return replace(plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes)

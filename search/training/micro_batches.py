@@ -1,18 +1,14 @@
-"""In how many micro-batches a trial's steps fit the memory that it was granted. Torch only."""
+"""A step in micro-batches, and smaller ones where memory runs out. Torch only."""
 
 import gc
 import re
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED, Batch
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.fit import execution, fit_step, usable_memory
 from fathom.search.training.data_parallel import Ranks
-from fathom.search.training.state import Training, TrainPlan
+from fathom.search.training.state import Training
 
 OUT_OF_MEMORY = re.compile(
     # A CPU's allocator, the driver and NCCL; then cuBLAS, cuDNN and cuSOLVER.
@@ -31,20 +27,6 @@ def free_memory() -> None:
     """Gives back what no tensor holds any more; an error's frames may have held a model."""
     gc.collect()
     torch.cuda.empty_cache()
-
-
-def fitted(
-    plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
-) -> TrainPlan:
-    """The plan with micro-batches that fit the memory of the device, and layers that are computed
-    again where one sequence does not fit."""
-    gpu = None
-    if device.type == "cuda":
-        gpu = torch.cuda.get_device_properties(device).total_memory
-    memory = usable_memory(config.resources, gpu)
-    how = execution(shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
-    fit = fit_step(shape, plan.batch_size // ranks.size, memory, how)
-    return replace(plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes)
 
 
 def halved(training: Training) -> bool:

@@ -19,9 +19,9 @@ from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import pays, possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
-from fathom.search.training.device import DeviceError, computes_in_bfloat16
+from fathom.search.training.device import DeviceError, computes_in_bfloat16, fitted
 from fathom.search.training.loop import never, train, until_over
-from fathom.search.training.micro_batches import fitted, free_memory, is_out_of_memory
+from fathom.search.training.micro_batches import free_memory, is_out_of_memory
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from fathom.search.training.trial_log import ReportSchedule, TrialLog
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from fathom.search.study.config import parse
-from fathom.search.training import micro_batches
+from fathom.search.training import device
 from fathom.search.training.compile_policy import possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS
+from fathom.search.training.device import fitted
 from fathom.search.training.loop import train
-from fathom.search.training.micro_batches import fitted, halved, is_out_of_memory
+from fathom.search.training.micro_batches import halved, is_out_of_memory
 from fathom.search.training.state import Training
 from tests.support.toy import CPU, Successor
 from tests.support.training import CONFIG, SHAPE, SHORT_PLAN, new_training
@@ -97,7 +98,7 @@ def test_micro_batches_follow_from_the_memory_of_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def plan_with(memory: float) -> tuple[int, bool]:
-        monkeypatch.setattr(micro_batches, "usable_memory", lambda *_: memory)
+        monkeypatch.setattr(device, "usable_memory", lambda *_: memory)
         plan = fitted(SHORT_PLAN, parse(TEXT), SHAPE, CPU, SINGLE_PROCESS)
         return plan.micro_batches, plan.recomputes
 
