@@ -67,8 +67,8 @@ class BudgetState:
         self.sharing.pop(trial, set()).discard(trial)
 
     def worker_share(self, trial: str) -> float:
-        """The fraction of a worker that a running trial occupies."""
-        return 1 / len(self.sharing.get(trial, (trial,)))
+        """The fraction of a worker that a trial occupies; 0 if it waits for one."""
+        return 1 / len(self.sharing.get(trial, (trial,))) if trial in self.running else 0.0
 
     def paused_trial(self, choice: Choice) -> TrialRecord | None:
         """The paused trial that a choice resumes; None if the choice is a new trial."""

@@ -252,6 +252,7 @@ class Scheduler:
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
         if spec.trial in self.live:  # adopted: its curve so far is known
+            self._notify(self.live[spec.trial])
             return
         search.started[spec.shape] += 1
         search.under_way[spec.trial] = None
