@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -51,6 +52,8 @@ REMEDIES = {
 """Ends of the lines on errors of the machine."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, also of Typer's own."""
+AGAIN_SECONDS = 0.05
+"""Time after which a Ctrl-C that was lost is sent once more."""
 
 app = typer.Typer(
     name="fathom",
@@ -97,6 +100,7 @@ def main() -> None:
     # would be run instead of Python's.
     os.environ["PYTHONSAFEPATH"] = "1"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.unraisablehook = _interrupt_again
     # It says in four lines that the home folder can't be written to, and does without.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
@@ -122,6 +126,15 @@ def main() -> None:
     if status == INTERRUPTED:
         print("fathom: interrupted", file=sys.stderr)
     sys.exit(status or 0)
+
+
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Sends Ctrl-C once more if it came in a finaliser, whose errors Python prints and drops."""
+    main = threading.main_thread().ident
+    if main is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _print_usage_error(error: Any) -> None:

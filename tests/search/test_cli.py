@@ -168,6 +168,25 @@ def test_a_command_line_that_is_not_understood_is_one_line(
     assert_user_error(fathom(*arguments), *words)
 
 
+def test_ctrl_c_in_a_finaliser_is_not_lost() -> None:
+    code = """
+import signal, sys, time
+from fathom.search import cli
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+def slow(**_):
+    Dying()
+    time.sleep(20)
+cli.app = slow
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (130, "fathom: interrupted\n")
+
+
 def test_a_folder_of_runs_that_can_not_be_written_to_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for runs in ("file", "file/below"):
