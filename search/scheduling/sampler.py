@@ -198,12 +198,11 @@ def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> lis
     ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
     found = {own[0].depth: min(own, key=lambda s: s.off_ratio(ratio)) for own in ends}
     left = [shape for shape in shapes if shape.depth not in found]
-    last = low
-    for steps in range(number - 1, 1, -1):  # from the depth before, so that no gap adds up
+    wanted = [low * (high / low) ** (step / (number - 1)) for step in range(1, number - 1)]
+    for depth in wanted:
         if left:
-            depth = last * (high / last) ** (1 / steps)
             shape = comparable_shape(left, depth=depth, ff_ratio=ratio)
-            found[shape.depth], last = shape, shape.depth
+            found[shape.depth] = shape
             left = [shape for shape in left if shape.depth not in found]
     return [found[depth] for depth in sorted(found)]
 
