@@ -30,7 +30,7 @@ SMALLEST = 20_000
 structure."""
 SHORTEST_HORIZON = 1_000_000
 """Training tokens of the smallest budget of `ask`: with fewer, deep models have not learnt to copy
-yet, and seeds differ by more than depths do. The budgets of the quickstart have 1.2M."""
+yet, and seeds differ by more than depths do. The budgets of the quickstart have 600k."""
 WIDE_STEP, NARROW_STEP = 3.0, 2.0
 """Ratio of neighbouring budgets of `ask`: of four budgets, and at least of three."""
 MANTISSAS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
