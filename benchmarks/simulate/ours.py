@@ -12,8 +12,8 @@ from fathom.search.analysis.joint_curve import best_of, finished_depths
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
 from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig, parse
 

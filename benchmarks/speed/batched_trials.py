@@ -21,7 +21,7 @@ from fathom.models.shape import Shape
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
 from fathom.search.records import Report
-from fathom.search.scheduling.confirmation import FRESH_SEEDS_FROM
+from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.shapes import feasible_shapes, nearest_shape

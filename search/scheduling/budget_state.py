@@ -8,9 +8,9 @@ from optuna.distributions import BaseDistribution
 
 from fathom.models.shape import Shape
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.scheduling.confirmation import Choice
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.budget import Budget
 
 

@@ -27,12 +27,13 @@ from fathom.search.records import (
 )
 from fathom.search.run_folder import UNFINISHED, RunFolder, append_line
 from fathom.search.scheduling.budget_state import BudgetState
-from fathom.search.scheduling.confirmation import Choice, ladder_confirmations, next_confirmations
+from fathom.search.scheduling.confirmation import ladder_confirmations, next_confirmations
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.scheduling.journal import Past, read_past
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
+from fathom.search.scheduling.trained_depths import Choice
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import read_fingerprint

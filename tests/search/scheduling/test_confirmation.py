@@ -7,13 +7,8 @@ import pytest
 from benchmarks.worlds.planted import World, finished, flat
 from fathom.models.shape import Count, Shape
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.scheduling.confirmation import (
-    AROUND,
-    FRESH_SEEDS_FROM,
-    Choice,
-    ladder_confirmations,
-    next_confirmations,
-)
+from fathom.search.scheduling.confirmation import AROUND, ladder_confirmations, next_confirmations
+from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice
 from fathom.search.study.groups import ConfirmConfig
 from fathom.search.study.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
