@@ -1,0 +1,185 @@
+"""Every stage of `python -m benchmarks.gpu` on a CPU, and that a broken subject makes it fail."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.gpu import searching
+from benchmarks.gpu.__main__ import STAGES, cases_of, found_by, run
+from benchmarks.gpu.finding import Setup, StageFindings, at_least, within
+from fathom.models.optim import ClippedAdamW, set_learning_rate
+from fathom.models.replicas import Replicas
+from fathom.objectives.contract import Batch, Model
+from fathom.objectives.text.language.objective import Language
+from fathom.search.training import checkpoint
+
+SETUP = Setup(device=torch.device("cpu"), tiny=True)
+ALONE = [stage for stage in STAGES if stage != "search"]
+"""The stages without Ray; tests of the search have their own."""
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As the benchmark has it on a CPU."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
+    findings = StageFindings.open(tmp_path_factory.mktemp("gpu") / "gpu.json", SETUP)
+    assert run(SETUP, findings, ALONE, minutes=60)
+    return findings
+
+
+@pytest.mark.timeout(600)
+def test_every_stage_runs_and_passes_on_a_cpu(whole: StageFindings) -> None:
+    assert not whole.failed, [*whole.table()]
+    assert {name.split("/")[0] for name in whole.by_case} == set(ALONE)
+    assert all(whole.by_case.values())
+
+
+def test_a_second_run_measures_only_what_is_missing(whole: StageFindings) -> None:
+    again = StageFindings.open(whole.file, SETUP)
+    assert again.by_case == whole.by_case
+    del again.by_case["hours/1x32"]
+
+    assert not run(SETUP, again, ALONE, minutes=0)
+    assert run(SETUP, again, ALONE, minutes=1)
+
+    assert set(again.by_case) == set(whole.by_case)
+    unchanged = {name: own for name, own in whole.by_case.items() if name != "hours/1x32"}
+    assert unchanged.items() <= again.by_case.items()
+
+
+def test_findings_of_another_machine_are_not_mixed_in(whole: StageFindings) -> None:
+    with pytest.raises(ValueError, match=r"holds the findings of CPU, tiny, .*name another file"):
+        StageFindings.open(whole.file, replace(SETUP, tiny=False))
+
+
+def test_a_number_that_is_none_passes_no_mark() -> None:
+    assert at_least("", float("nan"), 0).passed is False
+    assert within("", float("nan"), 2).passed is False
+    assert within("", 0.4, 2).passed is False
+    assert within("", 0.6, 2).passed
+
+
+def wait_in_every_step(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("fathom.search.training.loop.set_learning_rate", lambda *_: torch.ones(1).item())
+
+
+def train_at_another_rate(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        "fathom.search.training.loop.set_learning_rate",
+        lambda optimizer, rate: set_learning_rate(optimizer, 3 * rate),
+    )
+
+
+def know_no_lack_of_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("fathom.search.training.trial.is_out_of_memory", lambda error: False)
+
+
+def weigh_every_piece_as_the_whole(patch: pytest.MonkeyPatch) -> None:
+    def parts(batch: Batch, ranks: object, count: int) -> list[tuple[Batch, float]]:
+        chunks = zip(batch.inputs.chunk(count), batch.targets.chunk(count), strict=True)
+        return [(Batch(*chunk), 1.0) for chunk in chunks]
+
+    patch.setattr("fathom.search.training.loop.weighted_micro_batches", parts)
+
+
+def err_if(patch: pytest.MonkeyPatch, wrong: Callable[[], bool]) -> None:
+    right = Language.loss
+
+    def loss(self: Language, model: Model, batch: Batch) -> torch.Tensor:
+        return right(self, model, batch) * (1.1 if wrong() else 1.0)
+
+    patch.setattr(Language, "loss", loss)
+
+
+def err_in_bfloat16(patch: pytest.MonkeyPatch) -> None:
+    err_if(patch, lambda: torch.is_autocast_enabled("cpu"))
+
+
+def err_with_two_threads(patch: pytest.MonkeyPatch) -> None:
+    err_if(patch, lambda: torch.get_num_threads() > 1)
+
+
+def compile_something_else(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(torch, "compile", lambda loss, **_: lambda *given: 1.1 * loss(*given))
+
+
+def forget_the_moments(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClippedAdamW, "load_state_dict", lambda self, state: None)
+
+
+def save_other_weights(patch: pytest.MonkeyPatch) -> None:
+    right = checkpoint.save
+
+    def save(state: dict[str, Any], path: Path) -> None:
+        right(state | {"model": {k: v + 1 for k, v in state["model"].items()}}, path)
+
+    patch.setattr(checkpoint, "save", save)
+
+
+def fail_in_training(patch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken")
+
+    for place in ("benchmarks.speed.step.advance", "fathom.search.training.trial.train"):
+        patch.setattr(place, fail)
+
+
+def start_every_replica_alike(patch: pytest.MonkeyPatch) -> None:
+    right = Replicas.load_state_of
+
+    def load(self: Replicas, index: int, state: dict[str, torch.Tensor]) -> None:
+        right(self, index, {name: weight * 1.5 for name, weight in state.items()})
+
+    patch.setattr(Replicas, "load_state_of", load)
+
+
+def search_what_is_no_study(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(searching, "STUDY", "study: small\n")
+
+
+BROKEN: dict[str, Break] = {
+    "steps/eager": wait_in_every_step,
+    "steps/diagnostics": wait_in_every_step,
+    "steps/bfloat16": wait_in_every_step,
+    "memory/forced": know_no_lack_of_memory,
+    "agreement/bfloat16": err_in_bfloat16,
+    "agreement/micro-batches": weigh_every_piece_as_the_whole,
+    "agreement/compiled": compile_something_else,
+    "agreement/device": err_with_two_threads,
+    "resume/same end": forget_the_moments,
+    "resume/checkpoint": save_other_weights,
+    "speed/tiny V=64 eager": fail_in_training,
+    "speed/beside tiny V=64 eager": fail_in_training,
+    "packing/2 trials": start_every_replica_alike,
+    "ranks/gloo": train_at_another_rate,
+    "hours/trial": fail_in_training,
+    "search/small": search_what_is_no_study,
+}
+"""Case -> what breaks its subject; the sizes of `hours` are figures alone."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_stage_fails_if_its_subject_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BROKEN[name](monkeypatch)
+    cases = dict(cases_of(SETUP, list(STAGES)))
+
+    assert any(one.passed is False for one in found_by(cases[name], SETUP))
+
+
+def test_every_case_with_a_mark_has_a_break(whole: StageFindings) -> None:
+    marked = {n for n, own in whole.by_case.items() if any(f.passed is not None for f in own)}
+
+    assert marked <= set(BROKEN)
