@@ -35,6 +35,16 @@ def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
         return torch.from_numpy(tokens).to(device)
 
 
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """A small tensor of the host on the device, for which neither waits.
+
+    A copy from pageable memory would wait until a GPU has done all that was asked of it before.
+    """
+    if device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
 def tokens_of(ids: Ids | Tensor) -> Tensor:
     """The token ids of an objective that is placed on a device."""
     assert isinstance(ids, Tensor), "place the objective with `to` first"
@@ -79,7 +89,7 @@ class Sequences:
         """The given rows as a tensor (R, width) of int64, padded after their ends."""
         ids = tokens_of(self.ids)
         bounds_2R = np.stack((self.starts[rows], self.starts[rows + 1]))
-        bounds_2R1 = torch.from_numpy(bounds_2R).to(ids.device)[:, :, None]
+        bounds_2R1 = sent(torch.from_numpy(bounds_2R), ids.device)[:, :, None]
         at_RT = bounds_2R1[0] + torch.arange(width, device=ids.device)
         inside_RT = at_RT < bounds_2R1[1]
         return ids[at_RT.clamp(max=len(ids) - 1)].long().masked_fill(~inside_RT, PAD)

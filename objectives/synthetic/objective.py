@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from fathom.objectives.arrays import sent
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import held_out_draws, training_draws
@@ -92,7 +93,7 @@ class SyntheticObjective(ABC):
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Sequences of mixed difficulties."""
         batch, _ = self.draw(batch_size, None, training_draws(seed=seed, step=step))
-        return Batch(*(part.to(self.device) for part in batch))
+        return Batch(*(sent(part, self.device) for part in batch))
 
     def held_out(self, difficulty: int) -> tuple[Batch, Tensor]:
         """The evaluation's sequences of a difficulty, and the mask (B, T) of counted targets."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fathom.objectives.arrays import placed, spread, tokens_of, windows
+from fathom.objectives.arrays import placed, sent, spread, tokens_of, windows
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_windows
@@ -77,7 +77,7 @@ class Language:
             for seed in set(seeds)
         }
         starts = torch.from_numpy(np.concatenate([of_seed[seed] for seed in seeds]))
-        return windows(tokens, starts.to(tokens.device), self.context)
+        return windows(tokens, sent(starts, tokens.device), self.context)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token, a scalar."""
