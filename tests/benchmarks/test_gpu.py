@@ -17,6 +17,8 @@ from fathom.objectives.contract import Batch, Model
 from fathom.objectives.text.language.objective import Language
 from fathom.search.training import checkpoint
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own
+
 SETUP = Setup(device=torch.device("cpu"), tiny=True)
 ALONE = [stage for stage in STAGES if stage != "search"]
 """The stages without Ray; tests of the search have their own."""
