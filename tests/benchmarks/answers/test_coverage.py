@@ -13,7 +13,7 @@ NO_OPTIMUM = ("flat", "deeper is better", "shallower is better", "starved")
 def test_identified_answers_are_covered_and_nearly_best() -> None:
     found = [pair for name in ONE_HUMP for pair in studies(name, range(4))]
     identified = [(p, o) for p, o in found if o.verdict is Verdict.IDENTIFIED]
-    assert len(identified) >= len(found) - 2
+    assert len(identified) >= 0.85 * len(found)
     assert np.mean([covers_exactly(p, o) for p, o in identified]) >= 0.8
     assert np.mean([nearly_best(p, o) for p, o in identified]) >= 0.9
 
