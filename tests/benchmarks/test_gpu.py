@@ -86,7 +86,8 @@ def train_at_another_rate(patch: pytest.MonkeyPatch) -> None:
 
 
 def know_no_lack_of_memory(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("fathom.search.training.trial.is_out_of_memory", lambda error: False)
+    for place in ("loop", "trial"):
+        patch.setattr(f"fathom.search.training.{place}.is_out_of_memory", lambda error: False)
 
 
 def weigh_every_piece_as_the_whole(patch: pytest.MonkeyPatch) -> None:
