@@ -116,13 +116,14 @@ def find_optimum(
     """
     spec = _only_budget(records).spec
     estimates = estimate_depths(records, noise)
-    points, joined = points_of(estimates), fit_joint_curve(records, estimates)
-    curves = held = drawn = None
+    measured, joined = points_of(estimates), fit_joint_curve(records, estimates)
+    points, curves, held, drawn = measured, None, None, None
     freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
-    if joined and len(points.depths) >= 3:
-        points, finished = with_ruled_out_ends(points, joined)
+    if joined and len(measured.depths) >= 3:
+        points, finished = with_ruled_out_ends(measured, joined)
         curves = fit(points, certain=finished)
-        held = curves if fits(curves, estimates.degrees_of_freedom) else None
+        # What was measured must lie on a curve; forecasts of paused depths refute none.
+        held = curves if fits(fit(measured), estimates.degrees_of_freedom) else None
     if held:
         generator = np.random.default_rng([seed, spec.budget])
         drawn = draw(held, generator, draws=draws, degrees_of_freedom=freedom)
@@ -130,7 +131,7 @@ def find_optimum(
     # The finished depths have the last word: the curve's lowest point is kept in their interval.
     minimum = float(np.clip(joined.optimum, *drawn.interval)) if joined and drawn else None
     lowest = int(points.depths[points.best]) if len(points.depths) else None
-    telling = telling_depths(points) if curves and not held else None
+    telling = telling_depths(measured) if curves and not held else None
     depth = decide(points, minimum, certain) if telling is None else None
     decided = minimum is not None and whole_depth(minimum) == depth
     plateau = _plateau(points, drawn, depth) if depth else ()

@@ -13,6 +13,7 @@ from fathom.search.analysis.curve_fit import fit, points_of
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.joint_curve import best_of, fit_joint_curve, incumbent_depth
 from fathom.search.analysis.optimum import find_optimum
+from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from tests.support.simulated import cut
 
@@ -118,6 +119,18 @@ def test_an_explored_depth_is_uncertain_by_the_gain_of_untried_rates() -> None:
     added = two_rates.points.errors[0] ** 2 - one_rate.points.errors[0] ** 2
     assert added == pytest.approx(0.05**2 / 4, rel=0.1)
     assert optimum([*sure, *halved, *some]) > 7
+
+
+def test_forecasts_that_no_curve_fits_refute_none() -> None:
+    """A paused depth that starts far more slowly than its neighbours is no second hump."""
+    sure = confirmed(WORLD, (3, 4, 6, 8), noise=0.003)
+    some = [
+        lowered(record, -0.3 if record.spec.shape.depth == 11 else 0.0)
+        for record in stopped(explored(WORLD, (2, 11, 16, 24)))
+    ]
+    found = find_optimum([*sure, *some], seed=0)
+    assert found.verdict is Verdict.IDENTIFIED
+    assert found.optimal_depth == 6
 
 
 def test_explored_depths_do_not_affect_the_misfit() -> None:
