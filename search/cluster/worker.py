@@ -16,7 +16,7 @@ from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.batched_trials import Reports, run_batched
-from fathom.search.training.device import granted_device
+from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial, catch_failures, run_trial, with_reason
 from fathom.search.training.trial_log import reset_peak_memory
 
@@ -28,10 +28,14 @@ class TrialActor(tune.Trainable):
     """Ray's side of a trial; the actor outlives it and takes the next, as starting one is slow."""
 
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
-        """Start the trial; its first step places the data, which later trials find there."""
+        """Place the data once, then start the trial."""
         assert objective is not None
         torch.set_num_threads(config["assignments"][0].config.resources.threads)
-        self._to_place: Objective | None = objective
+        self._refused: DeviceError | None = None
+        try:
+            self.place(objective)
+        except DeviceError as error:
+            self._refused = error  # the first step raises it: Tune passes on no error from here
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -65,9 +69,8 @@ class TrialActor(tune.Trainable):
     def _start(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
         first = assignments[0]
         refuse_unseen_checkpoints(first)
-        if self._to_place is not None:
-            self.place(self._to_place)  # here and not in `setup`, so that Tune passes errors on
-            self._to_place = None
+        if self._refused:
+            raise self._refused
         if len(assignments) > 1:
             reset_peak_memory(self._device)
             objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand

@@ -41,8 +41,9 @@ CURVE = (
     LADDER.replace("sampler: ladder", "trials: 4")
     .replace("trials: 2,", "trials: 1,")
     .replace("[0.5, 1]", "[0.5, 1, 2]")
+    + "stopping: {first_rung: 0.25, eta: 2.5}\n"
 )
-"""On one worker, where nothing depends on who comes first."""
+"""On one worker, where nothing depends on who comes first; with two rungs."""
 NOISE = 1e-4
 
 
