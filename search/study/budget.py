@@ -121,7 +121,7 @@ def rung_steps(config: StudyConfig, budget: Budget) -> tuple[int, ...]:
         return ()
     last = budget.steps - round(budget.steps * config.train.cooldown)
     rungs = set()
-    share = stopping.first_rung
+    share = min(stopping.first_rung, 1 - config.train.cooldown)
     while (step := max(1, round(budget.steps * share))) <= last and step < budget.steps:
         rungs.add(step)
         share *= stopping.eta

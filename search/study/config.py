@@ -149,7 +149,8 @@ class StudyConfig(Group):
                 "`objective.pretraining` can't be combined with stopping, which would rank trials "
                 "by a loss that they are not yet trained on; add `stopping: {enabled: false}`"
             )
-        if self.prunes and self.stopping.first_rung > 1 - train.cooldown:
+        chosen = self.stopping.first_rung != StoppingConfig().first_rung
+        if self.prunes and chosen and self.stopping.first_rung > 1 - train.cooldown:
             raise ValueError(
                 "`stopping.first_rung` must come before the cool-down, which starts at "
                 f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "

@@ -111,7 +111,8 @@ class StoppingConfig(Group):
     enabled: bool = True
     """Pause poor trials early."""
     first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
-    """Share of the training tokens at the first rung; no trial pauses earlier."""
+    """Share of the training tokens at the first rung; no trial pauses earlier. By default it comes
+    no later than the cool-down."""
     eta: Real = Field(2.5, ge=1.2, le=1000.0)
     """One in `eta` trials is promoted at a rung, and those too close to the best to tell; each rung
     comes `eta` times later than the last."""

@@ -250,7 +250,8 @@ def test_plan_prints_the_contracts_json() -> None:
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     for entry in plan["budgets"]:
-        assert set(entry) == keys | {"rungs", "flops", "hours", "shape_list"}
+        assert set(entry) == keys | {"rungs", "flops", "hours", "step", "shape_list"}
+        assert entry["step"]["memory"] > 0
         assert len(entry["shape_list"]) == entry["shapes"]
         for shape in entry["shape_list"]:
             error = abs(shape["params_non_embedding"] / entry["budget"] - 1)

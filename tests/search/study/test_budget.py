@@ -113,11 +113,16 @@ def rungs_of(text: str) -> tuple[tuple[int, ...], int]:
 def test_rungs_are_spaced_by_eta_and_lie_before_the_cool_down() -> None:
     rungs, steps = rungs_of("tokens: 64000\ntrain: {batch_size: 1}\nstopping: {first_rung: 0.1}")
     assert steps == 1000
-    assert rungs == (100, 400)
+    assert rungs == (100, 250, 625)
     rungs, _ = rungs_of(
-        "tokens: 64000\ntrain: {batch_size: 1, cooldown: 0.201}\nstopping: {first_rung: 0.1}"
+        "tokens: 64000\ntrain: {batch_size: 1, cooldown: 0.376}\nstopping: {first_rung: 0.1}"
     )
-    assert rungs == (100, 400)
+    assert rungs == (100, 250)
+
+
+def test_the_default_first_rung_comes_no_later_than_the_cool_down() -> None:
+    rungs, _ = rungs_of("tokens: 64000\ntrain: {batch_size: 1, cooldown: 0.9}")
+    assert rungs == (100,)
 
 
 @pytest.mark.parametrize("wish", ["stopping: {enabled: false}", "sampler: ladder"])
