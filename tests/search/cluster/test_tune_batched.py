@@ -41,7 +41,7 @@ CURVE = (
     LADDER.replace("sampler: ladder", "trials: 4")
     .replace("trials: 2,", "trials: 1,")
     .replace("[0.5, 1]", "[0.5, 1, 2]")
-    + "stopping: {first_rung: 0.25, eta: 2.5}\n"
+    + "stopping: {first_rung: 0.0625, eta: 4}\n"
 )
 """On one worker, where nothing depends on who comes first; with two rungs."""
 NOISE = 1e-4
