@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fathom.models.attention import apart, as_complex, attend, is_exact_on_cpu, smeared
-from fathom.models.fused_block import fused_block, is_plain
+from fathom.models.fused_block import fused_block
 from fathom.models.parametrization import ForwardScales
 from fathom.models.shape import Activation, Normalization, Residual, Shape
 
@@ -132,7 +132,7 @@ class Block(nn.Module):
         self.attention = Attention(shape, scales.attention)
         self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
         self.feed_forward = FeedForward(shape) if shape.d_ff else None
-        self.is_plain, self.parts = is_plain(shape), tuple(self.modules())[1:]
+        self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 
         def skip() -> float | nn.Parameter:
             return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip

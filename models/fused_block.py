@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fathom.models.attention import turn_in_place
-from fathom.models.shape import Residual, Shape
 
 _attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _attend_back = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -29,13 +28,6 @@ Turns = tuple[Tensor, ...] | None
 """Forward and backward rotations from `as_complex`; None without rotary positions."""
 GRADIENTS = (True, True, False)
 """Output mask of a norm's backward pass: gradients of input and gain, none of a bias."""
-
-
-def is_plain(shape: Shape) -> bool:
-    """True if blocks of the shape have no option that the fused block lacks."""
-    options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
-    options = options or shape.qk_norm or shape.queries_per_key > 1
-    return shape.d_ff > 0 and shape.residual is Residual.PRE and not options
 
 
 def fused_block(settings: Settings, turns: Turns, x_ND: Tensor, *weights: Tensor) -> Tensor:

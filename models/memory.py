@@ -9,7 +9,7 @@ Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Normalization, Positions, Shape
 
 WEIGHT = 4
 """Bytes of a weight, of its gradient, and of each of AdamW's two moments."""
@@ -107,10 +107,7 @@ def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
 
 def is_fused(shape: Shape, how: Execution) -> bool:
     """True if a block is one node of autograd: plain ones that train in float32 on a CPU."""
-    options = shape.biases or shape.gated or shape.smeared_keys or shape.bidirectional
-    plain = not (options or shape.qk_norm or shape.queries_per_key > 1)
-    exact = not (how.bfloat16 or how.gpu)
-    return exact and plain and shape.d_ff > 0 and shape.residual is Residual.PRE
+    return shape.has_plain_blocks and not (how.bfloat16 or how.gpu)
 
 
 def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:

@@ -182,6 +182,13 @@ class Shape:
         check_activation(gated=self.gated, activation=self.activation)
 
     @property
+    def has_plain_blocks(self) -> bool:
+        """True if the blocks have no option that the fused block of `fused_block.py` lacks."""
+        options = self.biases or self.gated or self.smeared_keys or self.bidirectional
+        options = options or self.qk_norm or self.queries_per_key > 1
+        return self.d_ff > 0 and self.residual is Residual.PRE and not options
+
+    @property
     def ff_ratio(self) -> float:
         """`d_ff / d_model`."""
         return self.d_ff / self.d_model

@@ -4,6 +4,7 @@ import json
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.machine import this_machine
-from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
+from fathom.search.study.plan import BudgetPlan, plan_study, study_notes, vocab_size_of
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -55,7 +56,8 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     Raises:
         ValueError: when the study itself can't be run anywhere.
     """
-    needs = study_needs(config)
+    plans = study_plans(config)
+    needs = study_needs(config, plans)
     notes = study_notes(config) if config else ()
     folder = runs.absolute()
     if config is not None:
@@ -71,7 +73,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             *members,
             *(warning("study", note, "see `fathom plan`") for note in notes),
             *judge_cluster(cluster, needs),
-            *judge_steps(config),
+            *judge_steps(config, plans),
             *measure_speed(config, cluster),
             *judge_storage(probe, cluster, disk(folder), needs),
             tracking.result(),
@@ -85,20 +87,26 @@ def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
     return (WORKER, module) if own else (WORKER,)
 
 
-def study_needs(config: StudyConfig | None) -> Needs:
-    """Resources that a study needs; the defaults without one.
+def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
+    """The plans of a study's budgets on this machine; none without a study.
 
     Raises:
         ValueError: when the study can't be planned.
     """
+    if config is None:
+        return ()
+    return tuple(plan_study(config, vocab_size_of(config), this_machine(config)))
+
+
+def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> Needs:
+    """Resources that a study with these plans needs; the defaults without one."""
     resources = config.resources if config else ResourcesConfig()
     checkpoints = largest = 0
-    if config is not None:
-        for plan in plan_study(config, vocab_size_of(config), this_machine(config)):
-            params = max(shape.params_total for shape in plan.shapes)
-            largest = max(largest, plan.step.memory)
-            # Those that stopping has paused keep theirs until the whole search is concluded.
-            checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
+    for plan in plans:
+        params = max(shape.params_total for shape in plan.shapes)
+        largest = max(largest, plan.step.memory)
+        # Those that stopping has paused keep theirs until the whole search is concluded.
+        checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
         cpus_per_trial=resources.cpus_per_trial,
@@ -107,14 +115,13 @@ def study_needs(config: StudyConfig | None) -> Needs:
     )
 
 
-def judge_steps(config: StudyConfig | None) -> tuple[Finding, ...]:
+def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tuple[Finding, ...]:
     """A finding for each budget: what its largest trial takes of the memory that it gets."""
     if config is None:
         return ()
-    machine = this_machine(config)
-    found = []
-    for plan in plan_study(config, vocab_size_of(config), machine):
-        text = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
+    memory, found = this_machine(config).memory, []
+    for plan in plans:
+        text = f"{plan.budget.label}: {plan.step.text(memory)}"
         remedy = "lower `objective.context` or `budgets`, or use a device with more memory"
         found.append(ok("trial", text) if plan.step.enough else failure("trial", text, remedy))
     return tuple(found)

@@ -18,7 +18,12 @@ from typing import Any
 import psutil
 import pytest
 
-from fathom.search.cluster.doctor.examine import ask_tracking, imports_of, study_needs
+from fathom.search.cluster.doctor.examine import (
+    ask_tracking,
+    imports_of,
+    study_needs,
+    study_plans,
+)
 from fathom.search.cluster.doctor.facts import ClusterProbe, Gpu, NodeQuestion, Severity
 from fathom.search.cluster.doctor.gather import (
     _monitor_grows,
@@ -243,11 +248,11 @@ def test_checkpoints_take_twelve_bytes_a_parameter_and_two_are_kept_of_each() ->
     largest = [max(shape.params_total for shape in plan.shapes) for plan in plans]
     trials = [plan.exploring for plan in plans]
 
-    needs = study_needs(config)
+    needs = study_needs(config, study_plans(config))
 
     assert needs.trial_memory > 12 * max(largest), "weights, AdamW's moments, and activations"
     assert needs.checkpoints == 24 * sum(map(operator.mul, trials, largest))
-    assert study_needs(None).checkpoints == 0
+    assert study_needs(None, ()).checkpoints == 0
 
 
 class Store(BaseHTTPRequestHandler):
