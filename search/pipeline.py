@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
-from fathom.search.cluster.interrupt import Interrupt, InterruptNow
+from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
 from fathom.search.cluster.time_limit import TimeLimit
 from fathom.search.cluster.tune import run_trials
@@ -115,6 +115,7 @@ def run_study(
             limit.keep()
         if interrupt.requested and not (scheduler.done or limit.over):
             progress.print_interruption(len(interrupt.saved))
+            tracker.close()
             raise KeyboardInterrupt
         searched = time.time()
         conclusion = conclude_run(folder, config, scheduler.records)
@@ -237,7 +238,7 @@ def _tracker(
     )
     try:
         yield tracker
-    except InterruptNow:
+    except KeyboardInterrupt:
         tracker.leave()
         raise
     finally:

@@ -62,13 +62,8 @@ def print_plan(
     console.print(table)
     console.print("[dim]trials: exploring + confirming, at most; the latter run to the end[/]")
     for plan in plans:
-        if plan.rungs:
-            steps = (
-                f"at {rounded_count(rung.tokens)} tokens about {rung.surviving:.0f} of "
-                f"{rung.arriving:.0f} trials are promoted"
-                for rung in plan.rungs
-            )
-            console.print(f"{plan.budget.label}: {', '.join(steps)}", highlight=False)
+        if line := _stopping(plan):
+            console.print(line, highlight=False)
     for plan in plans:
         line = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
         console.print(line, style="" if plan.step.enough else "yellow", highlight=False)
@@ -84,6 +79,14 @@ def print_plan(
     if with_shapes:
         for plan in plans:
             print("\n".join(_shape_lines(plan)))
+
+
+def _stopping(plan: BudgetPlan) -> str:
+    """Returns how many exploring trials go on at each rung that stops some; empty without one."""
+    stops = [rung for rung in plan.rungs if round(rung.surviving) < round(rung.arriving)]
+    steps = (f"{rung.surviving:.0f} go on at {rounded_count(rung.tokens)} tokens" for rung in stops)
+    text = ", ".join(steps)
+    return text and f"{plan.budget.label}: of {plan.exploring} exploring trials about {text}"
 
 
 def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:

@@ -166,6 +166,11 @@ def _check_needed(names: Sequence[str], taken: Mapping[str, str], table: str) ->
     for ours in REQUIRED:
         if ours in taken:
             continue
+        if "Step" in names and any(name.endswith("__MIN") for name in names):
+            raise TableError(
+                f"{table} must have the shape of each run, got W&B's export of a chart, which has "
+                "none; export the table of runs, with its columns of the config"
+            )
         others = [name for name in names if NO_LOSS.search(_plain(name))]
         if ours == "loss" and others:
             raise TableError(

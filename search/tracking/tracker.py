@@ -53,7 +53,7 @@ class Tracker:
         self._link, self._far_end = Pipe()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._closing = self._left = False
+        self._closing = self._ended = False
         self._send(study)
         self._timer = threading.Timer(QUIET_SECONDS, self._start)
         self._timer.daemon = True
@@ -89,12 +89,16 @@ class Tracker:
 
     def leave(self) -> None:
         """Let the process write what is missing and end every run, without waiting for it."""
-        self._hang_up(CLOSE_SECONDS)
-        self._left = True
+        if not self._ended:
+            self._hang_up(CLOSE_SECONDS)
+            self._ended = True
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
-        """Write what is missing, end every run, and return how many items could not be written."""
-        if self._left:
+        """Write what is missing, end every run, and return how many items could not be written.
+
+        Does nothing where this, or `leave`, was called before.
+        """
+        if self._ended:
             return 0
         self._hang_up(timeout_seconds)
         try:
@@ -105,6 +109,7 @@ class Tracker:
         if self._process:
             self._process.kill()  # SIGTERM is blocked in it
             self._process.wait()
+        self._ended = True
         return missing
 
     def _hang_up(self, seconds: float) -> None:

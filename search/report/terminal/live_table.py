@@ -119,9 +119,10 @@ def summary_line(state: LiveRow) -> str:
         answer = f"best depth {state.best}, {state.result}"
     if state.loss != UNKNOWN:
         answer += f", loss {state.loss}"
+    trials = state.trials.replace("/", " of at most ")
     return (
         f"{format_count(state.plan.budget.params):<6} {state.stage:<8} {answer:<44} trials "
-        f"{state.trials}: {done} done, {paused} paused, {running} running{losses}"
+        f"{trials}: {done} done, {paused} paused, {running} running{losses}"
     )
 
 
