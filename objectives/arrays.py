@@ -45,7 +45,7 @@ def sent(values: Tensor, device: torch.device) -> Tensor:
     return values.to(device)
 
 
-def tokens_of(ids: Ids | Tensor) -> Tensor:
+def tokens_of(ids: object) -> Tensor:
     """The token ids of an objective that is placed on a device."""
     assert isinstance(ids, Tensor), "place the objective with `to` first"
     return ids

@@ -70,6 +70,14 @@ def data_digest_of(objective: Objective) -> str:
     return str(getattr(objective, "data_digest", ""))
 
 
+def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) -> str | None:
+    """A digest of every byte of data of which `data_digest_of` has seen a sample only: the
+    objective's `content_digest`, if it has one; empty without one, None if it was stopped."""
+    whole: Callable[[Callable[[], bool]], str | None] | None
+    whole = getattr(objective, "content_digest", None)
+    return whole(stopped) if whole else ""
+
+
 class ReplicatedObjective(Objective, Protocol):
     """An objective that can also evaluate several models at once, each on its own data.
 

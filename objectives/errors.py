@@ -8,6 +8,10 @@ class ObjectiveError(ValueError):
     """Settings or data that do not suit an objective; the message is one line."""
 
 
+class UnseenDataError(ObjectiveError):
+    """A machine does not see data as the driver does, so that its trials can't read them."""
+
+
 def nearest(name: str, known: Iterable[str], *, otherwise: str = "check the path") -> str:
     """Remedy for an unknown name: the most similar known one, if there is any."""
     near = difflib.get_close_matches(name, known, n=1)

@@ -115,6 +115,11 @@ class ObjectiveConfig(Group, ABC):
         """The keys for a short training: at most so many tokens in a sequence and an evaluation,
         where the task allows it."""
 
+    def train_tokens(self) -> int:
+        """Training tokens of fixed data, of which an epoch consists; 0 if there are none, or if
+        they are not known without reading all of the data."""
+        return 0
+
     @property
     def pretraining_tokens(self) -> int:
         """Tokens at the start of the horizon that are of other data than the loss is measured on;

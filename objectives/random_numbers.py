@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 
 HELD_OUT = 1
 """Spawn key of the evaluations' numbers, which no seed and step can reach."""
+LISTED = 1 << 20
+"""Largest count whose order is kept as a list; the places of larger ones are computed."""
+ROUNDS = 6
+"""Rounds of the Feistel network that computes a place; four make it look random (Luby, Rackoff)."""
+MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""Multipliers of SplitMix64, whose bits are well mixed."""
 
 
 def mixed(seed: int, step: int) -> int:
@@ -28,7 +34,7 @@ def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArr
     """
     rows = np.empty(batch_size, np.int64)
     for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
-        rows[own] = _order(count, seed, epoch)[places]
+        rows[own] = _shuffled(count, seed, epoch, places)
     return rows
 
 
@@ -45,7 +51,7 @@ def training_windows(
     starts = np.empty(batch_size, np.int64)
     for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
         first = mixed(seed, epoch) % (spare + 1)
-        starts[own] = _order(count, seed, epoch)[places] * np.int64(context) + first
+        starts[own] = _shuffled(count, seed, epoch, places) * np.int64(context) + first
     return starts
 
 
@@ -56,6 +62,43 @@ def _epochs(count: int, *, step: int, batch_size: int) -> Iterator[tuple[int, sl
         low, high = max(begin, epoch * count), min(end, (epoch + 1) * count)
         own = slice(low - epoch * count, high - epoch * count)
         yield epoch, own, slice(low - begin, high - begin)
+
+
+def _shuffled(count: int, seed: int, epoch: int, places: slice) -> NDArray[np.int64]:
+    """The numbers at some places of a random order of 0, 1, ..., `count` - 1."""
+    if count <= LISTED:
+        return _order(count, seed, epoch)[places].astype(np.int64)
+    return _permuted(np.arange(places.start, places.stop, dtype=np.uint64), count, seed, epoch)
+
+
+def _permuted(numbers: NDArray[np.uint64], count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The numbers below `count`, each replaced by another: a permutation without its list.
+
+    A Feistel network permutes all numbers of an even number of bits. What it sends to `count` or
+    beyond goes through it again until it comes below (Black, Rogaway 2002).
+    """
+    half = np.uint64(((count - 1).bit_length() + 1) // 2)
+    sequence = np.random.SeedSequence((seed, epoch))
+    keys = sequence.generate_state(ROUNDS, np.uint64).astype(np.uint64)
+    found, waiting = numbers.copy(), np.arange(len(numbers))
+    while len(waiting):
+        moved = _feistel(found[waiting], half, keys)
+        found[waiting] = moved
+        waiting = waiting[moved >= np.uint64(count)]
+    return found.astype(np.int64)
+
+
+def _feistel(
+    numbers: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    left, right = numbers >> half, numbers & mask
+    for key in keys:
+        mixed_in = right ^ key
+        for multiplier, shift in zip(MIXERS, (30, 27), strict=True):
+            mixed_in = (mixed_in ^ (mixed_in >> np.uint64(shift))) * multiplier
+        left, right = right, left ^ ((mixed_in ^ (mixed_in >> np.uint64(31))) & mask)
+    return (left << half) | right
 
 
 @lru_cache(maxsize=16)

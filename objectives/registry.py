@@ -14,6 +14,7 @@ from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.induction.keys import InductionConfig
 from fathom.objectives.synthetic.k_hop.keys import HopConfig
 from fathom.objectives.text.language.keys import LanguageConfig
+from fathom.objectives.tokens.keys import TokensConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class Registered:
 
 OBJECTIVES: Mapping[str, Registered] = {
     "language": Registered(LanguageConfig, "text.language.objective:Language"),
+    "tokens": Registered(TokensConfig, "tokens.objective:Tokens"),
     "transduction": Registered(TransductionConfig, "rows.transduction.objective:Transduction"),
     "classification": Registered(
         ClassificationConfig, "rows.classification.objective:Classification"

@@ -3,14 +3,16 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 from rich.console import Console
 
-from fathom.objectives.contract import Objective, data_digest_of
+from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
@@ -33,7 +35,11 @@ from fathom.search.scheduling.journal import read_past, unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, dump
-from fathom.search.study.fingerprint import settled_fingerprint, write_fingerprint
+from fathom.search.study.fingerprint import (
+    keep_content,
+    settled_fingerprint,
+    write_fingerprint,
+)
 from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.machine import speed_key
 from fathom.search.study.own_records import Check, own_records, read_records
@@ -83,7 +89,12 @@ def run_study(
     config, folder, plans = ready.config, ready.folder, ready.plans
     studies = studies or open_database(config, folder)
     objective = objective or prepare(config.objective)
-    fingerprint = settled_fingerprint(folder, config, data_digest_of(objective))
+    fingerprint = settled_fingerprint(
+        folder,
+        config,
+        data_digest_of(objective),
+        lambda: content_digest_of(objective, lambda: False),
+    )
     if extended or not ready.has_report:
         start_ray(config.resources, folder.resume_command)
     folder.create()
@@ -91,6 +102,7 @@ def run_study(
         _checked(folder, own_records(config, fingerprint)),
         closing(studies or FileStudies(folder.optuna)) as kept,
         _tracker(config, folder, ready.runs, searching=True) as tracker,
+        _content_read(None if ready.has_report and fingerprint.content else objective) as content,
     ):
         tracker.confirm()
         tracker.data(data_set(config, objective))
@@ -117,6 +129,8 @@ def run_study(
             progress.print_interruption(len(interrupt.saved))
             tracker.close()
             raise KeyboardInterrupt
+        if digest := content():  # before the verdict
+            keep_content(folder, config, fingerprint, digest)
         searched = time.time()
         conclusion = conclude_run(folder, config, scheduler.records)
         publish(folder, conclusion, tracker)
@@ -211,6 +225,18 @@ def _checked(folder: RunFolder, check: Check) -> Iterator[None]:
     """Context that is entered only if all that an earlier run left is of this study."""
     read_past(folder, check)
     yield
+
+
+@contextmanager
+def _content_read(objective: Objective | None) -> Iterator[Callable[[], str | None]]:
+    """Context in which all data are read in the background; waits for their digest when called."""
+    left = Event()
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(content_digest_of, objective, left.is_set)
+        try:
+            yield digest.result
+        finally:
+            left.set()
 
 
 @contextmanager

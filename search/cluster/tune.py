@@ -17,6 +17,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
+from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
 from fathom.search.cluster.ray_session import (
@@ -121,7 +122,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         """Resume or end a trial whose worker died; batched trials are resumed one by one."""
         error, scheduler = _error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
-        if isinstance(cause, StorageError | DeviceError):
+        if isinstance(cause, StorageError | DeviceError | UnseenDataError):
             raise cause
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         assignments = trial.config["assignments"]
@@ -162,6 +163,7 @@ def run_trials(
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.
+        UnseenDataError: when a node does not see the data.
         DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
         OSError: when the run folder can't be written.

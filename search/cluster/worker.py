@@ -12,6 +12,7 @@ import torch
 from ray import tune
 
 from fathom.objectives.contract import Objective, ReplicatedObjective
+from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
@@ -31,10 +32,10 @@ class TrialActor(tune.Trainable):
         """Place the data once, then start the trial."""
         assert objective is not None
         torch.set_num_threads(config["assignments"][0].config.resources.threads)
-        self._refused: DeviceError | None = None
+        self._refused: DeviceError | UnseenDataError | None = None
         try:
             self.place(objective)
-        except DeviceError as error:
+        except (DeviceError, UnseenDataError) as error:
             self._refused = error  # the first step raises it: Tune passes on no error from here
         self.reset_config(config)
 

@@ -55,7 +55,7 @@ def print_plan(
             ranges(plan.depths),
             f"{plan.worst_count_error:.2%}",
             f"{plan.exploring}+{plan.confirming}",
-            rounded_count(plan.budget.tokens),
+            rounded_count(plan.budget.tokens) + _epochs(plan),
             f"{plan.flops:.2g}",
             format_seconds(3600 * plan.hours),
         )
@@ -94,6 +94,7 @@ def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
         "budget": plan.budget.params,
         "count": plan.budget.count.value,
         "tokens": plan.budget.tokens,
+        "epochs": plan.epochs,
         "shapes": len(plan.shapes),
         "depths": list(plan.depths),
         "worst_count_error": plan.worst_count_error,
@@ -106,6 +107,13 @@ def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
     if with_shapes:
         entry["shape_list"] = [dict(zip(SIZES, _sizes(own), strict=True)) for own in plan.shapes]
     return entry
+
+
+def _epochs(plan: BudgetPlan) -> str:
+    """The epochs of a budget in words; empty if they are not known."""
+    if plan.epochs is None:
+        return ""
+    return f" ({plan.epochs:.2g} epochs)" if plan.epochs >= 0.01 else " (<0.01 epochs)"
 
 
 def _shape_lines(plan: BudgetPlan) -> Iterator[str]:

@@ -5,7 +5,8 @@ changed between two starts is noticed, and so is a record of another study.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from fathom.objectives.files import digest_of
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
@@ -26,7 +27,10 @@ class Fingerprint:
     study: str
     """Digest of the settings and the data; every record carries it."""
     data: str
-    """Digest of all data; empty where a rule draws them."""
+    """Digest of all data, or of sizes, times and a sample of large ones; empty where a rule draws
+    them."""
+    content: str = ""
+    """Digest of every byte, where `data` rests on a sample; empty until it is known."""
 
 
 def fingerprint_of(config: StudyConfig, data: str) -> Fingerprint:
@@ -55,8 +59,12 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
     write_atomically(folder.fingerprint, json.dumps(to_values(fingerprint)) + "\n")
 
 
-def settled_fingerprint(folder: RunFolder, config: StudyConfig, data: str) -> Fingerprint:
+def settled_fingerprint(
+    folder: RunFolder, config: StudyConfig, data: str, content: Callable[[], str | None]
+) -> Fingerprint:
     """The fingerprint that a run folder has; at the first start, that of the study and its data.
+
+    `content` is called where files of data may be copies with times of their own.
 
     Raises:
         RunFolderError: if the data are not those that the folder's trials were trained on.
@@ -64,13 +72,31 @@ def settled_fingerprint(folder: RunFolder, config: StudyConfig, data: str) -> Fi
     kept = read_fingerprint(folder)
     if kept is None:
         return fingerprint_of(config, data)
-    if kept.data != data:
-        raise RunFolderError(
-            f"the trials of {folder.path} were trained on other data: {place_of(config)} has "
-            f"changed since (digest {data[:12] or 'none'}, not {kept.data[:12] or 'none'}); put "
-            "the old data back, or give the study another `study` name"
-        )
+    if kept.data != data and not (kept.content and content() == kept.content):
+        raise _changed(folder, config, kept.data, data)
     return kept
+
+
+def keep_content(
+    folder: RunFolder, config: StudyConfig, fingerprint: Fingerprint, content: str
+) -> None:
+    """Writes the digest of every byte of the data into the folder, or checks it.
+
+    Raises:
+        RunFolderError: if the data have changed since an earlier start.
+    """
+    if not fingerprint.content:
+        write_fingerprint(folder, replace(fingerprint, content=content))
+    elif content != fingerprint.content:
+        raise _changed(folder, config, fingerprint.content, content)
+
+
+def _changed(folder: RunFolder, config: StudyConfig, old: str, new: str) -> RunFolderError:
+    return RunFolderError(
+        f"the trials of {folder.path} were trained on other data: {place_of(config)} has "
+        f"changed since (digest {new[:12] or 'none'}, not {old[:12] or 'none'}); put "
+        "the old data back, or give the study another `study` name"
+    )
 
 
 def place_of(config: StudyConfig) -> str:

@@ -3,7 +3,7 @@
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from fathom.models.memory import step_memory
@@ -56,6 +56,8 @@ class BudgetPlan:
     """How a step of the shape that takes most memory fits the machine."""
     hours: float
     """Expected time of the trials, evaluations included, without the start of the search."""
+    epochs: float | None = None
+    """Epochs of the training data in a whole training; None if their size is not known."""
 
     @property
     def depths(self) -> tuple[int, ...]:
@@ -82,9 +84,13 @@ def vocab_size_of(config: StudyConfig) -> int:
 
 def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
     """The plan of each budget, ascending; raises `ConfigError` if a budget has too few shapes."""
-    return tuple(
+    plans = (
         plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
         for budget in expand_budgets(config)
+    )
+    epoch = config.objective.train_tokens()
+    return tuple(
+        replace(plan, epochs=plan.budget.tokens / epoch if epoch else None) for plan in plans
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.download import DOWNLOADS
 from fathom.objectives.files import digest_of
+from fathom.objectives.tokens.stream import TokenFiles
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import place_of
 
@@ -33,7 +34,7 @@ def data_set(config: StudyConfig, objective: Objective) -> DataSet:
     settings = config.objective.settings()
     place, name = place_of(config), config.objective.name
     kind, source = _source(place, name)
-    sizes = {f"{key}_tokens": int(array.size) for key, array in _arrays(objective)}
+    sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}
     profile = json.dumps({"vocab_size": objective.vocab_size} | sizes)
     keys = json.dumps(settings, sort_keys=True, default=str)
     return DataSet(
@@ -54,10 +55,13 @@ def _source(place: str, name: str) -> tuple[str, dict[str, Any]]:
     return "code", {"tags": {"mlflow.source.name": name, "mlflow.source.type": "LOCAL"}}
 
 
-def _arrays(held: object, name: str = "") -> Iterator[tuple[str, "np.ndarray[Any, Any]"]]:
-    """Yields name and array of each array in an objective and in the dataclasses it consists of."""
-    if isinstance(held, np.ndarray) and held.size > 1:
-        yield name, held
+def _lengths(held: object, name: str = "") -> Iterator[tuple[str, int]]:
+    """Yields name and number of ids of each array and of all files in an objective and in the
+    dataclasses it consists of."""
+    if isinstance(held, TokenFiles):
+        yield name, len(held)
+    elif isinstance(held, np.ndarray) and held.size > 1:
+        yield name, int(held.size)
     elif dataclasses.is_dataclass(held):
         for field in dataclasses.fields(held):
-            yield from _arrays(getattr(held, field.name), f"{name}_{field.name}".strip("_"))
+            yield from _lengths(getattr(held, field.name), f"{name}_{field.name}".strip("_"))

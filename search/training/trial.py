@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from fathom.objectives.contract import Objective
+from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig
@@ -203,7 +204,7 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
     try:
         yield from reports
-    except (WorkerLostError, DeviceError):
+    except (WorkerLostError, DeviceError, UnseenDataError):
         raise
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
         if is_out_of_memory(error):

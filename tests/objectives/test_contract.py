@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,14 @@ USER = "examples.parity:Parity"
 def language(folder: Path) -> ObjectiveConfig:
     (folder / "text.txt").write_text("".join(f"line {n} of {n * n}\n" for n in range(2000)))
     return keys_of("language", corpus=str(folder / "text.txt"), context=16, eval_tokens=512)
+
+
+def tokens(folder: Path) -> ObjectiveConfig:
+    ids = np.arange(20_000, dtype=np.uint16) * 7 % 101
+    ids.astype("<u2").tofile(folder / "ids.bin")
+    return keys_of(
+        "tokens", train=str(folder / "ids.bin"), vocabulary=101, context=16, eval_tokens=128
+    )
 
 
 def transduction(folder: Path) -> ObjectiveConfig:
@@ -47,6 +56,7 @@ def classification(folder: Path) -> ObjectiveConfig:
 
 SMALL: dict[str, Callable[[Path], ObjectiveConfig]] = {
     "language": language,
+    "tokens": tokens,
     "transduction": transduction,
     "transduction, pre-trained": pretrained,
     "classification": classification,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fathom.objectives.random_numbers import training_rows, training_windows
+from fathom.objectives.random_numbers import LISTED, training_rows, training_windows
 
 
 def rows_of(count: int, steps: range, batch_size: int, seed: int = 0) -> NDArray[np.int64]:
@@ -62,3 +62,24 @@ def test_another_epoch_cuts_the_text_elsewhere() -> None:
         for epoch in range(60)
     }
     assert firsts == set(range(10))
+
+
+@pytest.mark.parametrize("count", [LISTED + 1, 3 * LISTED + 7, 4 * LISTED])
+def test_an_epoch_of_very_many_rows_is_a_permutation_too(count: int) -> None:
+    rows = training_rows(count, seed=3, step=0, batch_size=count)
+    assert (np.bincount(rows, minlength=count) == 1).all()
+    # As far from their places as at random, and neighbours unrelated.
+    assert abs(np.abs(rows - np.arange(count)).mean() / (count / 3) - 1) < 0.01
+    assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.005
+
+
+def test_epochs_of_very_many_rows_have_orders_of_their_own_whatever_the_batch_size() -> None:
+    count = 10**10
+    orders = [
+        training_rows(count, seed=seed, step=epoch * count // 64, batch_size=64).tolist()
+        for seed in range(3)
+        for epoch in range(3)
+    ]
+    assert len({tuple(order) for order in orders}) == 9
+    halves = [training_rows(count, seed=0, step=step, batch_size=32).tolist() for step in (0, 1)]
+    assert halves[0] + halves[1] == orders[0]

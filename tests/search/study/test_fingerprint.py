@@ -1,5 +1,6 @@
 """A text that changes between two starts is refused: `search/study/fingerprint.py`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from fathom.search.run_folder import RunFolder, RunFolderError
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.fingerprint import (
     fingerprint_of,
+    keep_content,
     read_fingerprint,
     settled_fingerprint,
     write_fingerprint,
@@ -46,13 +48,31 @@ def test_one_letter_anywhere_in_the_data_is_another_digest(tmp_path: Path, objec
 
 def test_a_folder_refuses_other_data_than_it_was_begun_on(tmp_path: Path) -> None:
     folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
-    begun = settled_fingerprint(folder, config, "a text")
+    begun = settled_fingerprint(folder, config, "a text", str)
     assert begun == fingerprint_of(config, "a text")
     write_fingerprint(folder, begun)
-    assert settled_fingerprint(folder, config, "a text") == begun
+    assert settled_fingerprint(folder, config, "a text", str) == begun
     with pytest.raises(RunFolderError, match=r"text\.txt has changed since .*put the old data"):
-        settled_fingerprint(folder, config, "another text")
+        settled_fingerprint(folder, config, "another text", str)
     assert read_fingerprint(folder) == begun
+
+
+def test_a_copy_of_the_data_is_known_by_every_byte_once_they_were_read(tmp_path: Path) -> None:
+    folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
+    keep_content(folder, config, fingerprint_of(config, "sizes and times"), "all bytes")
+    begun = read_fingerprint(folder)
+    assert begun == replace(fingerprint_of(config, "sizes and times"), content="all bytes")
+    assert settled_fingerprint(folder, config, "other times", lambda: "all bytes") == begun
+    with pytest.raises(RunFolderError, match="put the old data back"):
+        settled_fingerprint(folder, config, "other times", lambda: "other bytes")
+
+
+def test_bytes_that_changed_behind_the_sample_are_refused(tmp_path: Path) -> None:
+    folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
+    begun = replace(fingerprint_of(config, "a sample"), content="all bytes")
+    keep_content(folder, config, begun, "all bytes")
+    with pytest.raises(RunFolderError, match=r"has changed since \(digest other"):
+        keep_content(folder, config, begun, "other")
 
 
 def test_a_damaged_fingerprint_is_refused(tmp_path: Path) -> None:

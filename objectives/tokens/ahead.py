@@ -1,0 +1,27 @@
+"""The next step's data, read while the device works on the step before."""
+
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class ReadAhead(Generic[T]):
+    """Makes what a step needs in a thread of its own, and what the next one needs beforehand."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._next: tuple[Hashable, int, Future[T]] | None = None
+
+    def take(self, key: Hashable, step: int, make: Callable[[int], T]) -> T:
+        """What `make` returns for a step, which is begun for the next step too.
+
+        The key names all but the step that `make` depends on.
+        """
+        if self._next is not None and self._next[:2] == (key, step):
+            own = self._next[2]
+        else:
+            own = self._pool.submit(make, step)
+        self._next = (key, step + 1, self._pool.submit(make, step + 1))
+        return own.result()

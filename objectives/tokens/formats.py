@@ -1,0 +1,230 @@
+"""Files of token ids by their form: raw, with llm.c's header, NumPy's; others by their module."""
+
+import glob
+import importlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import open_regular
+from fathom.objectives.tokens.shards import (
+    SPLITS,
+    TOKENIZER,
+    TRAIN,
+    is_shard_folder,
+    read_index,
+    segments_of,
+)
+from fathom.objectives.tokens.stream import Segment
+
+HEADER_BYTES = 1024
+HEADERS = {20240520: ("<u2", 1), 20240801: ("<u4", 7)}
+"""First number of a file of llm.c or modded-nanogpt -> type of an id, and version."""
+RAW, NUMPY, ARROW, PARQUET = ".bin", ".npy", ".arrow", ".parquet"
+SUFFIXES = (RAW, NUMPY, ARROW, PARQUET)
+STATE, DATASETS = "state.json", "dataset_dict.json"
+"""Files of a folder that `datasets` has written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenData:
+    """Token ids of a split as they lie in files, and what their files say about them."""
+
+    segments: tuple[Segment, ...]
+    vocabulary: int | None = None
+    """Number of token ids; None if the files do not say."""
+    bytes: int | None = None
+    """Bytes of their text; None if the files do not say."""
+    tokenizer: Path | None = None
+    """File of the tokenizer that lies beside them."""
+    hashes: tuple[str, ...] | None = None
+    """Hashes of Fathom's own shards."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return sum(segment.tokens for segment in self.segments)
+
+
+def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None) -> TokenData:
+    """The token ids of a file, a folder or a glob pattern; of Fathom's own shards, one split.
+
+    Raises:
+        ObjectiveError: when there are none, or a file is damaged.
+    """
+    path = Path(os.path.expanduser(place)).absolute()
+    if path.is_dir() and is_shard_folder(path):
+        return _own(path, split)
+    files = _files(place, path, split)
+    segments = [part for file in files for part in _segments(file, column, dtype)]
+    found = tuple(segment for segment in segments if segment.tokens)
+    if not found:
+        raise ObjectiveError(f"{place} must hold token ids, got none; name other files")
+    return TokenData(segments=found)
+
+
+def _own(folder: Path, name: str) -> TokenData:
+    index = read_index(folder)
+    known = [own for own in SPLITS if own in index.splits]
+    split = index.splits.get(name) or index.splits.get(TRAIN)  # type: ignore[call-overload]
+    if split is None:
+        raise ObjectiveError(f"{folder} must have the split {name}, got {', '.join(known)}")
+    return TokenData(
+        segments=segments_of(folder, index, split),
+        vocabulary=index.vocabulary,
+        bytes=split.bytes,
+        tokenizer=folder / TOKENIZER if (folder / TOKENIZER).is_file() else None,
+        hashes=tuple(shard.sha256 for shard in split.shards),
+    )
+
+
+def has_split(place: str, split: str) -> bool:
+    """True if a place is a folder of Fathom's own shards with tokens of the split."""
+    folder = Path(os.path.expanduser(place))
+    if not (folder.is_dir() and is_shard_folder(folder)):
+        return False
+    own = read_index(folder).splits.get(split)  # type: ignore[call-overload]
+    return own is not None and own.tokens > 0
+
+
+def is_token_place(place: str) -> bool:
+    """True for a place that holds token ids by its look: shards, a file or a pattern with a suffix
+    of those known here, or a folder with such files."""
+    path = Path(os.path.expanduser(place))
+    if path.is_dir():
+        marks = (path / STATE, path / DATASETS)
+        known = any(is_token_place(file.name) for file in path.iterdir() if file.is_file())
+        return is_shard_folder(path) or any(map(Path.is_file, marks)) or known
+    return path.suffix in SUFFIXES
+
+
+def _files(place: str, path: Path, split: str) -> list[Path]:
+    """The files that a place names, in their order."""
+    if path.is_dir():
+        if (path / DATASETS).is_file() and (path / split).is_dir():
+            path = path / split
+        if (path / STATE).is_file():
+            return list[Path](_arrow().files_of(path))
+        found = _known(path.iterdir())
+    elif path.exists():
+        found = [path]
+    elif glob.has_magic(place):
+        found = _known(map(Path, glob.glob(str(path), recursive=True)))
+    else:
+        raise ObjectiveError(
+            f"token ids must lie in a file, a folder or a glob, got {place!r}; check the path"
+        )
+    if not found:
+        raise ObjectiveError(
+            f"{place} must hold files of token ids ({', '.join(SUFFIXES)}), got none; text becomes "
+            "tokens with `fathom tokenize`"
+        )
+    return found
+
+
+def _known(files: Iterable[Path]) -> list[Path]:
+    return sorted(
+        file
+        for file in files
+        if file.suffix in SUFFIXES and file.is_file() and not file.name.startswith(".")
+    )
+
+
+def _segments(file: Path, column: str | None, dtype: str | None) -> list[Segment]:
+    try:
+        if file.suffix == NUMPY:
+            return [_numpy(file)]
+        if file.suffix == ARROW:
+            return list[Segment](_arrow().segments_of(file, column))
+        if file.suffix == PARQUET:
+            raise ObjectiveError(
+                f"ids in parquet are packed and can't be read in place, got {file}; turn them into "
+                f"shards: fathom tokenize {file} --tokenizer ids --out FOLDER"
+            )
+        if file.suffix != RAW and dtype is None:
+            raise ObjectiveError(
+                f"files of token ids must end in {', '.join(SUFFIXES)}, got {file}; text becomes "
+                "tokens with `fathom tokenize`, and raw ids are read with their `dtype`"
+            )
+        return [_raw(file, dtype)]
+    except OSError as error:
+        raise ObjectiveError(f"{file} must be readable, got {error.strerror or error}") from error
+
+
+def _raw(file: Path, dtype: str | None) -> Segment:
+    """A file of ids alone, or with the header of llm.c."""
+    with open_regular(file) as opened:
+        head = opened.read(HEADER_BYTES)
+    size = file.stat().st_size
+    if dtype is None and len(head) >= 4 and int.from_bytes(head[:4], "little") in HEADERS:
+        return _with_header(file, head, size)
+    kind = np.dtype(dtype or "uint16").newbyteorder("<")
+    if size % kind.itemsize:
+        raise ObjectiveError(
+            f"{file} must be whole ids of {kind.itemsize} bytes ({kind.name}), got {size} bytes; "
+            "it is cut short, or name its `dtype`"
+        )
+    return Segment(str(file), 0, size // kind.itemsize, kind.str)
+
+
+def _with_header(file: Path, head: bytes, size: int) -> Segment:
+    if len(head) < HEADER_BYTES:
+        raise ObjectiveError(
+            f"{file} must have a header of {HEADER_BYTES} bytes, as its first number says, got "
+            f"{size} bytes; it is cut short"
+        )
+    magic, found_version, tokens = (int.from_bytes(head[at : at + 4], "little") for at in (0, 4, 8))
+    dtype, version = HEADERS[magic]
+    if found_version != version:
+        raise ObjectiveError(
+            f"{file} must have version {version} in its header, which begins with {magic}, got "
+            f"{found_version}; write it again, or name its `dtype` if it has no header"
+        )
+    found = Segment(str(file), HEADER_BYTES, tokens, dtype)
+    if size != found.end:
+        raise ObjectiveError(
+            f"{file} must have {found.end} bytes for the {tokens:,} tokens that its header "
+            f"counts, got {size}; it is cut short, or its header is wrong"
+        )
+    return found
+
+
+def _numpy(file: Path) -> Segment:
+    """An array of ids, of one dimension, or of several in the order of its rows."""
+    with open_regular(file) as opened:
+        try:
+            version = np.lib.format.read_magic(opened)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else (np.lib.format.read_array_header_2_0)
+            )
+            shape, fortran, dtype = read(opened)
+        except ValueError as error:
+            raise ObjectiveError(
+                f"{file} must be a .npy file, got {error}; write it again"
+            ) from error
+        offset = opened.tell()
+    if dtype.kind not in "iu" or (fortran and len(shape) > 1):
+        raise ObjectiveError(
+            f"{file} must be an array of whole numbers, row by row, got {dtype}"
+            f"{' by columns' if fortran else ''}; save it as uint16 or uint32"
+        )
+    found = Segment(str(file), offset, int(np.prod(shape, dtype=np.int64)), dtype.str)
+    size = file.stat().st_size
+    if size != found.end:
+        raise ObjectiveError(
+            f"{file} must have {found.end} bytes for the {found.tokens:,} ids of its header, got "
+            f"{size}; it is cut short"
+        )
+    return found
+
+
+def _arrow() -> Any:
+    """The module for Arrow's files, which takes a while to import."""
+    return importlib.import_module("fathom.objectives.tokens.arrow")

@@ -1,0 +1,165 @@
+"""Keys of `objective: tokens`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real
+from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
+from fathom.objectives.tokens.shards import TRAIN, VALIDATION
+from fathom.objectives.tokens.stream import TokenFiles, TokenReader
+from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
+
+SAMPLES = 64
+"""Windows of each split that are looked at before anything starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSplits:
+    """The token ids of both splits."""
+
+    train: TokenFiles
+    validation: TokenFiles
+    data: tuple[TokenData, ...]
+    """What was found at `train`, and at `validation` if that is another place."""
+    tokenizer: Path | None
+    """File of the tokenizer that cut the tokens, if it is known."""
+    bytes: int | None
+    """Bytes of the text of `validation`, if they are known."""
+
+
+class TokensConfig(ObjectiveConfig):
+    """Next-token prediction on token ids that are cut already."""
+
+    batched: ClassVar[bool] = True
+    name: Literal["tokens"]
+    train: str = Field(min_length=1, max_length=4096, examples=["path/to/tokens"])
+    """Token ids to train on: a folder that `fathom tokenize` wrote; a file, folder or glob of .bin,
+    .npy or .arrow; a folder that `datasets` wrote."""
+    validation: str | None = Field(None, min_length=1, max_length=4096)
+    """Held-out token ids, in the same forms. Without it, those that `fathom tokenize` held out, or
+    the last part of `train`."""
+    tokenizer: str | None = Field(None, min_length=1, max_length=4096)
+    """The tokenizer.json that cut the tokens. Shards of `fathom tokenize` have their own."""
+    vocabulary: Positive | None = None
+    """Number of token ids, where no tokenizer says it or the model shall have more."""
+    column: str | None = Field(None, min_length=1, max_length=255)
+    """Column of ids in Arrow files; by default `input_ids`, `token_ids`, `tokens` or `ids`."""
+    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] | None = None
+    """Type of an id in .bin files without a header; uint16 by default."""
+    context: Positive = 256
+    """Tokens in a training sequence."""
+    eval_tokens: Number = 131_072
+    """Held-out tokens in an evaluation."""
+    validation_fraction: Real = Field(0.01, gt=0.0, le=0.5)
+    """Fraction of `train` that is held out, its last part, if nothing else is."""
+
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        if self.eval_tokens < self.context:
+            raise ValueError(
+                f"`eval_tokens` must be at least `context`, got {self.eval_tokens} and "
+                f"{self.context}; use eval_tokens: {self.context} or more"
+            )
+        return self
+
+    def vocab_size(self) -> int:
+        """Number of token ids; reads a sample of them, and the sizes and heads of their files."""
+        return self.splits().train.vocab_size
+
+    def train_tokens(self) -> int:
+        """Number of training tokens."""
+        return len(self._cut(*self._found())[0])
+
+    def splits(self) -> TokenSplits:
+        """The token ids of both splits, of which a sample was looked at.
+
+        Raises:
+            ObjectiveError: when files are missing, damaged, too short, or of another vocabulary.
+        """
+        data = self._found()
+        size, tokenizer = self._vocabulary(data)
+        parts = self._cut(*data)
+        train, validation = (TokenFiles(part.segments, size) for part in parts)
+        for split, key in ((train, "train"), (validation, "validation")):
+            self._check_length(split, key)
+            _check_sample(split)
+        return TokenSplits(
+            train=train, validation=validation, data=data, tokenizer=tokenizer,
+            bytes=data[-1].bytes if len(data) > 1 else None,
+        )  # fmt: skip
+
+    def _found(self) -> tuple[TokenData, ...]:
+        """What lies at `train`, and what is held out if it does not lie there too."""
+        held_out = self.validation
+        if held_out is None and has_split(self.train, VALIDATION):
+            held_out = self.train
+        places = ((self.train, TRAIN), *([(held_out, VALIDATION)] if held_out else []))
+        return tuple(
+            find_tokens(place, split, column=self.column, dtype=self.dtype)
+            for place, split in places
+        )
+
+    def _cut(self, train: TokenData, held_out: TokenData | None = None) -> tuple[TokenFiles, ...]:
+        """Both splits; the last part of `train` is held out if nothing else is."""
+        files = TokenFiles(train.segments, 0)
+        if held_out is not None:
+            return files, TokenFiles(held_out.segments, 0)
+        place = len(files) - int(len(files) * self.validation_fraction)
+        return files.cut(0, place), files.cut(place, len(files))
+
+    def _vocabulary(self, data: tuple[TokenData, ...]) -> tuple[int, Path | None]:
+        """Number of token ids, and the file of the tokenizer if it is known."""
+        file = Path(self.tokenizer).expanduser().absolute() if self.tokenizer else None
+        said = {own.vocabulary for own in data if own.vocabulary is not None}
+        if file is not None:
+            said.add(id_count(read_tokenizer(file)))
+        if len(said) > 1:
+            raise ObjectiveError(
+                "`train`, `validation` and `tokenizer` must be of one vocabulary, got "
+                f"{' and '.join(map(str, sorted(said)))} token ids; cut both with one tokenizer"
+            )
+        known = next(iter(said), None)
+        size = self.vocabulary or known
+        if size is None:
+            raise ObjectiveError(
+                f"`tokenizer` must name the tokenizer.json that cut {self.train}, or `vocabulary` "
+                "the number of its token ids, since the files do not say; 50257 for GPT-2's"
+            )
+        if known is not None and size < known:
+            raise ObjectiveError(
+                f"`vocabulary` must be at least the {known} token ids of the tokenizer, got {size};"
+                " drop it"
+            )
+        return size, file or data[0].tokenizer
+
+    def _check_length(self, split: TokenFiles, key: str) -> None:
+        if len(split) <= self.context:
+            raise ObjectiveError(
+                f"both splits must be longer than `context`, got {len(split)} tokens of {key} with "
+                f"context={self.context}; use more tokens, a shorter `context`, or another "
+                "`validation_fraction`"
+            )
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_tokens
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys with shorter sequences, and fewer of them in an evaluation."""
+        context = min(context, self.context)
+        eval_tokens = max(context, min(eval_tokens, self.eval_tokens))
+        return self.model_copy(update={"context": context, "eval_tokens": eval_tokens})
+
+
+def _check_sample(split: TokenFiles) -> None:
+    """Raises `ObjectiveError` if some ids of a sample are not of the vocabulary."""
+    length = min(len(split), 512)
+    last = len(split) - length
+    starts = np.array([last * place // (SAMPLES - 1) for place in range(SAMPLES)])
+    TokenReader(split).read(starts, length)

@@ -1,0 +1,118 @@
+"""Fathom's own files of tokens: shards of raw ids, and an index that says what is in them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import open_regular
+from fathom.objectives.keys import Group
+from fathom.objectives.tokens.stream import Segment
+
+INDEX = "index.json"
+TOKENIZER = "tokenizer.json"
+TRAIN, VALIDATION = "train", "validation"
+SPLITS = (TRAIN, VALIDATION)
+LARGEST_INDEX = 1 << 28
+"""Bytes of an index beyond which the file is none."""
+
+Whole = Annotated[int, Field(ge=0)]
+
+
+class Shard(Group):
+    """One file of token ids."""
+
+    file: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    tokens: Whole
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Split(Group):
+    """The shards of a split, in their order."""
+
+    tokens: Whole
+    documents: Whole
+    """Documents, or parts of long ones."""
+    bytes: Whole
+    """Bytes of the text that was cut into these tokens."""
+    shards: tuple[Shard, ...]
+
+
+class Index(Group):
+    """What a folder of shards holds."""
+
+    format: Literal["fathom-tokens-1"]
+    dtype: Literal["uint8", "uint16", "uint32"]
+    vocabulary: int = Field(ge=1, lt=1 << 32)
+    """Number of token ids."""
+    end: Annotated[int, Field(ge=0)] | None
+    """Id between two documents."""
+    splits: Mapping[Literal["train", "validation"], Split]
+
+    @property
+    def stored(self) -> str:
+        """numpy's name of the type of an id in a shard."""
+        return "|u1" if self.dtype == "uint8" else f"<u{int(self.dtype[4:]) // 8}"
+
+
+def is_shard_folder(folder: Path) -> bool:
+    """True for a folder that `fathom tokenize` has written."""
+    return (folder / INDEX).is_file()
+
+
+def read_index(folder: Path) -> Index:
+    """The index of a folder of shards.
+
+    Raises:
+        ObjectiveError: when it is damaged.
+    """
+    path = folder / INDEX
+    try:
+        with open_regular(path) as file:
+            found = Index.model_validate_json(file.read(LARGEST_INDEX))
+    except OSError as error:
+        raise ObjectiveError(f"{path} must be readable, got {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise ObjectiveError(
+            f"{path} must be an index that `fathom tokenize` wrote, got {first['msg'].lower()} at "
+            f"{where}; restore it, or tokenize again"
+        ) from error
+    for name, split in found.splits.items():
+        if split.tokens != sum(shard.tokens for shard in split.shards):
+            raise ObjectiveError(
+                f"{path} must count the tokens of its shards, got {split.tokens} for split {name}, "
+                "which is not their sum; restore it, or tokenize again"
+            )
+    return found
+
+
+def write_index(folder: Path, index: Index) -> None:
+    """Writes the index, whole or not at all; the folder is ready with it."""
+    part = folder / f"{INDEX}.tmp"
+    part.write_text(json.dumps(index.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    part.replace(folder / INDEX)
+
+
+def segments_of(folder: Path, index: Index, split: Split) -> tuple[Segment, ...]:
+    """The places of a split's tokens.
+
+    Raises:
+        ObjectiveError: when a shard is not there or has another size.
+    """
+    found = tuple(
+        Segment(str(folder / shard.file), 0, shard.tokens, index.stored) for shard in split.shards
+    )
+    for segment in found:
+        path = Path(segment.path)
+        size = path.stat().st_size if path.is_file() else None
+        if size != segment.end:
+            raise ObjectiveError(
+                f"shard {path} must be a file of {segment.end} bytes, as its index says, got "
+                f"{'none' if size is None else size}; restore it, or tokenize again"
+            )
+    return tuple(segment for segment in found if segment.tokens)

@@ -1,0 +1,184 @@
+"""Windows of token ids in files: the same as those of a text in memory, each token once."""
+
+import math
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from fathom.objectives.contract import content_digest_of
+from fathom.objectives.errors import ObjectiveError, UnseenDataError
+from fathom.objectives.next_token import NextToken
+from fathom.objectives.prepare import prepare
+from fathom.objectives.tokens.objective import Tokens
+from fathom.search.training.data_parallel import Ranks
+from tests.support.objectives import CPU, keys_of, prepared
+
+CONTEXT = 8
+IDS = np.arange(5000, dtype=np.uint32)
+
+
+def write(folder: Path, ids: NDArray[Any] = IDS, parts: int = 3) -> Path:
+    for number, part in enumerate(np.array_split(ids, parts)):
+        np.save(folder / f"ids-{number}.npy", part)
+    return folder
+
+
+def tokens(folder: Path, **keys: Any) -> Tokens:
+    keys = {"vocabulary": 5000, "context": CONTEXT, "eval_tokens": 80} | keys
+    task: Tokens = prepared("tokens", train=str(folder), **keys)
+    return task
+
+
+def in_memory(task: Tokens, ids: NDArray[Any], held_out: int) -> NextToken:
+    """The same text in memory."""
+    return NextToken(
+        train=ids[:-held_out].astype(np.int32),
+        validation=ids[-held_out:].astype(np.int32),
+        vocab_size=task.vocab_size,
+        context=CONTEXT,
+        eval_windows=task.eval_windows,
+        tokens_per_byte=None,
+    ).to(CPU)
+
+
+def test_batches_and_evaluations_are_those_of_the_text_in_memory(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path))
+    other = in_memory(task, IDS, held_out=50)
+    table = torch.nn.Embedding(5000, 5000)
+    for step in (0, 1, 2, 90, 7):
+        for seeds in ((3,), (3, 4)):
+            found, wanted = (
+                own.batches(seeds=seeds, step=step, batch_size=9) for own in (task, other)
+            )
+            assert torch.equal(found.inputs, wanted.inputs)
+            assert torch.equal(found.targets, wanted.targets)
+    assert task.evaluations(table, replicas=2) == other.evaluations(table, replicas=2)
+
+
+def test_an_epoch_trains_on_each_token_once(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path), validation=str(write_other(tmp_path)))
+    batch_size = 7
+    epoch = 5000 // CONTEXT - 1
+    steps = math.ceil(3 * epoch / batch_size)
+    targets = torch.cat(
+        [task.batch(seed=1, step=step, batch_size=batch_size).targets for step in range(steps)]
+    )[: 3 * epoch]
+    for own in targets.view(3, epoch, CONTEXT):
+        counts = Counter(own.flatten().tolist())
+        assert set(counts.values()) == {1}
+        assert len(counts) == epoch * CONTEXT > 5000 - 2 * CONTEXT - 1
+
+
+def write_other(folder: Path) -> Path:
+    (folder / "other").mkdir()
+    return write(folder / "other", np.arange(100, dtype=np.uint16))
+
+
+def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: Path) -> None:
+    write(tmp_path)
+    keys = keys_of("tokens", train=str(tmp_path), vocabulary=5000, context=CONTEXT, eval_tokens=80)
+    sent = pickle.dumps(prepare(keys))
+    one, other = (pickle.loads(sent).to(CPU) for _ in range(2))
+    straight = [one.batch(seed=5, step=step, batch_size=6) for step in range(20)]
+    resumed = [other.batch(seed=5, step=step, batch_size=6) for step in range(13, 20)]
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(straight[13:], resumed, strict=True))
+    parts = [
+        Ranks(rank, 3).local_batch(pickle.loads(sent).to(CPU).batch(seed=5, step=4, batch_size=6))
+        for rank in range(3)
+    ]
+    assert torch.equal(torch.cat([part.targets for part in parts]), straight[4].targets)
+
+
+def test_no_token_travels_with_the_objective(tmp_path: Path) -> None:
+    for size in (10_000, 1_000_000):
+        np.zeros(size, np.uint16).tofile(tmp_path / "ids.bin")
+        keys = keys_of("tokens", train=str(tmp_path / "ids.bin"), vocabulary=9, context=CONTEXT)
+        assert len(pickle.dumps(prepare(keys))) < 4000
+
+
+def test_the_last_part_is_held_out_and_counts_no_bytes(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path), validation_fraction=0.2, eval_tokens=10**6)
+    assert (len(task.train), len(task.validation)) == (4000, 1000)
+    seen = task.batch(seed=0, step=0, batch_size=499).inputs
+    assert int(seen.max()) < 4000
+    assert set(task.evaluate(torch.nn.Embedding(5000, 5000))) == {"loss"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"vocabulary": None}, "`tokenizer` must name the tokenizer.json"),
+        ({"vocabulary": 4999}, r"below the size of the vocabulary, 4999, got 4999 in .*ids-2\.npy"),
+        ({"context": 4000, "eval_tokens": 4000}, "both splits must be longer than `context`"),
+        ({"validation_fraction": 0.001}, "got 5 tokens of validation"),
+        ({"tokenizer": "nothing.json"}, "must be a tokenizer.json, got No such file"),
+        ({"validation": "nothing"}, "must lie in a file, a folder or a glob"),
+    ],
+)
+def test_what_does_not_suit_is_one_line(keys: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ObjectiveError, match=message):
+        tokens(write(tmp_path), **keys)
+
+
+def test_negative_ids_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ObjectiveError, match="got -100 in"):
+        tokens(write(tmp_path, np.where(IDS % 2 == 0, 5, -100)))
+
+
+def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(tmp_path: Path) -> None:
+    ids = np.zeros(10**6, np.uint16)
+    ids[123_457] = 999
+    task = tokens(write(tmp_path, ids), vocabulary=10)
+    with pytest.raises(ObjectiveError, match=r"got 999 in .* \(token 123,457 of the data\)"):
+        task.batch(seed=0, step=0, batch_size=len(task.train) // CONTEXT - 1)
+
+
+def test_a_machine_without_the_files_is_named(tmp_path: Path) -> None:
+    keys = keys_of(
+        "tokens", train=str(write(tmp_path)), vocabulary=5000, context=CONTEXT, eval_tokens=80
+    )
+    task = prepare(keys)
+    (tmp_path / "ids-1.npy").write_bytes(b"less")
+    with pytest.raises(
+        UnseenDataError, match=r"every node must see .*ids-1\.npy, and .* \(4 bytes"
+    ):
+        task.to(CPU)
+    (tmp_path / "ids-1.npy").unlink()
+    with pytest.raises(UnseenDataError, match="No such file") as error:
+        task.to(CPU)
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+
+
+def test_a_file_cut_short_while_training_fails_with_the_reason(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path))
+    (tmp_path / "ids-0.npy").write_bytes(b"")
+    with pytest.raises(ObjectiveError, match="has been cut short; restore it"):
+        task.batch(seed=0, step=0, batch_size=500)
+
+
+def test_the_digest_changes_with_a_byte_of_the_sample_and_with_the_time(tmp_path: Path) -> None:
+    first = tokens(write(tmp_path)).data_digest
+    assert tokens(tmp_path).data_digest == first
+    changed = tmp_path / "ids-1.npy"
+    changed.touch()
+    assert tokens(tmp_path).data_digest != first
+
+
+def test_the_digest_of_every_byte_ignores_times_and_sees_every_byte(tmp_path: Path) -> None:
+    task = tokens(write(tmp_path, np.zeros(10**7, np.uint16)))
+    first = content_digest_of(task, lambda: False)
+    file = tmp_path / "ids-1.npy"
+    file.touch()
+    assert first
+    assert content_digest_of(task, lambda: False) == first
+    with file.open("r+b") as opened:
+        opened.seek(1_234_567)
+        opened.write(b"\1")
+    assert content_digest_of(task, lambda: False) != first
+    assert content_digest_of(task, lambda: True) is None
