@@ -18,8 +18,10 @@ from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import export, predict, train
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
+from fathom.search.commands.tokenize import tokenize
 
 VERBS = (
+    tokenize,
     init,
     plan,
     check,

@@ -4,7 +4,7 @@ A tokenizer learns from the training split alone.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -73,7 +73,7 @@ def _chars(train: bytes) -> tuple[int, Callable[[bytes], Ids]]:
 
 
 def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
-    pieces = _pieces(text)
+    pieces = pieces_of(text)
     batches = iter(lambda: list(itertools.islice(pieces, PIECES_AT_ONCE)), [])
     ids = [np.concatenate([one.ids for one in bpe.encode_batch_fast(own)]) for own in batches]
     return np.concatenate(ids).astype(id_type(bpe.get_vocab_size()))
@@ -85,15 +85,7 @@ def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
     Raises:
         ObjectiveError: when it supports fewer ids.
     """
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        min_frequency=2,
-        show_progress=False,
-    )
-    bpe.train_from_iterator(_pieces(train), trainer)
+    bpe = train_bpe(pieces_of(train), vocab_size)
     learned = bpe.get_vocab_size()
     if learned != vocab_size:
         raise ObjectiveError(
@@ -104,7 +96,22 @@ def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:
     return bpe
 
 
-def _pieces(text: bytes) -> Iterator[str]:
+def train_bpe(pieces: Iterator[str], vocab_size: int, special: Sequence[str] = ()) -> Tokenizer:
+    """Byte-level pairs of the pieces, with at most so many ids, special tokens included."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        min_frequency=2,
+        show_progress=False,
+        special_tokens=list(special),
+    )
+    bpe.train_from_iterator(pieces, trainer)
+    return bpe
+
+
+def pieces_of(text: bytes) -> Iterator[str]:
     """Pieces of whole lines, each of at least `PIECE_BYTES` but the last."""
     begin = 0
     while begin < len(text):
@@ -117,7 +124,7 @@ def _pieces(text: bytes) -> Iterator[str]:
 def tokenizer_file(*, corpus: str, tokenizer: str, validation_fraction: float) -> str:
     """The JSON that `Tokenizer.from_str` takes; `chars` and `bpe:N` are learned on the corpus."""
     if tokenizer == BYTES:
-        return _of_bytes().to_str(pretty=True)
+        return bytes_tokenizer().to_str(pretty=True)
     train = read_corpus(corpus, validation_fraction=validation_fraction).train
     if tokenizer == CHARS:
         return _of_characters(characters(train)).to_str(pretty=True)
@@ -126,7 +133,7 @@ def tokenizer_file(*, corpus: str, tokenizer: str, validation_fraction: float) -
     return bpe.to_str(pretty=True)
 
 
-def _of_bytes() -> Tokenizer:
+def bytes_tokenizer() -> Tokenizer:
     """Tokenizer of bytes: it knows no characters, so each falls back to its bytes."""
     ids = {f"<0x{byte:02X}>": byte for byte in range(BYTE_IDS)}
     tokenizer = Tokenizer(models.BPE(vocab=ids, merges=[], byte_fallback=True))

@@ -45,6 +45,8 @@ class Index(Group):
     """What a folder of shards holds."""
 
     format: Literal["fathom-tokens-1"]
+    made_of: str = ""
+    """Digest of the source and of all settings with which it was cut."""
     dtype: Literal["uint8", "uint16", "uint32"]
     vocabulary: int = Field(ge=1, lt=1 << 32)
     """Number of token ids."""

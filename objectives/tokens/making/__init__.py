@@ -1,0 +1,1 @@
+"""Text to shards of tokens, streamed: what `fathom tokenize` does."""

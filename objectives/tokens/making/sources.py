@@ -1,0 +1,178 @@
+"""Files of text, JSON lines or parquet, plain or compressed, as blocks of about a megabyte."""
+
+import glob
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.files import open_regular
+
+BLOCK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 28
+"""Bytes of a line beyond which a file of JSON lines is none."""
+ROWS_AT_ONCE = 256
+"""Rows of parquet in a block."""
+GZIP, ZSTD = ".gz", ".zst"
+JSON_LINES, PARQUET = (".jsonl", ".ndjson", ".json"), ".parquet"
+SYSTEM_FILES = ("/proc", "/sys")
+UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException)
+
+Kind = Literal["text", "lines", "rows"]
+"""Running text; a document in each line, as JSON; a document in each row of a column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file of documents."""
+
+    path: Path
+    kind: Kind
+    packed: str
+    """Suffix of its compression; empty if it is plain."""
+    size: int
+    modified: int
+    """Time of the last change, in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBlock:
+    """Documents, or a part of a long text, for one worker to cut."""
+
+    kind: Kind
+    content: bytes | list[Any]
+    path: str
+    place: int
+    """Bytes or rows of its file before it."""
+    continues: bool
+    """True if the text before it, in the block before, is of the same document."""
+    read: int
+    """Bytes of all files up to its end, as they lie on the disk; about."""
+
+
+def find_sources(source: str) -> list[SourceFile]:
+    """The files of a path or glob, sorted.
+
+    Raises:
+        ObjectiveError: when there are none.
+    """
+    path = os.path.expanduser(source)
+    if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in SYSTEM_FILES):
+        raise ObjectiveError(f"SOURCE must not be of the system's own files, got {source!r}")
+    if os.path.isdir(path):
+        below = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
+        found = [
+            file
+            for file in below
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
+    elif os.path.exists(path):
+        found = [Path(path)]
+    else:
+        found = [Path(match) for match in glob.glob(path, recursive=True)]
+    files = sorted(file for file in found if file.is_file())
+    if not files:
+        raise ObjectiveError(
+            f"SOURCE must be a file, a folder or a glob with files of text, got {source!r}; check "
+            "the path"
+        )
+    return [_source(file) for file in files]
+
+
+def _source(file: Path) -> SourceFile:
+    packed = file.suffix if file.suffix in (GZIP, ZSTD) else ""
+    suffix = Path(file.stem).suffix if packed else file.suffix
+    kind: Kind = "text"
+    if suffix in JSON_LINES:
+        kind = "lines"
+    elif suffix == PARQUET:
+        kind = "rows"
+    status = file.stat()
+    return SourceFile(
+        path=file, kind=kind, packed=packed, size=status.st_size, modified=status.st_mtime_ns
+    )
+
+
+def read_blocks(files: Sequence[SourceFile], field: str) -> Iterator[TextBlock]:
+    """Yields the blocks of all files, in their order; `field` is the column of parquet.
+
+    Raises:
+        ObjectiveError: when a file can't be read to its end.
+    """
+    before = 0
+    for file in files:
+        try:
+            if file.kind == "rows":
+                yield from _rows(file, field, before)
+            else:
+                yield from _bytes(file, before)
+        except UNREADABLE as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise ObjectiveError(
+                f"{file.path} must be readable to its end, got {str(reason).splitlines()[0]}; "
+                "restore it, or leave it out"
+            ) from error
+        before += file.size
+
+
+def _bytes(file: SourceFile, before: int) -> Iterator[TextBlock]:
+    """Blocks of whole lines; a text without ends of lines is cut between characters."""
+    with open_regular(file.path) as raw:
+        opened: Any = raw
+        if file.packed == GZIP:
+            opened = gzip.GzipFile(fileobj=raw)
+        elif file.packed == ZSTD:
+            opened = pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd")
+        rest, place = b"", 0
+        while True:
+            fresh = bytes(opened.read(BLOCK_BYTES))
+            whole = rest + fresh
+            end = _end(whole, file) if fresh else len(whole)
+            if end:
+                yield TextBlock(
+                    kind=file.kind, content=whole[:end], path=str(file.path), place=place,
+                    continues=file.kind == "text" and place > 0, read=before + raw.tell(),
+                )  # fmt: skip
+            rest, place = whole[end:], place + end
+            if not fresh:
+                return
+
+
+def _end(text: bytes, file: SourceFile) -> int:
+    """The bytes that make a block; 0 to read more first."""
+    end = text.rfind(b"\n") + 1
+    if file.kind == "lines" and not end and len(text) > LONGEST_LINE:
+        raise ObjectiveError(
+            f"{file.path} must have a JSON object in each line, got a line of over "
+            f"{LONGEST_LINE:,} bytes; write one document a line"
+        )
+    if file.kind == "lines" or end:
+        return end
+    end = len(text)
+    while end > len(text) - 4 and end and text[end - 1] & 0xC0 == 0x80:
+        end -= 1  # inside a character, or at its end: its first byte is read again with the rest
+    return max(0, end - 1)
+
+
+def _rows(file: SourceFile, field: str, before: int) -> Iterator[TextBlock]:
+    table = pq.ParquetFile(file.path)
+    rows, place = table.metadata.num_rows, 0
+    if field not in table.schema_arrow.names:
+        names = ", ".join(table.schema_arrow.names)[:200]
+        raise ObjectiveError(
+            f"{file.path} must have a column {field}, got {names}; name it with --field"
+        )
+    for batch in table.iter_batches(ROWS_AT_ONCE, columns=[field]):
+        texts = [text for text in batch.column(0).to_pylist() if text is not None]
+        place += len(batch)
+        yield TextBlock(
+            kind="rows", content=texts, path=str(file.path), place=place, continues=False,
+            read=before + file.size * place // max(1, rows),
+        )  # fmt: skip

@@ -1,0 +1,196 @@
+"""Shards as they are written, and a note of how far, from which an interrupted writing goes on."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.keys import Group
+from fathom.objectives.tokens.making.cut import CutBlock
+from fathom.objectives.tokens.shards import (
+    SPLITS,
+    Index,
+    Shard,
+    Split,
+    write_index,
+)
+
+PROGRESS = "progress.json"
+SHARD_TOKENS = 100_000_000
+READ_BYTES = 1 << 22
+
+
+class SplitProgress(Group):
+    """How far the shards of a split have come."""
+
+    tokens: int = 0
+    documents: int = 0
+    bytes: int = 0
+    shards: tuple[Shard, ...] = ()
+    """Shards that are whole."""
+
+    @property
+    def open_tokens(self) -> int:
+        """Tokens of the shard that is being written."""
+        return self.tokens - sum(shard.tokens for shard in self.shards)
+
+
+class WritingProgress(Group):
+    """How far the writing has come."""
+
+    made_of: str
+    """Digest of the source and of all settings."""
+    blocks: int = 0
+    """Blocks of the source whose tokens are written."""
+    last: str = ""
+    """Split of the last piece of text."""
+    splits: Mapping[str, SplitProgress] = Field(default_factory=dict)
+
+
+class ShardWriter:
+    """Writes shards of both splits into a folder."""
+
+    def __init__(self, folder: Path, made_of: str, dtype: str, end: int | None) -> None:
+        """Continues where an earlier writer of the same made its last note.
+
+        Raises:
+            ObjectiveError: when the folder holds tokens made of something else.
+        """
+        self._folder, self._dtype = folder, np.dtype(dtype)
+        self._end = np.array([] if end is None else [end], self._dtype)
+        self.progress = read_progress(folder, made_of)
+        self._open: dict[str, BinaryIO] = {}
+        for name, split in self.progress.splits.items():
+            self._cut_back(name, split)
+
+    def add(self, block: CutBlock, *, continues: bool) -> None:
+        """Writes the ids of a block."""
+        splits = dict(self.progress.splits)
+        for name, own in block.splits.items():
+            before = splits.get(name, SplitProgress())
+            follows = continues and block.first == name == self.progress.last
+            ids = own.ids if follows or not before.tokens else np.concatenate((self._end, own.ids))
+            splits[name] = self._written(name, before, ids).model_copy(
+                update={
+                    "documents": before.documents + own.documents,
+                    "bytes": before.bytes + own.bytes,
+                }
+            )
+        changes = {"splits": splits, "last": block.last, "blocks": self.progress.blocks + 1}
+        self.progress = self.progress.model_copy(update=changes)
+
+    def note(self) -> None:
+        """Writes down how far it has come, once the disk has the tokens."""
+        for file in self._open.values():
+            file.flush()
+            os.fsync(file.fileno())
+        part = self._folder / f"{PROGRESS}.tmp"
+        part.write_text(self.progress.model_dump_json(), encoding="utf-8")
+        part.replace(self._folder / PROGRESS)
+
+    def finish(self, vocabulary: int, end: int | None) -> Index:
+        """Ends the last shards and writes the index, with which the folder is ready."""
+        splits = {
+            name: self._closed(name, own) if own.open_tokens else own
+            for name, own in self.progress.splits.items()
+        }
+        index = Index.model_validate(
+            {
+                "format": "fathom-tokens-1",
+                "made_of": self.progress.made_of,
+                "dtype": self._dtype.name,
+                "vocabulary": vocabulary,
+                "end": end,
+                "splits": {
+                    name: Split(**dict(splits[name]))
+                    for name in SPLITS
+                    if name in splits and splits[name].tokens
+                },
+            }
+        )
+        write_index(self._folder, index)
+        (self._folder / PROGRESS).unlink(missing_ok=True)
+        return index
+
+    def close(self) -> None:
+        """Closes the files."""
+        for file in self._open.values():
+            file.close()
+
+    def _written(self, name: str, split: SplitProgress, ids: Any) -> SplitProgress:
+        while len(ids):
+            room = SHARD_TOKENS - split.open_tokens
+            self._file(name, split).write(ids[:room].tobytes())
+            split = split.model_copy(update={"tokens": split.tokens + min(room, len(ids))})
+            if len(ids) >= room:
+                split = self._closed(name, split)
+            ids = ids[room:]
+        return split
+
+    def _file(self, name: str, split: SplitProgress) -> BinaryIO:
+        if name not in self._open:
+            path = self._folder / _name(name, len(split.shards))
+            self._open[name] = path.open("ab" if split.open_tokens else "wb")
+        return self._open[name]
+
+    def _closed(self, name: str, split: SplitProgress) -> SplitProgress:
+        """The split once the shard that is being written is whole."""
+        file = self._folder / _name(name, len(split.shards))
+        if opened := self._open.pop(name, None):
+            opened.flush()
+            os.fsync(opened.fileno())
+            opened.close()
+        shard = Shard(file=file.name, tokens=split.open_tokens, sha256=_sha256(file))
+        return split.model_copy(update={"shards": (*split.shards, shard)})
+
+    def _cut_back(self, name: str, split: SplitProgress) -> None:
+        """Removes what was written after the last note."""
+        file, length = self._folder / _name(name, len(split.shards)), split.open_tokens
+        length *= self._dtype.itemsize
+        if (file.stat().st_size if file.exists() else 0) < length:
+            raise ObjectiveError(
+                f"{file} must have {length} bytes, as {PROGRESS} says; remove {self._folder} and "
+                "tokenize again"
+            )
+        if file.exists():
+            os.truncate(file, length)
+
+
+def read_progress(folder: Path, made_of: str) -> WritingProgress:
+    """How far an earlier writing has come; refuses one that was made of something else."""
+    path = folder / PROGRESS
+    if not path.exists():
+        return WritingProgress(made_of=made_of)
+    try:
+        found = WritingProgress.model_validate(json.loads(path.read_bytes()))
+    except (ValueError, ValidationError) as error:
+        raise ObjectiveError(f"{path} is damaged; remove {folder} and tokenize again") from error
+    if found.made_of != made_of:
+        raise another(folder)
+    return found
+
+
+def another(folder: Path) -> ObjectiveError:
+    """The error of a folder with tokens of another source or tokenizer."""
+    return ObjectiveError(
+        f"--out must be a new folder or one of the same source and settings, got {folder}, which "
+        "holds other tokens (or the source has changed); name another, or remove it"
+    )
+
+
+def _name(split: str, number: int) -> str:
+    return f"{split}-{number:05d}.bin"
+
+
+def _sha256(file: Path) -> str:
+    found = hashlib.sha256()
+    with file.open("rb", buffering=0) as opened:
+        while part := opened.read(READ_BYTES):
+            found.update(part)
+    return found.hexdigest()
