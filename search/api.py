@@ -138,7 +138,7 @@ class Study:
         check_trusted(self.config, self.folder.config, trust=self._trust)
         machine = this_machine(self.config, gpu)
         plans = plan_study(self.config, vocab_size_of(self.config), machine)
-        values = plan_json(plans, machine, price=None, with_shapes=False)
+        values = plan_json(self.config, plans, machine, price=None, with_shapes=False)
         return pd.DataFrame(values["budgets"])
 
     def train(

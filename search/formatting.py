@@ -42,6 +42,11 @@ def format_hours(hours: float) -> str:
     return f"{float(f'{hours:.2g}'):g}"
 
 
+def format_bytes(count: float) -> str:
+    """`count` bytes as GB, or as MB below one GB."""
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+
+
 def ranges(depths: Sequence[int]) -> str:
     """Ascending whole numbers with runs joined: `1-4, 6, 8-12`."""
     parts: list[list[int]] = []

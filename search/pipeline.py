@@ -14,6 +14,7 @@ from rich.console import Console
 
 from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
 from fathom.objectives.prepare import prepare
+from fathom.search.cluster.disk_space import DiskSpace
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
 from fathom.search.cluster.time_limit import TimeLimit
@@ -85,6 +86,7 @@ def run_study(
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
+        OSError: when the disk is full; what was trained is saved, as far as there was room.
     """
     config, folder, plans = ready.config, ready.folder, ready.plans
     studies = studies or open_database(config, folder)
@@ -116,19 +118,21 @@ def run_study(
         with Progress(scheduler, plans, console) as progress:
             interrupt = Interrupt()
             limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
+            space = DiskSpace(folder, interrupt)
 
             def tick() -> None:
                 limit.tick(progress.print_line)
+                space.tick(scheduler.live.values(), progress.print_line)
                 progress.tick()
 
-            with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder, progress.print_line):
+            with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder.ending, progress.print_line):
                 if not limit.over:
                     run_trials(scheduler, objective, tick, interrupt)
             limit.keep()
         if interrupt.requested and not (scheduler.done or limit.over):
             progress.print_interruption(len(interrupt.saved))
             tracker.close()
-            raise KeyboardInterrupt
+            raise interrupt.error or KeyboardInterrupt
         if digest := content():  # before the verdict
             keep_content(folder, config, fingerprint, digest)
         searched = time.time()

@@ -94,6 +94,8 @@ class Report:
     peak_memory_bytes: int | None = None
     device: str = ""
     """Name of the GPU or processor that trains, as its driver has it."""
+    saved: bool = False
+    """True if the state at this report is on disk: the trial may end here and be resumed."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 

@@ -1,16 +1,23 @@
-"""Ctrl-C or SIGTERM: all trials save and the search ends; a second Ctrl-C ends it at once."""
+"""Ctrl-C, SIGTERM or a full disk: all trials save and the search ends; a second Ctrl-C ends it at
+once."""
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
-from fathom.search.run_folder import RunFolder
+from fathom.search.records import TrialRecord
+from fathom.search.study.disk import checkpoint_bytes
 
-SAVE_SECONDS = 30.0
-"""Time for trials to save their state; one that does not is resumed from its last checkpoint."""
+LEAST_SECONDS = 30.0
+"""Time for trials to save a small state; one that does not is resumed from its last checkpoint."""
+SLOW_DISK = 50e6
+"""Bytes a second that even a slow disk shared by all trials takes."""
+STEPS = 2
+"""Steps of the slowest trial for which the end waits: the one under way, and one to spare."""
 MESSAGE = "Ending: trials under way save where they stand; Ctrl-C again ends at once"
 
 
@@ -19,11 +26,13 @@ class InterruptNow(KeyboardInterrupt):
 
 
 class Interrupt:
-    """The user's request to end the search, and the trials that have saved for it."""
+    """The request to end the search, and the trials that have saved for it."""
 
     def __init__(self) -> None:
         self._requested_at: float | None = None
         self._insisted = False
+        self.error: OSError | None = None
+        """Error of the machine for which the search ends; None where a user asked for it."""
         self.saved: set[str] = set()
         """Trials that have saved their state, from which they can be resumed."""
 
@@ -32,20 +41,24 @@ class Interrupt:
         """True once no trial is to start, and running ones are to save."""
         return self._requested_at is not None
 
-    @property
-    def overdue(self) -> bool:
-        """True once the time to save is over."""
+    def is_overdue(self, live: Iterable[TrialRecord]) -> bool:
+        """True once the time is over in which the trials under way can save."""
         since = self._requested_at
-        return since is not None and time.monotonic() - since > SAVE_SECONDS
+        return since is not None and time.monotonic() - since > seconds_to_save(live)
 
-    def request(self, folder: RunFolder) -> None:
-        """Asks for the end: no trial starts any more, and those under way save."""
-        self._requested_at = time.monotonic()
+    def request(self, ending: Path, error: OSError | None = None) -> None:
+        """Asks for the end: no trial starts any more, and those under way save, as they see a file
+        `ending` beside their checkpoints.
+        """
+        if not self.requested:
+            self._requested_at, self.error = time.monotonic(), error
         with suppress(OSError):  # of a full disk: then trials go on from older checkpoints
-            folder.ending.touch()
+            ending.touch()
 
     @contextmanager
-    def on_signals(self, folder: RunFolder, say: Callable[[str], None]) -> Iterator[None]:
+    def on_signals(
+        self, ending: Path, say: Callable[[str], None], message: str = MESSAGE
+    ) -> Iterator[None]:
         """Context in which Ctrl-C or SIGTERM requests the end, and a second Ctrl-C ends at once.
 
         A second SIGTERM does not: `timeout` and some schedulers send it twice. Only the main thread
@@ -58,8 +71,8 @@ class Interrupt:
                     return
                 self._insisted = True
                 raise KeyboardInterrupt
-            self.request(folder)
-            say(MESSAGE)
+            self.request(ending)
+            say(message)
 
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -74,7 +87,18 @@ class Interrupt:
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler or signal.SIG_DFL)
-            folder.ending.unlink(missing_ok=True)
+            ending.unlink(missing_ok=True)
+
+
+def seconds_to_save(live: Iterable[TrialRecord]) -> float:
+    """Time after which trials under way have saved: it grows with their states and their steps."""
+    states, step = 0, 0.0
+    for record in live:
+        states += checkpoint_bytes(record.spec.shape)
+        if record.curve:
+            last = record.curve[-1]
+            step = max(step, last.train_seconds / last.step)
+    return LEAST_SECONDS + states / SLOW_DISK + STEPS * step
 
 
 @contextmanager

@@ -107,13 +107,8 @@ def gpus_per_trial(resources: ResourcesConfig) -> float:
 
 def concurrent_trials(resources: ResourcesConfig) -> int:
     """Number of trials that fit the cluster; without it Tune starts trials almost one by one."""
-    if resources.max_concurrent_trials != "auto":
-        return resources.max_concurrent_trials
-    cluster, gpus = ray.cluster_resources(), gpus_per_trial(resources)
-    slots = cluster.get("CPU", 1) / (resources.cpus_per_trial * resources.processes_per_trial)
-    if gpus:
-        slots = min(slots, cluster.get("GPU", 0) / gpus)
-    return max(1, int(slots))
+    cluster = ray.cluster_resources()
+    return resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
 
 
 def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:

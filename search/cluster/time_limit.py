@@ -32,7 +32,7 @@ class TimeLimit:
         """Notes the time now and then, and asks the search to end if it is over."""
         if not self.over and self._look() and not self._interrupt.requested:
             say(f"{format_hours(self._most / 3600)} hours are over: trials under way save")
-            self._interrupt.request(self._folder)
+            self._interrupt.request(self._folder.ending)
         if self._clock() - self._kept >= KEEP_SECONDS:
             self.keep()
 

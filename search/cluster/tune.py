@@ -31,6 +31,7 @@ from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_a
 from fathom.search.records import TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.checkpoint import DiskFullError
 from fathom.search.training.device import DeviceError
 
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
@@ -113,25 +114,32 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         go_on = [name for name, latest in result["reports"] if report(name, latest)]
         if not go_on:
             return TrialScheduler.STOP
-        if self._interrupt.requested:
+        saved = all(latest.saved for name, latest in result["reports"] if name in go_on)
+        if self._interrupt.requested and saved:  # who has not saved will, as soon as it hears of it
             self._interrupt.saved.update(go_on)
             return TrialScheduler.STOP
         return TrialScheduler.CONTINUE
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Resume or end a trial whose worker died; batched trials are resumed one by one."""
+        """Resume or end a trial whose worker died; batched trials are resumed one by one.
+
+        Without room for a checkpoint the search pauses, and the trial resumes with it.
+        """
         error, scheduler = _error_of(trial), self._scheduler
         cause = getattr(error, "cause", None)  # what the worker raised
         if isinstance(cause, StorageError | DeviceError | UnseenDataError):
             raise cause
+        full = isinstance(cause, DiskFullError)
+        if full:
+            self._interrupt.request(scheduler.folder.ending, cause)
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
         assignments = trial.config["assignments"]
         names = [one.spec.trial for one in assignments if one.spec.trial in scheduler.live]
         batched = len(assignments) > 1
-        if batched:
+        if batched and not full:
             self._failures.split(names, error)
         for name in names:
-            end = None if batched else self._failures.end_of(name, error)
+            end = None if batched or full else self._failures.end_of(name, error)
             if end is None:
                 scheduler.restart(name)
             else:
@@ -148,7 +156,8 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
             tune_controller._cleanup_cached_actors(force_all=True)
         interrupt, live = self._interrupt, tune_controller.get_live_trials()
         running = any(trial.status == Trial.RUNNING for trial in live)
-        if interrupt.overdue or (interrupt.requested and not running):
+        overdue = interrupt.is_overdue(self._scheduler.live.values())
+        if overdue or (interrupt.requested and not running):
             tune_controller.request_stop_experiment()  # also of trials that wait for resources
         self._tick()
 
@@ -159,7 +168,7 @@ def run_trials(
     tick: Callable[[], None] = lambda: None,
     interrupt: Interrupt | None = None,
 ) -> None:
-    """Run every trial the scheduler asks for, until the user interrupts.
+    """Run every trial the scheduler asks for, until an interrupt, by a user or for a full disk.
 
     Raises:
         StorageError: when a node does not see the run's checkpoints.

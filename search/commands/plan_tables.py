@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.console import Console
 
-from fathom.search.formatting import format_seconds, ranges, rounded_count
+from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.machine import Machine
-from fathom.search.study.plan import BudgetPlan, device_hours, search_hours
+from fathom.search.study.plan import BudgetPlan, device_hours, search_disk, search_hours
 
 SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
 """Sizes of a shape that a plan lists."""
@@ -19,7 +19,12 @@ _sizes = attrgetter(*SIZES)
 
 
 def plan_json(
-    plans: Sequence[BudgetPlan], machine: Machine, *, price: float | None, with_shapes: bool
+    config: StudyConfig,
+    plans: Sequence[BudgetPlan],
+    machine: Machine,
+    *,
+    price: float | None,
+    with_shapes: bool,
 ) -> dict[str, Any]:
     """The plan as JSON; `device_hours` and `cost` are for devices of the kind `device`."""
     hours = device_hours(plans, machine)
@@ -31,6 +36,7 @@ def plan_json(
         "device": machine.device,
         "device_hours": hours,
         "cost": None if price is None else price * hours,
+        "disk_bytes": search_disk(config, plans, machine.slots),
     }
 
 
@@ -74,6 +80,8 @@ def print_plan(
     hours = device_hours(plans, machine)
     cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
+    disk = format_bytes(search_disk(config, plans, machine.slots))
+    console.print(f"its checkpoints take up to {disk} of disk", highlight=False)
     for note in machine.notes:
         console.print(note, style="yellow", highlight=False)
     if with_shapes:

@@ -58,7 +58,7 @@ def plan(
         plans = plan_study(config, vocab_size_of(config), machine)
     machine = replace(machine, notes=(*study_notes(config), *machine.notes))
     if as_json:
-        print_json(plan_json(plans, machine, price=price, with_shapes=shapes))
+        print_json(plan_json(config, plans, machine, price=price, with_shapes=shapes))
     else:
         print_plan(config, plans, machine, Console(), price=price, with_shapes=shapes)
 

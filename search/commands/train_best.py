@@ -9,9 +9,11 @@ from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.keys import LanguageConfig
+from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome
+from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
@@ -19,6 +21,8 @@ from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.device import local_device
 from fathom.search.training.trial import RunningTrial
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
+
+MESSAGE = "Ending: the training saves where it stands; Ctrl-C again ends at once"
 
 
 def train_best(
@@ -31,9 +35,12 @@ def train_best(
 ) -> None:
     """Trains the shape, passes a line for each evaluation to `say`, and writes `out/weights.pt`.
 
-    After an interruption the same call resumes after the last evaluation that was passed to `say`.
+    Ctrl-C or SIGTERM saves the training at the step under way, and a second Ctrl-C ends it at once,
+    after the last evaluation that was passed to `say`; the same call resumes.
 
     Raises:
+        KeyboardInterrupt: once an interrupted training is saved.
+        OSError: when the disk is full.
         ConfigError: when `tokens` is no number, `corpus` does not suit the shape, the folder is
             another training's, or the training diverges.
     """
@@ -50,14 +57,19 @@ def train_best(
     spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
     assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
     trial = RunningTrial(assignment, objective.to(device), device)
-    said = 0
-    for report in trial.reports():
-        if report.outcome is Outcome.DIVERGED:
-            raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
-        trial.save()
-        for point in report.points[said:]:
-            say(_line(point, budget))
-        said = len(report.points)
+    interrupt, said, ending = Interrupt(), 0, out / ENDING
+    ending.unlink(missing_ok=True)  # of a training that was killed while it ended
+    with interrupt.on_signals(ending, say, MESSAGE):
+        for report in trial.reports():
+            if report.outcome is Outcome.DIVERGED:
+                raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
+            if not report.saved:
+                trial.save()
+            for point in report.points[said:]:
+                say(_line(point, budget))
+            said = len(report.points)
+            if interrupt.requested and not report.outcome:
+                raise KeyboardInterrupt
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")

@@ -8,6 +8,8 @@ from pathlib import Path
 from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.keys import logit_tokens
+from fathom.search.formatting import format_bytes
+from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.groups import ResourcesConfig
 
 USABLE_OF_GPU = 0.85
@@ -34,17 +36,13 @@ class StepFit:
 
     def text(self, memory: float) -> str:
         """What the step takes of so many bytes, in words."""
-        has = "" if memory == math.inf else f" of {_size(memory)}"
+        has = "" if memory == math.inf else f" of {format_bytes(memory)}"
         if not self.enough:
-            return f"a sequence takes {_size(self.memory)}{has}"
+            return f"a sequence takes {format_bytes(self.memory)}{has}"
         count = self.micro_batches
         pieces = "" if count == 1 else f", in {count} micro-batches a step"
         again = ", with layers computed again" if self.recomputes else ""
-        return f"a trial takes up to {_size(self.memory)}{has}{pieces}{again}"
-
-
-def _size(bytes_: float) -> str:
-    return f"{bytes_ / 1e9:.3g} GB" if bytes_ >= 1e9 else f"{bytes_ / 1e6:.3g} MB"
+        return f"a trial takes up to {format_bytes(self.memory)}{has}{pieces}{again}"
 
 
 def execution(shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
@@ -59,7 +57,8 @@ def fit_step(shape: Shape, sequences: int, memory: float, how: Execution) -> Ste
     for recomputes in (False, True):
         for count in (one for one in range(1, sequences + 1) if sequences % one == 0):
             own = replace(how, recomputes=recomputes)
-            need = step_memory(shape, sequences=sequences // count, pieces=count, how=own).total
+            step = step_memory(shape, sequences=sequences // count, pieces=count, how=own).total
+            need = step + (0 if how.gpu else checkpoint_bytes(shape))  # copied to be saved
             found = StepFit(count, recomputes, need, need <= memory)
             if found.enough:
                 return found

@@ -334,6 +334,15 @@ class ResourcesConfig(Group):
             return 1.0 if gpus >= 1 else 0.0
         return self.gpus_per_trial
 
+    def trials_at_once(self, cpus: float, gpus: float) -> int:
+        """Number of trials that fit a machine or cluster with so many CPUs and GPUs."""
+        if self.max_concurrent_trials != "auto":
+            return self.max_concurrent_trials
+        slots = cpus / (self.cpus_per_trial * self.processes_per_trial)
+        if of_trial := self.gpus_of_trial(gpus):
+            slots = min(slots, gpus / of_trial)
+        return max(1, int(slots))
+
     @model_validator(mode="after")
     def _one_process_for_replicas(self) -> Self:
         if self.replicas > 1 and self.processes_per_trial > 1:

@@ -12,6 +12,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.errors import PlanError
 from fathom.search.study.fit import StepFit, execution, fit_step
 from fathom.search.study.groups import Sampler
@@ -24,6 +25,8 @@ TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
 """Learning rate above which AdamW hardly ever trains."""
+FILES_OF_A_TRIAL = 2
+"""Checkpoints of a trial that trains: the last, and while it is written the one before."""
 FORWARD = 1 / 3
 """Operations of an evaluation, as a fraction of those of training on the same tokens."""
 
@@ -150,6 +153,20 @@ def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
 def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     """Hours of all devices used, together."""
     return machine.slots * machine.devices * search_hours(plans, machine)
+
+
+def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
+    """Most bytes of the checkpoints of a search at a time, with `slots` workers that train at once.
+
+    Trials that have paused at a rung keep theirs until the whole search is concluded.
+    """
+    best, paused, sizes = config.train.patience is not None, 0, list[int]()
+    for plan in plans:
+        size = max(checkpoint_bytes(shape, best_weights=best) for shape in plan.shapes)
+        paused += plan.exploring * size * bool(plan.rungs)
+        sizes += [size] * (plan.exploring + plan.confirming)
+    at_once = slots * config.resources.replicas
+    return paused + FILES_OF_A_TRIAL * sum(sorted(sizes)[-at_once:])
 
 
 def study_notes(config: StudyConfig) -> tuple[str, ...]:

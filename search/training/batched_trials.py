@@ -14,6 +14,7 @@ import torch
 from fathom.objectives.contract import ReplicatedObjective
 from fathom.search.records import Outcome, Report
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.checkpoint import DiskFullError
 from fathom.search.training.loop import until_over
 from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
@@ -55,7 +56,17 @@ class BatchedTrials:
         """Trains to the end; yields reports of all running trials when a single trial would report.
 
         A trial that has diverged is reported at once, and is not among the later reports.
+
+        Raises:
+            DiskFullError: when the disk has no room for their states.
         """
+        try:
+            yield from self._all_reports()
+        finally:
+            for log in self._logs.values():
+                log.stop_saving()
+
+    def _all_reports(self) -> Iterator[Reports]:
         self._schedule.start()
         measurements = until_over(self._train, lambda: self._at_end)
         for measured in measurements:
@@ -63,41 +74,56 @@ class BatchedTrials:
             for replica, measurement in measured.items():
                 self._logs[replica].add(measurement)
             over = [one for one in measured.values() if one.diverged or self._at_end]
-            save, report = self._schedule.due(self._training.step if measured else None)
-            if save:
-                self._save()
+            waits, report = self._schedule.due(self._training.step if measured else None)
+            if waits:
+                self._begin_saving()
+            if waits or over:
+                for log in self._logs.values():
+                    log.finish_saving()
             if report or over:
-                yield self._reports(measured)
+                yield self._reports(measured, saved=waits)
             if over and len(over) == len(measured):
                 return
 
     def _train(self) -> Iterator[dict[Replica, Measurement]]:
-        return train_replicas(self._training, self._objective, self._schedule.interrupted)
+        return train_replicas(self._training, self._objective, self._after_step)
+
+    def _after_step(self) -> bool:
+        """Begins to save if the clock says so; True at an interrupt."""
+        step = self._training.step
+        if step in self._training.plan.evaluation_steps:
+            return False
+        saving = any(log.is_saving() for log in self._logs.values())
+        look = self._schedule.look(step, saving=saving)
+        if look.save:
+            self._begin_saving()
+        return look.ends
 
     @property
     def _at_end(self) -> bool:
         return self._training.step == self._training.plan.steps
 
-    def _save(self) -> None:
-        """Saves the current state of each trial in its own checkpoint file."""
+    def _begin_saving(self) -> None:
+        """Begins to save the current state of each trial in its own checkpoint file."""
         for replica in self._training.replicas:
             self._logs[replica].save(self._training.state_dict(replica))
 
-    def _reports(self, measured: Mapping[Replica, Measurement]) -> Reports:
+    def _reports(self, measured: Mapping[Replica, Measurement], *, saved: bool) -> Reports:
         """Reports of all running trials, each with its new evaluation if there is one."""
         return tuple(
-            (self._names[replica], self._report(replica, measured.get(replica)))
+            (self._names[replica], self._report(replica, measured.get(replica), saved=saved))
             for replica in self._training.replicas
         )
 
-    def _report(self, replica: Replica, measurement: Measurement | None) -> Report:
+    def _report(self, replica: Replica, measurement: Measurement | None, *, saved: bool) -> Report:
         log, size = self._logs[replica], len(self._logs)
         if measurement and measurement.diverged:
             return log.report(None, Outcome.DIVERGED, measurement.diverged, sharing=size)
         if self._at_end:
             reason = f"trained to the horizon, in one model of {size} trials"
             return log.report(None, Outcome.FINISHED, reason, sharing=size)
-        return log.report(measurement.step if measurement else None, sharing=size)
+        step = measurement.step if measurement else None
+        return log.report(step, saved=saved, sharing=size)
 
 
 def run_batched(
@@ -106,10 +132,13 @@ def run_batched(
     """All reports of batched trials.
 
     Raises:
-        WorkerLostError: on any error, with its reason: each trial is then resumed alone.
+        DiskFullError: when the disk has no room for their states.
+        WorkerLostError: on any other error, with its reason: each trial is then resumed alone.
     """
     try:
         yield from BatchedTrials(assignments, objective, device).reports()
+    except DiskFullError:
+        raise
     except Exception as error:  # noqa: BLE001 - trials resumed alone report their own failures
         if not is_out_of_memory(error):
             traceback.print_exc()

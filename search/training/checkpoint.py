@@ -1,14 +1,17 @@
 """Checkpoint files: the state of a training on disk, to be resumed. Torch only."""
 
+import errno
 import os
 import pickle
 import socket
 import warnings
 import zipfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from fathom.objectives.files import open_regular
 from fathom.search.run_folder import UNFINISHED
@@ -18,6 +21,69 @@ DAMAGED = (
     *(RuntimeError, LookupError, TypeError, ValueError, AttributeError),
 )
 """Errors on reading a file that was truncated, changed, or never was a checkpoint."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a full disk and of a used-up quota."""
+
+
+class DiskFullError(OSError):
+    """The disk has no room for a checkpoint, so that the search is to pause."""
+
+
+class BackgroundSaver:
+    """Writes states to a checkpoint file, one at a time, while the training goes on.
+
+    The state of a training on several GPUs is written by the leader alone. One that is sharded
+    over them needs a saver of its own with these methods, called by all ranks at the same step, and
+    a `load` for it; `TrialLog` makes the one and calls the other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer = ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
+
+    def start(self, state: dict[str, Any]) -> None:
+        """Copies a state, which may change afterwards, and begins to write the copy.
+
+        Raises:
+            DiskFullError: when there was no room for the state before.
+        """
+        self.finish()
+        self._written = self._writer.submit(save, _copied(state), self._path)
+
+    def is_writing(self) -> bool:
+        """True until the last state is written.
+
+        Raises:
+            DiskFullError: when there was no room for it.
+        """
+        if self._written and self._written.done():
+            self.finish()
+        return self._written is not None
+
+    def finish(self) -> None:
+        """Waits until the last state is written; without it the file keeps the one before.
+
+        Raises:
+            DiskFullError: when there was no room for it.
+        """
+        written, self._written = self._written, None
+        try:
+            if written:
+                written.result()
+        except OSError as error:
+            if error.errno in DISK_FULL:
+                raise DiskFullError(error.errno, error.strerror, str(self._path)) from None
+            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
+
+
+def _copied(state: Any) -> Any:
+    """A copy of a state in the machine's memory."""
+    if isinstance(state, Tensor):
+        return state.detach().to("cpu", copy=True)
+    if isinstance(state, dict):
+        return {name: _copied(value) for name, value in state.items()}
+    return [_copied(value) for value in state] if isinstance(state, list) else state
 
 
 def save(state: dict[str, Any], path: Path) -> None:
@@ -39,6 +105,12 @@ def save(state: dict[str, Any], path: Path) -> None:
         if isinstance(error.__context__, OSError):  # PyTorch's writer hides what the disk said
             raise error.__context__ from None
         raise
+
+
+def forget_unfinished(path: Path) -> None:
+    """Deletes the halves of a checkpoint file that killed workers have left."""
+    for half in path.parent.glob(f"{path.stem}.*{UNFINISHED}"):
+        half.unlink(missing_ok=True)
 
 
 def load(path: Path, device: torch.device) -> dict[str, Any] | None:

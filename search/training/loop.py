@@ -43,7 +43,8 @@ def train(
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
     patience, the measurement at the end is that of the best weights. `interrupted` is called after
-    every step; once it returns True this generator ends, and `training` may be saved as well.
+    every step, where `training` may be saved as well, unless an evaluation comes next; once it
+    returns True this generator ends.
     """
     plan = training.plan
     if training.ended:
@@ -56,9 +57,7 @@ def train(
         compile_step(training, objective)
         training.compile_seconds = time.perf_counter() - began
     for goal in plan.remaining_evaluations(training.step):
-        began = time.perf_counter()
         train_loss = advance(training, objective, goal=goal, interrupted=interrupted)
-        training.train_seconds += time.perf_counter() - began
         if training.step < goal:
             return
         yield _measure(training, objective, train_loss)
@@ -113,6 +112,7 @@ def advance(
     """
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
     loss_of = _loss_of(objective, plan)
+    began = time.perf_counter()
     for step in range(training.step, goal):
         set_learning_rate(optimizer, plan.learning_rate * plan.rate_fraction(step))
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
@@ -123,9 +123,18 @@ def advance(
             mean = own_loss * ranks.size
             training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))
         training.step, training.loss_steps = step + 1, training.loss_steps + 1
+        training.train_seconds, began = _until_now(training.train_seconds, began)
         if interrupted():
             break
-    return float(ranks.sum(training.loss_sum)) / training.loss_steps
+    mean_loss = float(ranks.sum(training.loss_sum.clone())) / training.loss_steps
+    training.train_seconds, _ = _until_now(training.train_seconds, began)
+    return mean_loss
+
+
+def _until_now(seconds: float, began: float) -> tuple[float, float]:
+    """Seconds with those since `began` added, and the time of now."""
+    now = time.perf_counter()
+    return seconds + now - began, now
 
 
 def _backward(

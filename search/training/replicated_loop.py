@@ -79,6 +79,13 @@ class ReplicaTraining:
             state |= {"loss_steps": self.loss_steps, "step_statistics": []}
         return state
 
+    def charge(self, began: float) -> float:
+        """Shares out the time since `began` among the replicas; returns the time of now."""
+        now = time.perf_counter()
+        for replica in self.replicas:
+            self.train_seconds[replica] += (now - began) / len(self.replicas)
+        return now
+
     def reset_statistics(self) -> None:
         """Start to accumulate the losses of the next evaluation."""
         self.loss_sums_R, self.loss_steps = torch.zeros_like(self.loss_sums_R), 0
@@ -126,8 +133,9 @@ def train_replicas(
     """Train from `training.step` and yield each replica's measurement at every evaluation step.
 
     Between two yields any replica may be saved or dropped. A replica that diverged is dropped after
-    its measurement, and when none is left this ends. `interrupted` is called after every step; once
-    it returns True this generator ends, and all replicas may be saved as well.
+    its measurement, and when none is left this ends. `interrupted` is called after every step,
+    where all replicas may be saved as well, unless an evaluation comes next; once it returns True
+    this generator ends.
     """
     for goal in training.plan.remaining_evaluations(training.step):
         if not training.replicas:
@@ -179,12 +187,11 @@ def advance(
     for step in range(training.step, goal):
         training.loss_sums_R += train_step(training, objective, step)
         training.step, training.loss_steps = step + 1, training.loss_steps + 1
+        began = training.charge(began)
         if interrupted():
             break
     means: list[float] = (training.loss_sums_R / training.loss_steps).tolist()
-    seconds = (time.perf_counter() - began) / len(means)
-    for replica in training.replicas:
-        training.train_seconds[replica] += seconds
+    training.charge(began)
     return means
 
 

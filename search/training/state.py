@@ -134,14 +134,19 @@ class Training:
         """Reason why the last evaluation counts as divergence; empty when it does not."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything needed to resume bit for bit."""
+        """Returns everything needed to resume bit for bit, once all ranks have called it."""
+        since = {name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}
+        if since:
+            since["loss_sum"] = self.ranks.sum(self.loss_sum.clone())
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step,
             "train_seconds": self.train_seconds,
+            # Sums of other parts have other last digits.
+            **({"micro_batches": self.micro_batches} if self.ran_out_of_memory else {}),
             **({"best": asdict(self.best), "ended": self.ended} if self.best else {}),
-            **({name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}),
+            **since,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -150,11 +155,19 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
         self.train_seconds = state["train_seconds"]
+        self.micro_batches = max(self.micro_batches, state.get("micro_batches", 1))
         if "best" in state:
             self.best, self.ended = BestWeights(**state["best"]), state["ended"]
         for name in SINCE_EVALUATION:
             if name in state:
                 setattr(self, name, state[name])
+        if not self.ranks.is_leader:  # whose sum is that of all
+            self.loss_sum = torch.zeros_like(self.loss_sum)
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """True if steps are in more micro-batches than planned."""
+        return self.micro_batches > self.plan.micro_batches
 
     @property
     def is_over(self) -> bool:

@@ -21,7 +21,7 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import pays, possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.device import DeviceError, computes_in_bfloat16, fitted
-from fathom.search.training.loop import never, train, until_over
+from fathom.search.training.loop import train, until_over
 from fathom.search.training.micro_batches import free_memory, is_out_of_memory
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from fathom.search.training.trial_log import ReportSchedule, TrialLog
@@ -93,18 +93,30 @@ class RunningTrial:
             ranks=ranks,
         )  # fmt: skip
         self._objective, self._training = objective, new()
-        self._log, self._schedule = TrialLog(assignment, device), ReportSchedule(assignment)
+        self._log = TrialLog(assignment, device)
+        self._schedule = ReportSchedule(assignment, ranks.size)
+        self._next_look = 0
         self._restore(new)
         self._log.setup_seconds = time.perf_counter() - began
 
     def reports(self) -> Iterator[Report]:
         """Train to the end; reports at rungs, every few seconds between them, and at the end.
 
-        An interrupt of the search also makes the trial save its state and report.
+        An interrupt of the search also makes the trial save its state and report. So does every
+        rank, and all but the leader's reports are for nobody.
+
+        Raises:
+            DiskFullError: when the disk has no room for the state.
         """
+        try:
+            yield from self._reports()
+        finally:  # what is still being written must not replace what comes after it
+            self._log.stop_saving()
+
+    def _reports(self) -> Iterator[Report]:
         training, log = self._training, self._log
         if training.step:  # restored: its last report may be lost
-            yield log.report(training.step)
+            yield log.report(training.step, saved=True)
         self._schedule.start()
         for measurement in self._measurements():
             if measurement:
@@ -112,11 +124,12 @@ class RunningTrial:
             if training.is_over:
                 break
             step = measurement.step if measurement else None
-            save, report = self._schedule.due(step)
-            if save:
+            waits, report = training.ranks.broadcast(partial(self._schedule.due, step))
+            if waits:
                 self.save()
             if report:
-                yield log.report(step)
+                yield log.report(step, saved=waits)
+        log.stop_saving()
         if training.diverged:
             yield log.report(None, Outcome.DIVERGED, training.diverged)
         else:
@@ -128,7 +141,7 @@ class RunningTrial:
 
     def train_with_leader(self) -> None:
         """Train on a rank that is not the leader, until the leader ends."""
-        for _ in self._measurements():
+        for _ in self.reports():
             pass
 
     def stop_other_ranks(self) -> None:
@@ -136,24 +149,43 @@ class RunningTrial:
         self._training.ranks.broadcast(lambda: False)
 
     def _measurements(self) -> Iterator[Measurement | None]:
-        """The same measurements on every rank, as long as the leader goes on; None at an interrupt.
-
-        Several ranks go on to the next measurement instead: they would have to agree at every step.
-        """
-        training, ranks = self._training, self._training.ranks
-        interrupted = self._schedule.interrupted if ranks.size == 1 else never
+        """Measurements, the same on every rank, until the leader stops; None at an interrupt."""
+        training = self._training
         return until_over(
-            lambda: train(training, self._objective, interrupted),
-            lambda: training.is_over or not ranks.broadcast(lambda: True),
+            lambda: train(training, self._objective, self._after_step),
+            lambda: training.is_over or not training.ranks.broadcast(lambda: True),
         )
+
+    def _after_step(self) -> bool:
+        """Begins to save if the clock says so; True at an interrupt, the same on every rank."""
+        training, step = self._training, self._training.step
+        if step < self._next_look or step in training.plan.evaluation_steps:
+            return False
+        look = training.ranks.broadcast(
+            lambda: self._schedule.look(step, saving=self._log.is_saving())
+        )
+        self._next_look = look.next_step
+        if look.save:
+            self._begin_saving()
+        return look.ends
 
     def save_weights(self, path: Path) -> None:
         """Write the model's weights, as its `state_dict`."""
         checkpoint.save(self._training.model.state_dict(), path)
 
     def save(self) -> None:
-        """Save the state of this moment in the trial's checkpoint file."""
-        self._log.save(self._training.state_dict())
+        """Save the state of this moment in the trial's checkpoint file.
+
+        Raises:
+            DiskFullError: when the disk has no room for it; the file before is still there.
+        """
+        self._begin_saving()
+        self._log.finish_saving()
+
+    def _begin_saving(self) -> None:
+        state = self._training.state_dict()  # on all ranks, though one of them writes it
+        if self._training.ranks.is_leader:
+            self._log.save(state)
 
     def _restore(self, new: Callable[[], Training]) -> None:
         try:
@@ -204,7 +236,7 @@ def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
     try:
         yield from reports
-    except (WorkerLostError, DeviceError, UnseenDataError):
+    except (WorkerLostError, DeviceError, UnseenDataError, checkpoint.DiskFullError):
         raise
     except Exception as error:  # noqa: BLE001 - a trial's failure is a result, never the search's
         if is_out_of_memory(error):

@@ -5,10 +5,10 @@ trial again, Ray after a crash or a new run after a kill, resumes from it.
 """
 
 import time
-import warnings
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,9 +26,11 @@ from fathom.search.training.state import Measurement
 REPORT_SECONDS = 5.0
 """Least time between two reports of a trial between rungs: each costs the driver milliseconds."""
 CHECKPOINT_SECONDS = 300.0
-"""Time after which a trial between rungs is saved at its next evaluation."""
+"""Time after which a trial is saved, at whatever step it is."""
 INTERRUPT_POLL_SECONDS = 0.5
 """Time between two looks for an interrupt of the search."""
+AGREE_SECONDS = 2.0
+"""Time between two steps after which several ranks agree on what is due, as they then wait."""
 
 
 class TrialLog:
@@ -40,6 +42,7 @@ class TrialLog:
         self._tokens_per_step = budget.tokens_per_step
         self._rungs = rung_steps(config, budget)
         self._median_of = config.stopping.median_of
+        self._saver = checkpoint.BackgroundSaver(self._path)
         self._points: list[CurvePoint] = []
         self._layers: Layers = {}
         self.setup_seconds = 0.0
@@ -64,11 +67,13 @@ class TrialLog:
         outcome: Outcome | None = None,
         reason: str = "",
         *,
+        saved: bool = False,
         sharing: int = 1,
     ) -> Report:
         """Every measurement so far, with the value of the rung if `step` is one.
 
-        `sharing` is the number of trials among which the peak memory of the process is divided.
+        `saved` is true if the state of the training is on disk. `sharing` is the number of trials
+        among which the peak memory of the process is divided.
         """
         rung = None
         if step in self._rungs:
@@ -86,25 +91,39 @@ class TrialLog:
             peak_memory_bytes=peak,
             device=_name_of(self._device),
             layers=self._layers,
+            saved=saved,
         )
 
     def save(self, training: dict[str, Any]) -> None:
-        """Save the state of the training and its curve in the trial's checkpoint file.
+        """Begin to save the state of the training and its curve in the trial's checkpoint file.
 
-        On a full disk the trial only loses this checkpoint.
+        Raises:
+            DiskFullError: when there was no room for the state before.
         """
-        state = {
-            "trial": self._identity(),
-            "training": training,
-            "points": [asdict(point) for point in self._points],
-        }
-        try:
-            checkpoint.save(state, self._path)
-        except OSError as error:
-            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
+        self._saver.start(
+            {
+                "trial": self._identity(),
+                "training": training,
+                "points": [asdict(point) for point in self._points],
+            }
+        )
+
+    def is_saving(self) -> bool:
+        """True while a state is written; raises `DiskFullError` when there is no room for it."""
+        return self._saver.is_writing()
+
+    def finish_saving(self) -> None:
+        """Waits until the last state is on disk; raises `DiskFullError` if there is no room."""
+        self._saver.finish()
+
+    def stop_saving(self) -> None:
+        """Waits until nothing is written any more, whether it has succeeded or not."""
+        with suppress(checkpoint.DiskFullError):
+            self._saver.finish()
 
     def restore(self) -> dict[str, Any] | None:
         """The saved state of the training, whose curve this log continues; None without one."""
+        checkpoint.forget_unfinished(self._path)
         state = checkpoint.load(self._path, self._device)
         if state is None or state.get("trial") != self._identity():
             return None
@@ -122,30 +141,60 @@ class TrialLog:
         return {"name": spec.trial, "shape": str(spec.shape), "horizon": spec.horizon_tokens}
 
 
+class Look(NamedTuple):
+    """What is due after a step of a training."""
+
+    save: bool
+    """True if the clock says that the trial is to be saved."""
+    ends: bool
+    """True at an interrupt of the search."""
+    next_step: int
+    """The step after which to look again."""
+
+
 class ReportSchedule:
     """Decides when a training saves a checkpoint and when it reports."""
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, ranks: int = 1) -> None:
         self._rungs = set(rung_steps(assignment.config, assignment.budget))
         self._interrupt = Path(assignment.checkpoint).with_name(ENDING)
-        self._polled = self._saved = self._reported = time.monotonic()
+        self._ranks = ranks
+        self.start()
 
     def start(self) -> None:
         """Restarts the clocks that decide when to report and when to save."""
-        self._saved = self._reported = time.monotonic()
+        self._polled = self._saved = self._reported = time.monotonic()
+        self._looked: tuple[int, float] | None = None
 
     def due(self, step: int | None) -> tuple[bool, bool]:
-        """True if a checkpoint is due after an evaluation, and True if a report is.
+        """True after an evaluation at which the trial waits for an answer, once its state is on
+        disk; and True if a report is due.
 
-        Both are due at rungs and at an interrupt, where `step` may be None, between evaluations.
+        It waits at rungs and at an interrupt, where `step` may be None, between evaluations.
         """
         now = time.monotonic()
-        both = step is None or step in self._rungs or self.interrupted()
-        save = both or now - self._saved >= CHECKPOINT_SECONDS
-        report = both or now - self._reported >= REPORT_SECONDS
-        self._saved = now if save else self._saved
+        waits = step is None or step in self._rungs or self.interrupted()
+        report = waits or now - self._reported >= REPORT_SECONDS
+        self._saved = now if waits else self._saved
         self._reported = now if report else self._reported
-        return save, report
+        return waits, report
+
+    def look(self, step: int, *, saving: bool) -> Look:
+        """What is due after a step, also between evaluations; `saving` is true while the last state
+        is still being written."""
+        now = time.monotonic()
+        save = not saving and now - self._saved >= CHECKPOINT_SECONDS
+        if save or saving:
+            self._saved = now
+        return Look(save, self.interrupted(), self._next_look(step, now))
+
+    def _next_look(self, step: int, now: float) -> int:
+        """The next step, or with several ranks one that is some seconds away."""
+        before, self._looked = self._looked, (step, now)
+        if self._ranks == 1 or before is None:
+            return step + 1
+        pace = (now - before[1]) / max(1, step - before[0])
+        return step + max(1, int(AGREE_SECONDS / max(pace, 1e-6)))
 
     def interrupted(self) -> bool:
         """True while the search is being interrupted; the file that says so is looked for rarely,

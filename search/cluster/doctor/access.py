@@ -15,9 +15,8 @@ from fathom.search.cluster.doctor.facts import (
     ok,
     warning,
 )
+from fathom.search.study.disk import RESERVE
 
-LEAST_FREE = 100_000_000
-"""Bytes for records, report and MLflow's database."""
 SHARE_IT = "mount one folder there at the same path (NFS), or name a shared one with `--runs`"
 
 PAGES = {
@@ -111,7 +110,7 @@ def _shared(probe: ClusterProbe, cluster: ClusterFacts) -> tuple[Finding, ...]:
 
 
 def _space(disk: Disk, needs: Needs) -> Finding:
-    needed = needs.checkpoints + LEAST_FREE
+    needed = needs.checkpoints + RESERVE
     text = f"{decimal(disk.free)} free, a search may take {decimal(needed)}"
     if disk.free >= needed:
         return ok("space", text)

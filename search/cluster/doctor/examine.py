@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from fathom.search.cluster.doctor.access import judge_storage, judge_tracking
 from fathom.search.cluster.doctor.checks import judge_cluster, judge_members
 from fathom.search.cluster.doctor.facts import (
     ClusterFacts,
+    Disk,
     Finding,
     Needs,
     NodeQuestion,
@@ -28,7 +30,7 @@ from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.machine import this_machine
-from fathom.search.study.plan import BudgetPlan, plan_study, study_notes, vocab_size_of
+from fathom.search.study.plan import BudgetPlan, plan_study, search_disk, study_notes, vocab_size_of
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -38,10 +40,6 @@ from fathom.search.study.store_uri import (
     without_credentials,
 )
 
-CHECKPOINT_BYTES = 12
-"""Bytes of a checkpoint per parameter: itself and AdamW's two moments."""
-CHECKPOINTS_KEPT = 2
-"""Checkpoints of a trial on disk: the last, and while it is written the one before."""
 WORKER = "fathom.search.cluster.worker"
 """The module that runs trials, with all that it needs."""
 SPEED_SECONDS = 120.0
@@ -57,7 +55,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
         ValueError: when the study itself can't be run anywhere.
     """
     plans = study_plans(config)
-    needs = study_needs(config, plans)
+    resources = config.resources if config else ResourcesConfig()
     notes = study_notes(config) if config else ()
     folder = runs.absolute()
     if config is not None:
@@ -66,16 +64,17 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     uri = (config.tracking.uri if config else None) or default_tracking_uri(runs)
     with ThreadPoolExecutor(1) as aside, planted(folder) as probe:
         tracking = aside.submit(ask_tracking, uri)
-        asks_torch = needs.gpus_per_trial not in (0, "auto")
+        asks_torch = resources.gpus_per_trial not in (0, "auto")
         question = NodeQuestion(probe, secrets.token_hex(16), asks_torch, imports_of(config))
         cluster, members = _ask(question)
+        needs = study_needs(config, plans, slots_of(resources, cluster))
         return (
             *members,
             *(warning("study", note, "see `fathom plan`") for note in notes),
             *judge_cluster(cluster, needs),
             *judge_steps(config, plans),
             *measure_speed(config, cluster),
-            *judge_storage(probe, cluster, disk(folder), needs),
+            *judge_storage(probe, cluster, disk_for_checkpoints(folder), needs),
             tracking.result(),
             *ask_optuna(config, uri),
         )
@@ -98,20 +97,29 @@ def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:
     return tuple(plan_study(config, vocab_size_of(config), this_machine(config)))
 
 
-def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> Needs:
-    """Resources that a study with these plans needs; the defaults without one."""
+def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
+    """Number of trials that fit the nodes at a time."""
+    cpus, gpus = (sum(getattr(node, kind) for node in cluster.nodes) for kind in ("cpus", "gpus"))
+    return resources.trials_at_once(cpus, gpus)
+
+
+def disk_for_checkpoints(folder: Path) -> Disk:
+    """The disk of a folder, where checkpoints of an earlier run make room for their successors."""
+    found = disk(folder)
+    kept = sum(path.stat().st_size for path in folder.glob("*.pt"))
+    return replace(found, free=found.free + kept)
+
+
+def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: int) -> Needs:
+    """Resources that a study with these plans needs, of which so many trials train at a time; the
+    defaults without one.
+    """
     resources = config.resources if config else ResourcesConfig()
-    checkpoints = largest = 0
-    for plan in plans:
-        params = max(shape.params_total for shape in plan.shapes)
-        largest = max(largest, plan.step.memory)
-        # Those that stopping has paused keep theirs until the whole search is concluded.
-        checkpoints += plan.exploring * CHECKPOINTS_KEPT * CHECKPOINT_BYTES * params
     return Needs(
         gpus_per_trial=resources.gpus_per_trial,
         cpus_per_trial=resources.cpus_per_trial,
-        checkpoints=checkpoints,
-        trial_memory=largest,
+        checkpoints=search_disk(config, plans, slots) if config else 0,
+        trial_memory=max((plan.step.memory for plan in plans), default=0),
     )
 
 

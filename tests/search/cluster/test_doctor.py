@@ -1,7 +1,6 @@
 """`fathom doctor` on this machine and on a cluster of Ray: what it gathers and answers."""
 
 import json
-import operator
 import os
 import shutil
 import socket
@@ -18,13 +17,15 @@ from typing import Any
 import psutil
 import pytest
 
+from fathom.search.cluster.doctor import examine
 from fathom.search.cluster.doctor.examine import (
     ask_tracking,
+    disk_for_checkpoints,
     imports_of,
     study_needs,
     study_plans,
 )
-from fathom.search.cluster.doctor.facts import ClusterProbe, Gpu, NodeQuestion, Severity
+from fathom.search.cluster.doctor.facts import ClusterProbe, Disk, Gpu, NodeQuestion, Severity
 from fathom.search.cluster.doctor.gather import (
     _monitor_grows,
     driver_gpus,
@@ -37,7 +38,7 @@ from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, j
 from fathom.search.study.config import load, parse
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.machine import this_machine
-from fathom.search.study.plan import plan_study
+from fathom.search.study.plan import plan_study, search_disk
 from tests.support.places import ROOT
 
 TINY = ROOT / "configs" / "tiny.yaml"
@@ -242,17 +243,24 @@ def test_a_full_disk_fails_with_status_1(small_disk: Path, tmp_path: Path) -> No
     assert os.listdir(small_disk) == ["ballast"]
 
 
-def test_checkpoints_take_twelve_bytes_a_parameter_and_two_are_kept_of_each() -> None:
+def test_the_needs_of_a_study_are_those_of_its_plan() -> None:
     config = load(TINY)
     plans = plan_study(config, 256, this_machine(config))
-    largest = [max(shape.params_total for shape in plan.shapes) for plan in plans]
-    trials = [plan.exploring for plan in plans]
+    largest = max(shape.params_total for plan in plans for shape in plan.shapes)
 
-    needs = study_needs(config, study_plans(config))
+    needs = study_needs(config, study_plans(config), slots=3)
 
-    assert needs.trial_memory > 12 * max(largest), "weights, AdamW's moments, and activations"
-    assert needs.checkpoints == 24 * sum(map(operator.mul, trials, largest))
-    assert study_needs(None, ()).checkpoints == 0
+    assert needs.trial_memory > 12 * largest, "weights, AdamW's moments, and activations"
+    assert needs.checkpoints == search_disk(config, plans, 3)
+    assert study_needs(None, (), slots=3).checkpoints == 0
+
+
+def test_checkpoints_of_an_earlier_run_are_room_for_their_successors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examine, "disk", lambda folder: Disk(str(folder), 10**9, 5 * 10**6))
+    (tmp_path / "8k-explore-000.pt").write_bytes(bytes(10**6))
+    assert disk_for_checkpoints(tmp_path).free == 6 * 10**6
 
 
 class Store(BaseHTTPRequestHandler):

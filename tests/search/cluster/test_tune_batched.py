@@ -163,7 +163,7 @@ def test_a_ladder_that_was_killed_and_interrupted_has_the_records_of_one_by_one(
         if not interrupt.requested and set(ended.live) - grown:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with interrupt.on_signals(ended.folder, lambda message: None):
+    with interrupt.on_signals(ended.folder.ending, lambda message: None):
         run_trials(ended, Slow(), press_ctrl_c, interrupt)
     assert len(interrupt.saved & set(ended.live)) >= 3, "all batched trials"
 

@@ -7,6 +7,7 @@ import pytest
 from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
 from fathom.search.study import fit
+from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.fit import StepFit, fit_step, machine_memory, usable_memory
 from fathom.search.study.groups import ResourcesConfig
 
@@ -18,7 +19,8 @@ SHAPE = Shape(
 
 def need(sequences: int, pieces: int, *, recomputes: bool = False) -> int:
     how = Execution(recomputes=recomputes)
-    return step_memory(SHAPE, sequences=sequences, pieces=pieces, how=how).total
+    step = step_memory(SHAPE, sequences=sequences, pieces=pieces, how=how).total
+    return step + checkpoint_bytes(SHAPE)
 
 
 def test_a_batch_is_cut_into_the_fewest_equal_pieces_that_fit() -> None:
@@ -26,6 +28,13 @@ def test_a_batch_is_cut_into_the_fewest_equal_pieces_that_fit() -> None:
     assert fit_step(SHAPE, 12, need(12, 1) - 1, HOW).micro_batches == 2
     assert fit_step(SHAPE, 12, need(3, 4), HOW) == StepFit(4, False, need(3, 4), True)
     assert fit_step(SHAPE, 7, need(4, 2), HOW).micro_batches == 7, "the pieces are equal"
+
+
+def test_on_a_gpu_the_state_is_copied_to_the_memory_of_the_machine() -> None:
+    on_cpu, on_gpu = (fit_step(SHAPE, 1, 1e12, Execution(gpu=gpu)).memory for gpu in (False, True))
+    step = step_memory(SHAPE, sequences=1, how=Execution(gpu=True)).total
+    assert on_gpu == step
+    assert on_cpu > step
 
 
 def test_layers_are_computed_again_where_a_sequence_does_not_fit() -> None:

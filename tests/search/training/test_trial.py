@@ -1,6 +1,5 @@
 """One trial: its reports, the checkpoint that outlives it, and exceptions that become outcomes."""
 
-import errno
 import io
 import itertools
 import math
@@ -9,7 +8,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 import torch
@@ -176,18 +175,6 @@ def test_between_rungs_a_trial_reports_every_few_seconds(
     assert len(reports) == len(EVALUATIONS)
 
 
-def test_between_rungs_a_trial_saves_every_few_minutes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial_log, "REPORT_SECONDS", 0.0)
-    reports = trial(tmp_path).reports()
-    assert next(reports).rung is None
-    assert not checkpoint(tmp_path).exists()
-    monkeypatch.setattr(trial_log, "CHECKPOINT_SECONDS", 0.0)
-    assert next(reports).rung is None
-    assert checkpoint(tmp_path).exists()
-
-
 def test_a_checkpoint_is_whole_at_every_rung_and_leaves_no_other_file(tmp_path: Path) -> None:
     for report in trial(tmp_path).reports():
         assert not list(tmp_path.glob("*.tmp"))
@@ -196,26 +183,6 @@ def test_a_checkpoint_is_whole_at_every_rung_and_leaves_no_other_file(tmp_path: 
             assert state["training"]["step"] == report.points[-1].step
             assert len(state["points"]) == len(report.points)
     assert list(tmp_path.iterdir()) == [checkpoint(tmp_path)]
-
-
-def test_a_full_disk_costs_a_checkpoint_and_not_the_trial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    undisturbed = list(trial(tmp_path / "roomy").reports())
-    reports = trial(tmp_path).reports()
-    next(report for report in reports if report.rung)
-    before = checkpoint(tmp_path).read_bytes()
-
-    def full(state: object, file: BinaryIO) -> None:
-        file.write(b"half of a check")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(torch, "save", full)
-    with pytest.warns(UserWarning, match="no checkpoint: .*No space left"):
-        *_, last = reports
-    assert losses([last]) == losses(undisturbed)
-    assert checkpoint(tmp_path).read_bytes() == before
-    assert not list(tmp_path.glob("*.tmp"))
 
 
 @pytest.mark.parametrize("rung", range(len(RUNGS)))

@@ -1,0 +1,19 @@
+"""The disk that a checkpoint takes. Imports no framework."""
+
+from fathom.models.shape import Shape
+
+NUMBERS = 3
+"""Numbers of a checkpoint for each parameter: itself and at most two moments of the optimizer."""
+BYTES = 4
+"""Bytes of each."""
+BESIDE = 100_000
+"""Bytes of a checkpoint beside its numbers: names, the curve so far, norms of late gradients."""
+RESERVE = 100_000_000
+"""Bytes for records, report and MLflow's database."""
+
+
+def checkpoint_bytes(shape: Shape, *, best_weights: bool = False) -> int:
+    """Largest size of a trial's checkpoint; `best_weights` are kept with early stopping by
+    held-out loss.
+    """
+    return (NUMBERS + best_weights) * BYTES * shape.params_total + BESIDE
