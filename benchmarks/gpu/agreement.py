@@ -14,9 +14,9 @@ from fathom.search.training.loop import train
 
 CLEAR = 0.01
 """Nats by which two depths must differ for their order to count."""
-SAME, SAME_PIECES, ROUNDED = 1e-3, 1e-4, 0.02
-"""Largest difference of losses in nats: other kernels in float32; the same kernels on parts of a
-batch; bfloat16 against float32."""
+SAME, ROUNDED = 1e-3, 0.02
+"""Largest difference of losses in nats: sums in another order in float32, which AdamW's first steps
+amplify by an amount that depends on the text; bfloat16 against float32."""
 
 Losses = Mapping[Shape, tuple[float, ...]]
 """Shape -> held-out and training loss at each evaluation."""
@@ -38,7 +38,7 @@ def _bfloat16(setup: Setup) -> Iterator[StageFinding]:
 
 def _micro_batches(setup: Setup) -> Iterator[StageFinding]:
     reference, other = losses(setup), losses(setup, micro_batches=4)
-    yield at_most("4 micro-batches against 1, nats", gap(reference, other), SAME_PIECES)
+    yield at_most("4 micro-batches against 1, nats", gap(reference, other), SAME)
     yield same_order(reference, other)
 
 
