@@ -9,7 +9,7 @@ Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fathom.models.shape import Normalization, Positions, Shape
+from fathom.models.shape import Normalization, OwnCounts, Positions, Shape
 
 WEIGHT = 4
 """Bytes of a weight, of its gradient, and of each of AdamW's two moments."""
@@ -64,6 +64,8 @@ def step_memory(
     The peak is at the loss, where the activations are whole, or at the end of the backward pass,
     where the gradients are. With several pieces the gradients of earlier ones are there all along.
     """
+    if shape.own_counts:
+        return _own_memory(shape, shape.own_counts, sequences, pieces)
     params, tokens = shape.params_total, sequences * shape.context
     gradients = WEIGHT * params
     saved = saved_activations(shape, sequences, how)
@@ -80,6 +82,18 @@ def step_memory(
         gradients=gradients,
         activations=saved + TOKEN * tokens * pieces,
         working=working,
+    )
+
+
+def _own_memory(shape: Shape, counted: OwnCounts, sequences: int, pieces: int) -> StepMemory:
+    """Memory of a step of a user's own model, an estimate: all at once, whatever the precision."""
+    tokens = sequences * shape.context
+    return StepMemory(
+        weights=WEIGHT * counted.total,
+        optimizer=2 * WEIGHT * counted.total,
+        gradients=WEIGHT * counted.total,
+        activations=sequences * counted.saved_bytes + TOKEN * tokens * pieces,
+        working=3 * WEIGHT * tokens * shape.vocab_size,
     )
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from fathom.models.building import SearchedModel
 from fathom.models.muon import BatchedMuon
-from fathom.models.parametrization import MATRICES, OptimizerName, Role, muon_norm, rules
+from fathom.models.parametrization import MATRICES, OptimizerName, Role, muon_norm
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer, role_of
 
 
 class ClippedAdamW(torch.optim.AdamW):
@@ -151,7 +151,7 @@ def _gradients(weights: Iterable[Tensor]) -> list[Any]:
 
 
 def build_optimizer(
-    model: Transformer,
+    model: SearchedModel,
     *,
     weight_decay: float,
     betas: tuple[float, float],
@@ -164,12 +164,9 @@ def build_optimizer(
     PyTorch, so a hidden weight's decay grows by what its rate shrinks (the muP row of the table).
     Vectors are not decayed: gains, biases, Admin's omegas, smears.
     """
-    by_role = rules(model.parametrization, model.shape)
     members: dict[tuple[float, float, float], list[Parameter]] = {}
     matrices: dict[Parameter, Role] = {}
-    for full_name, parameter in model.named_parameters():
-        role = role_of(full_name)
-        rule = by_role[role]
+    for parameter, role, rule in model.weights():
         if name is OptimizerName.MUON and role in MATRICES:
             matrices[parameter] = role
         else:
@@ -190,7 +187,7 @@ def build_optimizer(
 
 def _with_muon(
     adamw: ClippedAdamW,
-    model: Transformer,
+    model: SearchedModel,
     matrices: dict[Parameter, Role],
     weight_decay: float,
     eps: float,
@@ -198,7 +195,8 @@ def _with_muon(
     """AdamW with Muon for the matrices, whose decay is divided by the rate that multiplies it."""
     parts, members = {}, defaultdict(list)
     for weight, role in matrices.items():
-        parts[weight] = list(weight.detach().split_with_sizes(_rows(model.shape, role, weight)))
+        rows = _rows(model.shape, role, weight)
+        parts[weight] = list(weight.detach().split_with_sizes(rows))
         for part in parts[weight]:
             members[muon_norm(model.parametrization, role, *part.shape)].append(part)
     groups = [
@@ -209,7 +207,9 @@ def _with_muon(
 
 
 def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
-    """Rows of each matrix that a weight is made of."""
+    """Rows of each matrix that a weight is made of; a user's own weights are one each."""
+    if shape.own_counts:
+        return [len(weight)]
     if role is Role.ATTENTION_IN:
         return [shape.d_attention, shape.d_kv, shape.d_kv]
     if role is Role.FEED_FORWARD_IN and shape.gated:

@@ -5,7 +5,7 @@ Standard library only: planning a search must not wait for a deep-learning frame
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 LEAST_RATIO = 1e-3
@@ -119,6 +119,18 @@ class Count(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCounts:
+    """What a model of a user's own function has at a shape, counted rather than in closed form."""
+
+    total: int
+    """Every trained parameter."""
+    non_embedding: int
+    """All but those whose number follows the vocabulary or the context."""
+    saved_bytes: int = field(compare=False)
+    """Bytes that the forward pass of a sequence keeps for its backward pass, an estimate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """One transformer, exactly as it is built: nothing is rounded later.
 
@@ -163,6 +175,8 @@ class Shape:
     """True if one block is applied `depth` times."""
     bidirectional: bool = False
     """True if there is no causal mask; token 0 is then padding, which is not attended to."""
+    own_counts: OwnCounts | None = None
+    """Counts of a user's own model, to which the options above say nothing."""
 
     def __post_init__(self) -> None:
         sizes = ("depth", "d_model", "n_heads", "head_dim", "vocab_size", "context")
@@ -186,7 +200,7 @@ class Shape:
         """True if the blocks have no option that the fused block of `fused_block.py` lacks."""
         options = self.biases or self.gated or self.smeared_keys or self.bidirectional
         options = options or self.qk_norm or self.queries_per_key > 1
-        return self.d_ff > 0 and self.residual is Residual.PRE and not options
+        return self.d_ff > 0 and self.residual is Residual.PRE and not (options or self.own_counts)
 
     @property
     def ff_ratio(self) -> float:
@@ -289,11 +303,15 @@ class Shape:
     @property
     def params_total(self) -> int:
         """Every trained parameter."""
+        if self.own_counts:
+            return self.own_counts.total
         return sum(self.parameter_groups.values())
 
     @property
     def params_non_embedding(self) -> int:
         """All but token embedding, learned positions and unembedding (Kaplan et al. 2020)."""
+        if self.own_counts:
+            return self.own_counts.non_embedding
         groups = self.parameter_groups
         return sum(groups[name] for name in ("attention", "feed_forward", "norms", "skips"))
 
@@ -320,8 +338,13 @@ class Shape:
         Two for every weight of a matrix product as often as it is applied (the unembedding is one,
         tied or not; looking up an embedding is none, but its second factor is one), and in each
         layer two products with every position that is seen: all of them, or with causal attention
-        (context + 1) / 2 on average.
+        (context + 1) / 2 on average. A user's own model is taken to have the unembedding and two
+        for every other parameter, an estimate.
         """
+        if self.own_counts:
+            embedding = self.own_counts.total - self.own_counts.non_embedding
+            head = min(embedding, self.vocab_size * self.d_model)
+            return 2 * (self.own_counts.non_embedding + head)
         weights = self.depth * sum(self._matrices_of_a_block) + self._vocabulary_matrices
         if self.embedding_rank is not None:
             weights += self.embedding_rank * self.d_model

@@ -3,6 +3,7 @@
 Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from fathom.models.chunked_loss import LossTerms, chunked_loss
 from fathom.models.parametrization import (
     Parametrization,
     Role,
+    Rule,
     deepnorm_gain,
     first_skip,
     forward_scales,
@@ -115,6 +117,13 @@ class Transformer(nn.Module):
         if self.unembedding is None:
             return self.embedding.weight, self.embedding_projection
         return self.unembedding.weight, self.unembedding_projection
+
+    def weights(self) -> Iterator[tuple[nn.Parameter, Role, Rule]]:
+        """Yields each weight, its role and its rule."""
+        by_role = rules(self.parametrization, self.shape)
+        for name, parameter in self.named_parameters():
+            role = role_of(name)
+            yield parameter, role, by_role[role]
 
     def reset_tables(self) -> None:
         """Fills the tables that are computed rather than trained, on the device of the weights."""

@@ -1,22 +1,18 @@
 """A user's own objective, named by its place: `my_package.my_task:MyObjective`.
 
-Preparing it runs the user's code, as naming it asks for. The working folder is searched after what
-is installed; Ray's workers do the same where they see that folder.
+Preparing it runs the user's code, as naming it asks for.
 """
 
-import importlib
 import inspect
 import math
-import sys
-import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from fathom.objectives.errors import ObjectiveError, nearest
 from fathom.objectives.keys import ObjectiveConfig, Positive, short
+from fathom.objectives.user_code import PLACE_PATTERN, UserCodeError, named
 
 MEMBERS = (
     *("vocab_size", "context", "chance_loss"),
@@ -26,13 +22,10 @@ MEMBERS = (
 BATCHED_MEMBERS = ("batches", "losses", "evaluations")
 """Further members of `contract.ReplicatedObjective`."""
 
-MACHINERY = (__file__, importlib.__file__)
-"""Files that every import of a user's objective goes through."""
-
 UserObjectiveName = Annotated[
     str,
     Field(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+        pattern=PLACE_PATTERN,
         description="the place of a class, such as `my_package.my_task:MyObjective`",
     ),
 ]
@@ -112,54 +105,20 @@ def load_user_objective(keys: UserObjectiveConfig) -> Any:
 
 
 def _class(name: str) -> Any:
-    module_name, _, class_name = name.partition(":")
-    folder = _search_working_folder()
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        if place := place_of(error):
-            raise ObjectiveError(
-                f"objective {name} must be importable, but its import failed at {place}, got "
-                f"{reason}; mend it there"
-            ) from error
-        raise ObjectiveError(
-            f"the module of objective {name} must be importable from {folder}, got {reason}; "
-            "check its name, and run where its folder is"
-        ) from error
-    found = getattr(module, class_name, None)
+        module, found = named(name, "objective")
+    except UserCodeError as error:
+        raise ObjectiveError(str(error)) from error
     if not callable(getattr(found, "prepare", None)):
+        class_name = name.partition(":")[2]
         classes = [key for key, value in vars(module).items() if hasattr(value, "prepare")]
         lack = f"no {class_name}" if found is None else f"{class_name} without it"
         remedy = nearest(class_name, classes, otherwise="correct `objective.name`")
         raise ObjectiveError(
-            f"objective {name} must be a class with `prepare`, but {module_name} has {lack}; "
+            f"objective {name} must be a class with `prepare`, but {module.__name__} has {lack}; "
             + remedy
         )
     return found
-
-
-def _search_working_folder() -> str:
-    """Makes modules of the working folder importable, and returns the folder.
-
-    It comes after what is installed, which its files would hide otherwise, but before a checkout of
-    Fathom, which has folders of common names.
-    """
-    folder, checkout = str(Path.cwd()), str(Path(__file__).resolve().parents[1])
-    if folder not in sys.path:
-        place = sys.path.index(checkout) if checkout in sys.path else len(sys.path)
-        sys.path.insert(place, folder)
-    return folder
-
-
-def place_of(error: BaseException) -> str:
-    """File and line at which an import failed; empty if the module itself was not found."""
-    own = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<frozen") and frame.filename not in MACHINERY
-    ]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
 def _check_keys(name: str, prepare: Any, settings: Mapping[str, Any]) -> None:

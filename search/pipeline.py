@@ -98,7 +98,7 @@ def run_study(
         lambda: content_digest_of(objective, lambda: False),
     )
     if extended or not ready.has_report:
-        start_ray(config.resources, folder.resume_command)
+        start_ray(config.resources, folder.resume_command, config.own_code)
     folder.create()
     with (
         _checked(folder, own_records(config, fingerprint)),
@@ -199,7 +199,8 @@ def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_secon
     """Keeps what the trials of this run say of the speed of their devices, for the next plan."""
     resources = ready.config.resources
     started = start_seconds(records, ready.began)
-    if started is None or not resources.processes_per_trial == resources.replicas == 1:
+    alone = resources.processes_per_trial == resources.replicas == 1
+    if started is None or not alone or ready.config.model.build:  # whose operations are estimates
         return
     start = started + report_seconds if cluster_address() is None else None
     for (device, gpu), rates in rates_by_device(records, ready.began).items():

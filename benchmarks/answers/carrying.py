@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from fathom.models.parametrization import Scheme
-from fathom.search.commands.check.check import CheckResult, SizeAxis, check_study, coordinate_check
+from fathom.search.commands.check.check import (
+    AxisCheck,
+    CheckResult,
+    SizeAxis,
+    check_study,
+    coordinate_check,
+)
 from fathom.search.commands.check.probe import PROBE, Probe
 from fathom.search.study.config import StudyConfig, load
 
@@ -47,14 +53,21 @@ def varied(config: StudyConfig, scheme: Scheme, variant: str) -> StudyConfig:
 
 def transfer_rows(result: CheckResult) -> list[str]:
     """Rows of the table for both axes of a scheme."""
+    scheme = result.config.model.parametrization.scheme
     return [
-        f"| {result.scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
+        f"| {scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
         f"x{2**axis.base.best_log2_factor:.2f} to x{2**axis.far.best_log2_factor:.2f} | "
         f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f} | "
-        f"{axis.log2_shift:+.2f} ± {axis.error:.2f} | {axis.coordinates.largest[1]:+.2f} | "
+        f"{axis.log2_shift:+.2f} ± {axis.error:.2f} | {_exponent(axis):+.2f} | "
         f"{'carries over' if axis.carries_over else 'does not'} |"
         for axis in result.axes
     ]
+
+
+def _exponent(axis: AxisCheck) -> float:
+    """The largest exponent of an axis of Fathom's own model."""
+    assert axis.coordinates, "these studies have no model of the user's"
+    return axis.coordinates.largest[1]
 
 
 def largest_exponents(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:

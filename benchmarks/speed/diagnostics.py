@@ -95,7 +95,7 @@ def cost(
     )  # fmt: skip
     plan = replace(train_plan(config, budget, spec, device.type), steps=10**9, compiled=False)
     training = Training(shape, config.model.parametrization.build(), plan, seed=0, device=device)
-    model = training.model
+    model = training.transformer
 
     def steps(diagnostics: bool) -> None:
         training.plan = replace(plan, diagnostics=diagnostics)

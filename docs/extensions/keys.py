@@ -76,7 +76,7 @@ def _kind(annotation: Any) -> str:
     if origin is tuple:
         return f"[{', '.join('...' if one is ... else _kind(one) for one in inner)}]"
     if origin is dict:
-        return "name and path of each"
+        return f"name and {'path' if inner[1] is str else _kind(inner[1])} of each"
     if issubclass(annotation, Enum):
         return " or ".join(f"`{one.value}`" for one in annotation)
     return PLAIN.get(annotation, "keys")

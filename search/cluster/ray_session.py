@@ -5,13 +5,16 @@ Imports neither Tune nor torch, so that Ray can start while both are imported.
 
 import os
 import socket
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import ray
 from ray._private.services import find_bootstrap_address
-from ray.exceptions import AuthenticationError
+from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 
-from fathom.search.cluster.connect import connect
+from fathom.objectives.user_code import CHECKOUT, own_modules
+from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import ResourcesConfig
@@ -36,10 +39,11 @@ class NotJoinedError(ConfigError):
         super().__init__(f"{self.problem}; {self.remedy}")
 
 
-def start_ray(resources: ResourcesConfig, again: str) -> None:
+def start_ray(resources: ResourcesConfig, again: str, own_code: Sequence[str] = ()) -> None:
     """Join the Ray cluster that runs here, else start Ray on this machine alone.
 
-    `again` is the command that resumes the search, for the case that Ray dies.
+    `again` is the command that resumes the search, for the case that Ray dies; `own_code` are the
+    places of the user's code that the study names, which is imported already.
     """
     # The result files that Tune writes for every trial would repeat records.jsonl, at a cost.
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
@@ -51,7 +55,7 @@ def start_ray(resources: ResourcesConfig, again: str) -> None:
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # Ctrl-C ends the run, not only the experiment
     if ray.is_initialized():
         return
-    if join_cluster(runtime_env={"env_vars": WORKER_ENVIRONMENT}) is None:
+    if join_cluster(own_code=bool(own_code)) is None:
         start_here(again)
         _check_resources(resources)
 
@@ -65,8 +69,10 @@ def cluster_address() -> str | None:
     return None if address == "local" else address
 
 
-def join_cluster(**settings: Any) -> str | None:
+def join_cluster(*, own_code: bool = False) -> str | None:
     """Join the cluster and return its address; None where there is none.
+
+    With `own_code`, what the user's code has imported from the working folder goes to every node.
 
     Raises:
         NotJoinedError: when this process can't join it, or nothing listens at `RAY_ADDRESS`: a
@@ -80,12 +86,26 @@ def join_cluster(**settings: Any) -> str | None:
             raise NotJoinedError(address, ConnectionError("nobody answers there"))
         return None  # the file of a `ray start` that is gone
     try:
-        connect(address=address, **settings)
+        connect(address=address, runtime_env=_worker_environment(own_code=own_code))
+    except RuntimeEnvSetupError as error:
+        raise ConfigError(
+            f"your code can't be sent to the nodes: {last_line(error)}; keep data and results out "
+            "of its folders"
+        ) from None
     except ConnectionError as error:
         raise NotJoinedError(address, error.__cause__ or error) from None
     except (AuthenticationError, RuntimeError) as error:  # the latter for another version
         raise NotJoinedError(address, error) from None
     return address
+
+
+def _worker_environment(*, own_code: bool) -> dict[str, Any]:
+    """Ray's `runtime_env` of every worker: the user's modules are found before a checkout of
+    Fathom, which has folders of common names, and after what is installed."""
+    if not own_code:
+        return {"env_vars": WORKER_ENVIRONMENT}
+    last = {"PYTHONPATH": str(CHECKOUT)} if str(CHECKOUT) in sys.path else {}
+    return {"env_vars": WORKER_ENVIRONMENT | last, "py_modules": own_modules()}
 
 
 def _answers(address: str) -> bool:

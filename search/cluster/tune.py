@@ -184,7 +184,7 @@ def run_trials(
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
     resources = scheduler.config.resources
-    start_ray(resources, scheduler.folder.resume_command)
+    start_ray(resources, scheduler.folder.resume_command, scheduler.config.own_code)
     actor: type[TrialActor] = TrialActor
     actor_needs = needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
     if resources.processes_per_trial > 1:

@@ -78,7 +78,7 @@ def train(
         check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
     if register is not None:  # checked before the training, which takes longer
-        check_model_name(register)
+        check_model_name(register, chosen.config.model.build)
         check_form(default_tracking_uri(runs))
     from fathom.search.commands.train_best import train_best
     from fathom.search.export.formats import next_step

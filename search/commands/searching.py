@@ -57,7 +57,7 @@ def run(
 
                 with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
                     aside.submit(import_module, "torch")
-                    start_ray(config.resources, command_again())
+                    start_ray(config.resources, command_again(), config.own_code)
             from fathom.search.pipeline import run_study
 
             result = run_study(ready, console, studies=studies, extended=extend)

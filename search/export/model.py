@@ -75,6 +75,12 @@ def fit(
             best=best, shape=shape, architecture=architecture, centred=centred, with_weights=weights
         )
 
+    if best.config.model.build:
+        raise ConfigError(
+            f"`--format {name}` is for Fathom's own model, and this shape is of "
+            f"{best.config.model.build}; `fathom train` leaves its weights as that module's own "
+            "`state_dict`, which your code can save in any format"
+        )
     if exact := _first(architectures, best.shape):
         return built(exact, best.shape)
     rms = replace(best.shape, norm=Normalization.RMS)

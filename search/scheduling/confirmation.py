@@ -34,16 +34,24 @@ OTHER_RATIO = 0.5
 
 
 def next_confirmations(
-    config: ConfirmConfig, shapes: tuple[Shape, ...], records: Sequence[TrialRecord]
+    config: ConfirmConfig,
+    shapes: tuple[Shape, ...],
+    records: Sequence[TrialRecord],
+    *,
+    plain_rates: bool = False,
 ) -> tuple[Choice, ...]:
-    """The next batch of confirming trials of a budget; empty once it is settled."""
+    """The next batch of confirming trials of a budget; empty once it is settled.
+
+    With `plain_rates` no learning rate is known to carry over, and every depth in question is
+    bracketed.
+    """
     resumed = _may_be_best(records)
     if resumed:
         return resumed
     estimates = estimate_depths(records)
     if not estimates.depths:
         return ()
-    trained = TrainedDepths(config, shapes, records, estimates)
+    trained = TrainedDepths(config, shapes, records, estimates, plain_rates=plain_rates)
     steps = (
         trained.beyond,
         trained.rates,

@@ -233,7 +233,8 @@ class Scheduler:
         """Plan the next batch of confirming trials, and write it down before any of them starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
-            planned = next_confirmations(config, search.shapes, search.ended)
+            plain = self.config.model.plain_rates
+            planned = next_confirmations(config, search.shapes, search.ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]
             planned = () if again else ladder_confirmations(config, search.ended)

@@ -65,9 +65,11 @@ class TrainedDepths:
         shapes: tuple[Shape, ...],
         records: Sequence[TrialRecord],
         estimates: DepthEstimates,
+        *,
+        plain_rates: bool = False,
     ) -> None:
         self._config, self._shapes, self._records = config, shapes, records
-        self._estimates = estimates
+        self._estimates, self._plain_rates = estimates, plain_rates
         self._done = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
         self._ratio = usual_ratio(records)
         self._losses = {own.depth: own.loss for own in estimates.depths}
@@ -109,7 +111,7 @@ class TrainedDepths:
 
     def rates(self) -> tuple[Choice, ...]:
         """The other learning rates of the outermost depths in question; of those between as well if
-        the best rates clearly differ."""
+        the best rates clearly differ, or no rate is known to carry over."""
         depths = sorted(self._losses)
         low, high = depths.index(min(self._possible)), depths.index(max(self._possible))
         inside = depths[max(0, low - 1) : high + 2]
@@ -117,7 +119,8 @@ class TrainedDepths:
         known = [bracket.depth for bracket in brackets]
         shallow = [] if any(depth <= depths[low] for depth in known) else inside[:1]
         deep = [] if any(depth >= depths[high] for depth in known) else inside[-1:]
-        wanted = inside if self._rates_differ(brackets) else dict.fromkeys(shallow + deep)
+        every = self._plain_rates or self._rates_differ(brackets)
+        wanted = inside if every else dict.fromkeys(shallow + deep)
         started = {(r.spec.shape.depth, r.spec.rate_scale) for r in self._records}
         return tuple(
             replace(self._first(depth), rate_scale=rate)

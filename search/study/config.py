@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import PLAIN, Count, Positions, check_groups, option_key
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
+from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.groups import (
     ConfirmConfig,
@@ -71,6 +72,12 @@ class StudyConfig(Group):
     """Random seed of the study."""
 
     @property
+    def own_code(self) -> tuple[str, ...]:
+        """Places of the user's own code that the study names: its objective and its model."""
+        own = isinstance(self.objective, UserObjectiveConfig)
+        return tuple(filter(None, (self.objective.name if own else None, self.model.build)))
+
+    @property
     def prunes(self) -> bool:
         """True if poor trials pause at rungs; with the sampler `ladder` none does."""
         return self.stopping.enabled and self.sampler is not Sampler.LADDER
@@ -104,7 +111,8 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_model(self) -> Self:
         head_dim = self.space.head_dim
-        if head_dim and head_dim % 2 and self.model.positions is Positions.ROTARY:
+        rotary = self.model.options["positions"] is Positions.ROTARY
+        if head_dim and head_dim % 2 and rotary:
             raise ValueError(
                 "`space.head_dim` must be even with rotary positions, which rotate pairs of "
                 f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
@@ -115,6 +123,23 @@ class StudyConfig(Group):
             raise ValueError(
                 f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
                 "because the model would see the answers, got true; drop it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_own_model(self) -> Self:
+        """What a model of the user's own function can't have."""
+        if self.model.build is None:
+            return self
+        if self.count not in (Count.TOTAL, Count.NON_EMBEDDING):
+            raise ValueError(
+                "`count` must be total or non_embedding with `model.build`, whose parameters are "
+                f"all that is counted, got {self.count}"
+            )
+        if self.train.optimizer is OptimizerName.MUON and not self.model.roles:
+            raise ValueError(
+                "`train.optimizer: muon` needs `model.roles` with `model.build`, which say what "
+                "are matrices of the blocks; give them, or use `adamw`"
             )
         return self
 
@@ -167,6 +192,8 @@ class StudyConfig(Group):
         conflicts = {
             option_key(name): options[name] for name in PLAIN if options[name] != PLAIN[name]
         }
+        if self.model.build:
+            conflicts["model.build"] = self.model.build
         if self.train.optimizer is OptimizerName.MUON:
             conflicts["train.optimizer"] = self.train.optimizer
         if self.train.patience:

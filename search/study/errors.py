@@ -145,7 +145,7 @@ def _kind(annotation: Any) -> str:
         number = "" if parts[-1] is Ellipsis else "two "
         return f"a list of {number}{PLURALS[_plain(parts[0])]}"
     if origin is dict:
-        return "a group of names with a path each"
+        return f"a group of names, each with {'a path' if parts[1] is str else _kind(parts[1])}"
     if origin in (Union, UnionType):
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is Literal:

@@ -52,9 +52,9 @@ def execution(shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
 
 def fit_step(shape: Shape, sequences: int, memory: float, how: Execution) -> StepFit:
     """The fewest equal micro-batches of a batch that fit so many bytes; where not even a sequence
-    does, the fewest with layers that are computed again."""
+    does, the fewest with layers that are computed again, which a user's own model can't."""
     found = StepFit(1, False, 0, True)
-    for recomputes in (False, True):
+    for recomputes in (False,) if shape.own_counts else (False, True):
         for count in (one for one in range(1, sequences + 1) if sequences % one == 0):
             own = replace(how, recomputes=recomputes)
             step = step_memory(shape, sequences=sequences // count, pieces=count, how=own).total

@@ -8,7 +8,13 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fathom.models.parametrization import OptimizerName, Parametrization, Scheme, check_scheme
+from fathom.models.parametrization import (
+    OptimizerName,
+    Parametrization,
+    Role,
+    Scheme,
+    check_scheme,
+)
 from fathom.models.shape import (
     Activation,
     Count,
@@ -27,6 +33,7 @@ from fathom.objectives.keys import (
     Real,
     Share,
 )
+from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
 
 
@@ -136,7 +143,7 @@ class ConfirmConfig(Group):
     seeds is known."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between them
-    if the best rates differ; must contain 1."""
+    if the best rates differ or the model is your own without roles; must contain 1."""
 
     @model_validator(mode="after")
     def _contains_one(self) -> Self:
@@ -188,6 +195,18 @@ class FeedForwardConfig(Group):
 class ModelConfig(Group):
     """Architecture options shared by all shapes of the study."""
 
+    build: str | None = Field(
+        None,
+        pattern=PLACE_PATTERN,
+        description="the place of a function from a shape to a model, such as "
+        "`my_package.my_model:build`",
+        examples=["my_package.my_model:build"],
+    )
+    """Place of your own function from a shape to a model, such as `my_package.my_model:build`, in
+    place of the keys below but `roles` and `parametrization`."""
+    roles: dict[str, Role] | None = None
+    """Pattern of a weight's name -> its role in the parametrization, for a model of your own, whose
+    weights otherwise stay as built and have plain rates."""
     gated: bool = False
     """Gated feed-forward branches (SwiGLU)."""
     tied: bool = True
@@ -218,9 +237,33 @@ class ModelConfig(Group):
     @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
-        groups = {"attention", "feed_forward", "parametrization"}
+        groups = {"build", "roles", "attention", "feed_forward", "parametrization"}
         own = {name: value for name, value in self if name not in groups}
+        if self.build:  # its positions are its own, and so is what they ask of heads
+            own["positions"] = Positions.NONE
         return own | dict(self.attention) | dict(self.feed_forward)
+
+    @property
+    def plain_rates(self) -> bool:
+        """True if all weights have the study's learning rate at every shape, and so no rate is
+        known to suit all depths: a model of the user's own without roles."""
+        return self.build is not None and self.roles is None
+
+    @model_validator(mode="after")
+    def _build_alone(self) -> Self:
+        """With a function of the user's, the keys of the built-in model say nothing."""
+        if self.build is None:
+            if self.roles is not None:
+                raise ValueError("`roles` must go with `build`, got roles alone; drop them")
+            return self
+        open_keys = {"build", "roles"} | ({"parametrization"} if self.roles else set())
+        for name, field in type(self).model_fields.items():
+            if name not in open_keys and getattr(self, name) != field.default:
+                remedy = "give `roles` or drop it" if name == "parametrization" else "drop one"
+                raise ValueError(
+                    f"`build` excludes `{name}`, which the function knows nothing of; {remedy}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

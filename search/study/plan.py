@@ -178,6 +178,11 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
             "1e-2): trials will most likely diverge; `fathom check` finds a rate"
         )
+    if config.model.build:
+        notes.append(
+            f"time and memory are estimates for {config.model.build}: 6 operations for each "
+            "parameter and token, and what its forward pass keeps in float32"
+        )
     return tuple(filter(None, notes))
 
 
@@ -204,13 +209,14 @@ def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int
 
 def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
     """Expected number of confirming trials: each depth once, the repeats that show the noise, and
-    the other learning rates at two depths."""
+    the other learning rates at two depths, or at all where no rate is known to carry over."""
     confirm, (_, most) = config.confirm, stage_trials(config, shapes)
     if config.sampler is Sampler.LADDER:
         return most
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))
     repeats = min(REPEATS, depths * (confirm.seeds - 1))
-    return min(most, depths + repeats + 2 * (len(confirm.rates) - 1))
+    bracketed = depths if config.model.plain_rates else 2
+    return min(most, depths + repeats + bracketed * (len(confirm.rates) - 1))
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:

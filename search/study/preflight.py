@@ -13,7 +13,9 @@ from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.machine import this_machine
+from fathom.search.study.own_model import try_own_model
 from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
+from fathom.search.study.shapes import smallest_shape
 from fathom.search.study.store_uri import check_form, check_optuna
 
 
@@ -43,7 +45,8 @@ class ReadyStudy:
 
 
 def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
-    """The study with its plan, once everything is checked that needs no framework.
+    """The study with its plan, once everything is checked that needs no framework but a user's own
+    model.
 
     Raises:
         ValueError: if the study can't be run.
@@ -51,7 +54,9 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     check_same_study(config, RunFolder(runs / config.study))
     _check_writable(runs)
     _check_batched_objective(config)
-    plans = plan_study(config, vocab_size_of(config), this_machine(config))
+    vocab_size = vocab_size_of(config)
+    plans = plan_study(config, vocab_size, this_machine(config))
+    try_own_model(config, smallest_shape(config, vocab_size))
     tracking = config.tracking.uri or default_tracking_uri(runs)
     check_form(tracking)
     if config.tracking.optuna is not None:
@@ -86,12 +91,12 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
     A study file that a user writes is his own word; `config.yaml` of a run folder is not.
 
     Raises:
-        ConfigError: if the file names a class, and `trust` is not given.
+        ConfigError: if the file names a class or a function, and `trust` is not given.
     """
-    if isinstance(config.objective, UserObjectiveConfig) and not trust:
+    if config.own_code and not trust:
         raise ConfigError(
-            f"{file} names code, {config.objective.name}, which would be run; read it, and add "
-            "--trust (in Python `trust=True`) if it is yours or you trust its author"
+            f"{file} names code, {' and '.join(config.own_code)}, which would be run; read it, and "
+            "add --trust (in Python `trust=True`) if it is yours or you trust its author"
         )
 
 

@@ -7,7 +7,8 @@ feed-forward branches (`space.feed_forward: false`) those widths are left that m
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fathom.models.shape import Count, Positions, Shape
@@ -15,10 +16,13 @@ from fathom.search.formatting import format_count
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
+from fathom.search.study.own_model import TooManyBuildsError, counter_of
 
 FEWEST_DEPTHS = 3
 """Fewest depths of a budget: an optimum needs a depth on either side."""
 LARGEST_D_MODEL = 2**17
+SPARSE = 8
+"""Widths of a user's own model are at least one part in so many apart."""
 MOST_SHAPES = 200_000
 """Largest number of shapes of a budget; a budget of 1T with depths 1 to 1000 has fewer, and with
 more, planning would take minutes."""
@@ -161,7 +165,7 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
     if fixed:
         _check_width(fixed, heads_step(config), key="space.d_model")
     shapes = []
-    for d_model in (fixed,) if fixed else range(step, LARGEST_D_MODEL, step):
+    for d_model in (fixed,) if fixed else _widths(config, step):
         width = _width(config, budget, vocab_size, d_model)
         if width.params(shallowest, width.d_ffs.start) > budget.params * (1 + budget.tolerance):
             break  # nor does anything wider fit
@@ -169,12 +173,24 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
             d_ff = width.nearest_d_ff(depth, budget.params)
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
                 shapes.append(build_shape(config, vocab_size, depth, d_model, d_ff))
+        if shapes and shapes[-1].d_model == d_model and (counter := counter_of(config, vocab_size)):
+            counter.show(shapes[-1])  # the deepest of this width
         if len(shapes) > MOST_SHAPES:
             raise PlanError(
                 f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
                 "or raise `space.d_model_multiple`"
             )
     return tuple(sorted(shapes, key=lambda shape: (shape.depth, shape.d_model)))
+
+
+def _widths(config: StudyConfig, step: int) -> Iterator[int]:
+    """Values of d_model to try, ascending: every multiple of the step; for a user's own model, of
+    which each width takes several to be counted, those at least an eighth apart."""
+    d_model = step
+    while d_model < LARGEST_D_MODEL:
+        yield d_model
+        sparse = config.model.build and config.space.feed_forward
+        d_model += max(1, d_model // (SPARSE * step)) * step if sparse else step
 
 
 def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
@@ -224,7 +240,7 @@ def heads_step(config: StudyConfig) -> int:
     if space.n_heads and space.head_dim:
         return 1
     if space.n_heads:
-        return space.n_heads * (2 if config.model.positions is Positions.ROTARY else 1)
+        return space.n_heads * (2 if config.model.options["positions"] is Positions.ROTARY else 1)
     return (space.head_dim or default_head_dim(config)) * config.model.attention.queries_per_key
 
 
@@ -241,7 +257,7 @@ def _default_multiple(config: StudyConfig) -> int:
 def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
     """The shape of these sizes with the heads and model options of the study."""
     n_heads, head_dim = _heads(config, d_model)
-    return Shape(
+    shape = Shape(
         depth=depth,
         d_model=d_model,
         d_ff=d_ff,
@@ -250,6 +266,16 @@ def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, 
         vocab_size=vocab_size,
         context=config.objective.context,
         **config.model.options,
+    )
+    counter = counter_of(config, vocab_size)
+    return counter.counted(shape, _d_ffs(config, d_model)) if counter else shape
+
+
+def smallest_shape(config: StudyConfig, vocab_size: int) -> Shape:
+    """The smallest shape that the study allows, of whatever size."""
+    d_model = config.space.d_model or _width_step(config)
+    return build_shape(
+        config, vocab_size, config.space.depth[0], d_model, _d_ffs(config, d_model).start
     )
 
 
@@ -267,14 +293,13 @@ def _explain(
 ) -> str:
     depths = sorted({shape.depth for shape in shapes})
     found = f"only at depth {', '.join(map(str, depths))}" if depths else "at no depth"
-    step = _width_step(config)
-    smallest = build_shape(config, vocab_size, config.space.depth[0], step, 1)
+    smallest = smallest_shape(config, vocab_size)
     outside = smallest.params_total - smallest.params_non_embedding
     cause = ""
     if budget.count == "total" and outside > budget.params / 4:
         cause = (
             f" (the embedding of {vocab_size} tokens alone takes {format_count(outside)} "
-            f"at d_model {step})"
+            f"at d_model {smallest.d_model})"
         )
     return (
         f"budget {budget.label} ({budget.count.unit_in_full}, within "
@@ -308,7 +333,8 @@ def _nearest_working(config: StudyConfig, budget: Budget, vocab_size: int) -> in
                 continue
             # In the study, because the smallest budget decides what sizes are multiples of.
             study = config.model_copy(update={"budgets": tuple(sorted(others | {rounded}))})
-            shapes = _shapes(study, replace(budget, params=rounded), vocab_size)
-            if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
-                return rounded
+            with suppress(TooManyBuildsError):
+                shapes = _shapes(study, replace(budget, params=rounded), vocab_size)
+                if len({shape.depth for shape in shapes}) >= FEWEST_DEPTHS:
+                    return rounded
     return None

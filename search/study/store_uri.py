@@ -65,12 +65,18 @@ def check_optuna(uri: str, mlflow: str) -> None:
         raise unusable_optuna(uri, "`pip install 'fathom-depth[postgres]'` comes first")
 
 
-def check_model_name(name: str) -> None:
-    """Refuse a model's name that MLflow's registry would refuse once training is over.
+def check_model_name(name: str, own_model: str | None = None) -> None:
+    """Refuse a model of the user's own function, and a model's name that MLflow's registry would
+    refuse once training is over.
 
     Raises:
         TrackingError: with what is wrong.
     """
+    if own_model:
+        raise TrackingError(
+            f"`--register` is for Fathom's own model, and this shape is of {own_model}; register "
+            "the weights with your module's own code"
+        )
     if not name.strip() or set(name) & set("/:"):
         raise TrackingError(
             f"`--register` must be a name without `/` and `:`, got {name!r}; for example best-10M"

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
@@ -34,10 +35,11 @@ def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str
     at_end = training.is_over
     if at_end:
         metrics |= objective.final_metrics(model)
-    if plan.diagnostics:
-        layers = diagnose(model, training.optimizer, objective)
-        metrics |= summary(layers)
-    if plan.diagnostics and at_end:
+    if not (plan.diagnostics and isinstance(model, Transformer)):
+        return metrics, layers
+    layers = diagnose(model, training.optimizer, objective)
+    metrics |= summary(layers)
+    if at_end:
         tokens = training.step * plan.batch_size * objective.context
         rate = tokens / training.train_seconds / training.ranks.size
         metrics |= speed(model, tokens_per_second=rate, bfloat16=plan.bfloat16)
@@ -62,12 +64,13 @@ def divergence_with_origin(
     training: Training, loss: float, train_loss: float, objective: Objective
 ) -> str:
     """Returns the reason, step and layer of a divergence as text; empty if there is none."""
+    model = training.model
     reason = divergence(loss, train_loss, objective, training.plan, step=training.step)
-    if not (reason and training.step_statistics):
+    if not (reason and training.step_statistics and isinstance(model, Transformer)):
         return reason
     statistics_SX = torch.stack(training.step_statistics)
     origin = divergence_origin(
-        training.model,
+        model,
         training.optimizer,
         statistics_SX[:, 0],
         statistics_SX[:, 1:],

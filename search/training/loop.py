@@ -51,7 +51,7 @@ def train(
         return
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
-        profile(training.model, first.inputs)
+        profile(training.transformer, first.inputs)
     if plan.compiled and training.step < plan.steps:
         began = time.perf_counter()
         compile_step(training, objective)

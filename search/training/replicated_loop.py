@@ -59,7 +59,7 @@ class ReplicaTraining:
         self._single = self._new_single(replicas[0])
         optimizer = self._single.optimizer
         assert isinstance(optimizer, ClippedAdamW), "checked with the study"
-        self._pattern = Pattern.of(self._single.model, optimizer)
+        self._pattern = Pattern.of(self._single.transformer, optimizer)
         self._build(replicas)
         for index, replica in enumerate(replicas):
             self.model.load_state_of(index, self._new_single(replica).model.state_dict())

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fathom.models.building import build_model
 from fathom.models.optim import build_optimizer, rate_at
-from fathom.models.parametrization import OptimizerName, Parametrization
+from fathom.models.parametrization import OptimizerName
+from fathom.models.recipe import Recipe
 from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from fathom.search.training.best_weights import BestWeights
@@ -94,17 +96,14 @@ class Training:
     """A model, its optimizer and its progress: everything a checkpoint holds."""
 
     def __init__(
-        self, shape: Shape, parametrization: Parametrization, plan: TrainPlan, *, seed: int,
+        self, shape: Shape, recipe: Recipe, plan: TrainPlan, *, seed: int,
         device: torch.device, ranks: Ranks = SINGLE_PROCESS,
     ) -> None:  # fmt: skip
         self.plan, self.seed, self.device = plan, seed, device
-        # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
-        with device:
-            self.model = Transformer(shape, parametrization)
+        self.model = build_model(shape, recipe, seed=seed, device=device)
         if plan.compiled:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()
-        self.model.initialise(torch.Generator().manual_seed(seed))
         self.model.recomputes = plan.recomputes
         self.micro_batches = plan.micro_batches
         """Micro-batches of a step: the plan's, or more since memory ran out."""
@@ -132,6 +131,12 @@ class Training:
         """Reason why training restored its best weights and stopped; empty while it has not."""
         self.diverged = ""
         """Reason why the last evaluation counts as divergence; empty when it does not."""
+
+    @property
+    def transformer(self) -> Transformer:
+        """The model, where it is Fathom's own."""
+        assert isinstance(self.model, Transformer), "for Fathom's own model only"
+        return self.model
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything needed to resume bit for bit, once all ranks have called it."""

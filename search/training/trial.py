@@ -11,11 +11,13 @@ from pathlib import Path
 
 import torch
 
+from fathom.models.own_model import OwnModel
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.budget import Budget, evaluation_steps
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.own_model import recipe_of
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import pays, possible
@@ -50,7 +52,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=_compiled(config, budget, spec, device),
-        diagnostics=settings.diagnostics,
+        diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
 
@@ -59,6 +61,8 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
     setting = config.train.compile
     if setting != "auto":
         return setting
+    if config.model.build:  # whose code may do what can't be compiled
+        return False
     tokens = budget.tokens_per_step
     worth = pays(spec.shape, steps=budget.steps, tokens_per_step=tokens, device_type=device)
     return worth and possible() and config.resources.processes_per_trial == 1  # untried with more
@@ -87,11 +91,10 @@ class RunningTrial:
         self._foretold = plan.micro_batches
         most = max(1, plan.batch_size // ranks.size)
         plan = replace(plan, micro_batches=min(most, plan.micro_batches * micro_batches))
-        parametrization = config.model.parametrization.build()
+        recipe = recipe_of(config.model)
         new = partial(
-            Training, spec.shape, parametrization, plan, seed=assignment.seed, device=device,
-            ranks=ranks,
-        )  # fmt: skip
+            Training, spec.shape, recipe, plan, seed=assignment.seed, device=device, ranks=ranks
+        )
         self._objective, self._training = objective, new()
         self._log = TrialLog(assignment, device)
         self._schedule = ReportSchedule(assignment, ranks.size)
@@ -170,8 +173,10 @@ class RunningTrial:
         return look.ends
 
     def save_weights(self, path: Path) -> None:
-        """Write the model's weights, as its `state_dict`."""
-        checkpoint.save(self._training.model.state_dict(), path)
+        """Write the model's weights, as its `state_dict`; of a user's model as its own."""
+        model = self._training.model
+        own = model.inner if isinstance(model, OwnModel) else model
+        checkpoint.save(own.state_dict(), path)
 
     def save(self) -> None:
         """Save the state of this moment in the trial's checkpoint file.

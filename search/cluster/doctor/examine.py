@@ -81,9 +81,9 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
 
 
 def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
-    """Modules that a worker imports: Fathom's, the model's among them, and a user's objective."""
-    module, _, own = str(config.objective.name if config else "").partition(":")
-    return (WORKER, module) if own else (WORKER,)
+    """Modules that a worker imports: Fathom's, and those of the user's objective and model."""
+    own = config.own_code if config else ()
+    return (WORKER, *(place.partition(":")[0] for place in own))
 
 
 def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:

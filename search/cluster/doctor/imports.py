@@ -6,7 +6,7 @@ Prints file, line and error of the first that fails, and nothing if all can be i
 import importlib
 import sys
 
-from fathom.objectives.user_objective import place_of
+from fathom.objectives.user_code import place_of
 
 
 def trouble_of(module: str) -> str:

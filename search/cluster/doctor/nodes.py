@@ -29,7 +29,7 @@ def ask_nodes(question: NodeQuestion) -> ClusterFacts:
     Raises:
         NotJoinedError: when there is a cluster that can't be joined.
     """
-    address = join_cluster()
+    address = join_cluster(own_code=len(question.imports) > 1)
     if address is None:
         return replace(alone(question), unanswered=cluster_address() or "")
     try:

@@ -81,7 +81,8 @@ class AxisCheck:
     """Result of the check on one axis: depth or width."""
 
     axis: SizeAxis
-    coordinates: CoordinateCheck
+    coordinates: CoordinateCheck | None
+    """None for a model of the user's own, whose activations are not known by name."""
     base: Sweep
     far: Sweep
 
@@ -109,7 +110,7 @@ class AxisCheck:
     @property
     def carries_over(self) -> bool:
         """True if both parts of the check pass on this axis."""
-        return self.coordinates.flat and self.rate_stays
+        return self.rate_stays and (self.coordinates is None or self.coordinates.flat)
 
     @property
     def _doublings(self) -> float:
@@ -143,9 +144,9 @@ class CheckResult:
         return all(axis.carries_over for axis in self.axes)
 
     @property
-    def scheme(self) -> Scheme:
-        """Rules of scaling of the study."""
-        return self.config.model.parametrization.scheme
+    def scheme(self) -> Scheme | None:
+        """Rules of scaling of the study; None where all weights have its rate."""
+        return scheme_of(self.config)
 
     @property
     def best_rate(self) -> float:
@@ -156,6 +157,11 @@ class CheckResult:
     def rate_fits(self) -> bool:
         """True if the study's learning rate is within a factor of 2 of the base shape's best."""
         return self.base.enclosed and abs(self.base.best_log2_factor) <= 1
+
+
+def scheme_of(config: StudyConfig) -> Scheme | None:
+    """Rules of scaling of a study; None where all weights have its rate."""
+    return None if config.model.plain_rates else config.model.parametrization.scheme
 
 
 def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> CheckResult:
@@ -190,7 +196,12 @@ def check_on(
         config=config,
         probe=probe,
         axes=tuple(
-            AxisCheck(axis=axis, coordinates=coordinate_check(config, axis), base=base, far=sweep)
+            AxisCheck(
+                axis=axis,
+                coordinates=None if config.model.build else coordinate_check(config, axis),
+                base=base,
+                far=sweep,
+            )
             for axis, sweep in far.items()
         ),
         study_sizes={axis: (own[0], own[-1]) for axis, own in sizes.items()},

@@ -8,7 +8,7 @@ from rich.table import Column
 
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
-from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResult
+from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResult, scheme_of
 from fathom.search.commands.check.probe import Probe, Watch
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.report.terminal.tables import RoomyTable
@@ -34,10 +34,11 @@ def follow(console: Console) -> Watch:
 
 def print_opening(config: StudyConfig, probe: Probe, console: Console) -> None:
     """Prints what is going to be checked."""
-    scheme = config.model.parametrization.scheme.value
+    scheme = scheme_of(config)
+    rules = f"`{scheme.value}`" if scheme else "the same rate for all weights"
     console.print(
         f"Study {config.study}: is {_rate(config.train.learning_rate)} a fair rate for every "
-        f"shape under `{scheme}`?",
+        f"shape under {rules}?",
         style="bold",
     )
     console.print(
@@ -61,7 +62,7 @@ def print_check(result: CheckResult, console: Console) -> None:
             "{} to {}".format(*axis.sizes),
             " to ".join(rates),
             _step(axis),
-            f"{axis.axis.value}^{axis.coordinates.largest[1]:.2f}",
+            _power(axis) if axis.coordinates else "not measured",
             "[green]carries over[/]" if axis.carries_over else "[red]does not carry over[/]",
         )
     console.print()
@@ -72,15 +73,13 @@ def print_check(result: CheckResult, console: Console) -> None:
     console.print(scope(result), style="dim")
 
 
-def reason(axis: AxisCheck, scheme: Scheme) -> str:
+def reason(axis: AxisCheck, scheme: Scheme | None) -> str:
     """Returns the reason of an axis's verdict in one sentence, with a remedy if it is negative."""
     near, far = axis.sizes
     name = axis.axis.value
     if axis.carries_over:
-        return (
-            f"from {name} {near} to {far} the best rate goes {_step(axis)} per doubling, "
-            f"and {_coordinates_text(axis)}"
-        )
+        text = f"from {name} {near} to {far} the best rate goes {_step(axis)} per doubling"
+        return f"{text}, and {_coordinates_text(axis)}" if axis.coordinates else text
     faults = [
         f"the best rate at {name} {size} lies {_beyond(sweep)}"
         for sweep, size in ((axis.base, near), (axis.far, far))
@@ -91,7 +90,7 @@ def reason(axis: AxisCheck, scheme: Scheme) -> str:
             f"the best rate goes {_step(axis)} per doubling from {name} {near} to {far}, more than "
             f"the {_factor(RATE_LIMIT)} allowed either way"
         )
-    if not axis.coordinates.flat:
+    if axis.coordinates and not axis.coordinates.flat:
         faults.append(f"{_coordinates_text(axis)}, so sizes far apart train differently")
     return f"{', and '.join(faults)}; {_remedy(scheme)}"
 
@@ -128,10 +127,13 @@ def scope(result: CheckResult) -> str:
 
 def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
     """Returns one clause on the distance of the study's sizes from those that were checked."""
-    (least, most), trained, checked = own, axis.sizes[1], axis.coordinates.sizes[-1]
+    (least, most), trained = own, axis.sizes[1]
+    checked = axis.coordinates.sizes[-1] if axis.coordinates else trained
     text = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:
         return text
+    if not axis.coordinates:
+        return f"{text}, and what is beyond {trained} was not checked"
     seen = "" if most <= checked else f", and beyond {checked} on nothing"
     return f"{text}, which beyond {trained} rests on the coordinate check alone{seen}"
 
@@ -140,7 +142,7 @@ def check_json(result: CheckResult) -> dict[str, Any]:
     """The result as JSON."""
     return {
         "study": result.config.study,
-        "scheme": result.scheme.value,
+        "scheme": result.scheme.value if result.scheme else None,
         "carries_over": result.carries_over,
         "learning_rate": result.config.train.learning_rate,
         "best_learning_rate": result.best_rate,
@@ -159,8 +161,8 @@ def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
         "trained_sizes": list(axis.sizes),
         "rate_factor_per_doubling": 2**axis.log2_shift,
         "standard_error_log2": axis.error,
-        "coordinate_sizes": list(axis.coordinates.sizes),
-        "coordinate_exponents": asdict(axis.coordinates.exponents),
+        "coordinate_sizes": list(axis.coordinates.sizes) if axis.coordinates else None,
+        "coordinate_exponents": asdict(axis.coordinates.exponents) if axis.coordinates else None,
     }
 
 
@@ -180,14 +182,21 @@ def _step(axis: AxisCheck) -> str:
 
 
 def _coordinates_text(axis: AxisCheck) -> str:
-    name, exponent = axis.coordinates.largest
+    assert axis.coordinates, "else there is nothing to say"
+    name, _ = axis.coordinates.largest
     sizes = f"from {axis.axis.value} {axis.coordinates.sizes[0]} to {axis.coordinates.sizes[-1]}"
     do = "change" if axis.coordinates.flat else "do not change"
-    power = f"{axis.axis.value}^{exponent:.2f}"
-    return f"activations {do} alike {sizes} ({ACTIVATIONS[name]} most apart, as {power})"
+    return f"activations {do} alike {sizes} ({ACTIVATIONS[name]} most apart, as {_power(axis)})"
 
 
-def _remedy(scheme: Scheme) -> str:
+def _power(axis: AxisCheck) -> str:
+    assert axis.coordinates, "else there is nothing to say"
+    return f"{axis.axis.value}^{axis.coordinates.largest[1]:.2f}"
+
+
+def _remedy(scheme: Scheme | None) -> str:
+    if scheme is None:
+        return "the search brackets the rate of each depth in question; or give `model.roles`"
     if scheme is not Scheme.COMPLETEP:
         return "set `model.parametrization.scheme: completep`"
     return (

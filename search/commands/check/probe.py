@@ -15,6 +15,7 @@ from fathom.objectives.contract import Objective
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import derive_seed
 from fathom.search.study.config import StudyConfig
+from fathom.search.study.own_model import counter_of, recipe_of
 from fathom.search.study.shapes import build_shape, default_head_dim, heads_step
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
@@ -69,7 +70,9 @@ def probe_shape(
     step = heads_step(small)
     d_model = widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0
-    return replace(build_shape(small, vocab_size, depth, d_model, d_ff), context=context)
+    shape = replace(build_shape(small, vocab_size, depth, d_model, d_ff), context=context)
+    counter = counter_of(small, vocab_size)
+    return counter.exactly(shape) if counter else shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +108,8 @@ class Prober:
         plan = self._plan(log2_factor)
         # The same seed at every shape and rate: the same text in the same order.
         seed = derive_seed(self.config.seed, "check", number)
-        parametrization = self.config.model.parametrization.build()
-        training = Training(shape, parametrization, plan, seed=seed, device=self.device)
+        recipe = recipe_of(self.config.model)
+        training = Training(shape, recipe, plan, seed=seed, device=self.device)
         *_, last = train(training, self.objective)
         guess = self.objective.chance_loss
         return guess if last.diverged else min(last.loss, guess)

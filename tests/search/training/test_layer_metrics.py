@@ -71,8 +71,8 @@ def test_the_summary_takes_the_last_layer_the_best_head_and_the_mean() -> None:
 def test_metrics_that_are_not_finite_are_left_out() -> None:
     training, _ = trained(WITH_DIAGNOSTICS)
     with torch.no_grad():
-        training.model.embedding.weight.fill_(math.nan)
-    seen = diagnose(training.model, training.optimizer, OBJECTIVE)
+        training.transformer.embedding.weight.fill_(math.nan)
+    seen = diagnose(training.transformer, training.optimizer, OBJECTIVE)
     assert set(seen) == {"gradient_norm"}
 
 
@@ -101,12 +101,13 @@ def test_a_divergence_is_reported_with_its_step_and_layer() -> None:
 
 def test_without_a_step_at_fault_no_origin_is_reported() -> None:
     training, _ = trained(WITH_DIAGNOSTICS)
-    norms_SP = torch.ones(3, len(list(training.model.parameters())))
+    model = training.transformer
+    norms_SP = torch.ones(3, len(list(model.parameters())))
     place: Any = {"first": 5, "limit": 2.0}
-    words = divergence_origin(training.model, training.optimizer, torch.ones(3), norms_SP, **place)
+    words = divergence_origin(model, training.optimizer, torch.ones(3), norms_SP, **place)
     assert words == ""
     losses_S = torch.tensor([1.0, 3.0, 1.0])
-    words = divergence_origin(training.model, training.optimizer, losses_S, norms_SP, **place)
+    words = divergence_origin(model, training.optimizer, losses_S, norms_SP, **place)
     assert words == "it began at step 6"
 
 
@@ -114,6 +115,6 @@ def test_utilisation_is_the_speed_of_training_relative_to_a_matrix_product() -> 
     training, _ = trained(PLAN)
     rate = matrix_rate(CPU, False)
     tokens_per_second = 0.5 * rate / DEEP.train_flops_per_token
-    measured = speed(training.model, tokens_per_second=tokens_per_second, bfloat16=False)
+    measured = speed(training.transformer, tokens_per_second=tokens_per_second, bfloat16=False)
     assert measured["flop_utilisation"] == pytest.approx(0.5)
     assert measured["generation_seconds"] > 0

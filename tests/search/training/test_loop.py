@@ -90,7 +90,7 @@ def profiled_training(seed: int = 0) -> Training:
 
 def test_a_training_that_begins_profiles_its_first_batch() -> None:
     one, reference = profiled_training(), profiled_training()
-    omegas = profile(reference.model, Successor().batch(seed=5, step=0, batch_size=4).inputs)
+    omegas = profile(reference.transformer, Successor().batch(seed=5, step=0, batch_size=4).inputs)
     still = replace(PLAN, learning_rate=0.0, weight_decay=0.0)
     run_to_end(one, still, seed=5)
     assert_same_weights(one, reference)

@@ -1,0 +1,22 @@
+"""Builds the model of a shape: the built-in transformer, or the one of a user's own function."""
+
+import torch
+
+from fathom.models.own_model import OwnModel
+from fathom.models.recipe import OwnRecipe, Recipe
+from fathom.models.shape import Shape
+from fathom.models.transformer import Transformer
+
+SearchedModel = Transformer | OwnModel
+"""A model whose shape is searched."""
+
+
+def build_model(shape: Shape, recipe: Recipe, *, seed: int, device: torch.device) -> SearchedModel:
+    """The model on its device, with the initial weights of a seed: the same on every device."""
+    if isinstance(recipe, OwnRecipe):
+        return OwnModel(shape, recipe, seed=seed, device=device)
+    # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
+    with device:
+        model = Transformer(shape, recipe)
+    model.initialise(torch.Generator().manual_seed(seed))
+    return model

@@ -1,0 +1,236 @@
+"""A user's own model, from a function that builds it for a shape: counted, tried out and trained.
+
+Shapes: B batch, T time, V vocabulary.
+"""
+
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import Parameter
+
+from fathom.models.parametrization import Role, Rule, rules
+from fathom.models.recipe import OwnModelError, OwnRecipe
+from fathom.models.shape import OwnCounts, Shape
+
+TRIED_LOGITS = 2**20
+"""Most logits of a sequence with which a model is tried out."""
+AS_BUILT = (Role.NORM, Role.OUTER_NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
+"""Roles whose weights start as the function leaves them."""
+
+
+class OwnModel(nn.Module):
+    """A user's module as the model of a shape: tokens (B, T) to logits (B, T, V).
+
+    Raises:
+        OwnModelError: when the function builds no such model, or one of another size.
+    """
+
+    computes_loss = False
+    """False as a call returns the logits of all tokens."""
+    recomputes = False
+    """False as layers are never computed again."""
+
+    def __init__(self, shape: Shape, recipe: OwnRecipe, *, seed: int, device: torch.device) -> None:
+        super().__init__()
+        self.shape, self.parametrization, self._recipe = shape, recipe.parametrization, recipe
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.inner = built(recipe, shape)
+        self._check_weights()
+        self._initialise(torch.Generator().manual_seed(seed))
+        self.to(device)
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """Logits (B, T, V), also where the module returns an object that has them."""
+        returned = self.inner(tokens_BT)
+        logits_BTV = getattr(returned, "logits", returned)
+        wanted = (*tokens_BT.shape, self.shape.vocab_size)
+        if not isinstance(logits_BTV, Tensor) or logits_BTV.shape != wanted:
+            is_tensor = isinstance(logits_BTV, Tensor)
+            got = list(logits_BTV.shape) if is_tensor else f"a {type(logits_BTV).__name__}"
+            raise OwnModelError(
+                f"the model of {self._recipe.place} must return logits (batch, time, vocabulary), "
+                f"{list(wanted)}, got {got}"
+            )
+        return logits_BTV
+
+    def weights(self) -> Iterator[tuple[Parameter, Role | None, Rule]]:
+        """Yields each trained weight, its role and its rule; vectors without a role don't decay."""
+        by_role = rules(self.parametrization, self.shape)
+        for name, parameter in trained(self.inner).items():
+            role = self._recipe.role_of(name)
+            plain = Rule(0.0, weight_decay=float(parameter.ndim > 1))
+            yield parameter, role, by_role[role] if role else plain
+
+    def _check_weights(self) -> None:
+        weights, place = trained(self.inner), self._recipe.place
+        for name, parameter in weights.items():
+            if parameter.dtype != torch.float32 or parameter.device.type == "meta":
+                raise OwnModelError(
+                    f"weights of {place} must be float32 and not on the meta device, got "
+                    f"{parameter.dtype} on {parameter.device} for {name}"
+                )
+        total, counts = sum(one.numel() for one in weights.values()), self.shape.own_counts
+        if counts and total != counts.total:
+            raise OwnModelError(
+                f"the model of {place} must have the {counts.total:,} parameters that were counted "
+                f"for {sizes(self.shape)}, got {total:,}; its size must follow from its arguments "
+                "alone"
+            )
+
+    @torch.no_grad()
+    def _initialise(self, generator: torch.Generator) -> None:
+        """Draws the weights that have a role, by its rule."""
+        by_role = rules(self.parametrization, self.shape)
+        for name, parameter in trained(self.inner).items():
+            role = self._recipe.role_of(name)
+            if role and role not in AS_BUILT:
+                parameter.normal_(0.0, by_role[role].init_std, generator=generator)
+
+
+def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
+    """The user's module for a shape, where torch puts new tensors at the moment."""
+    try:
+        module = recipe.function(**recipe.arguments(shape))
+    except OwnModelError:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise OwnModelError(
+            f"{recipe.place} must build a model of {sizes(shape)}, got {reason} at "
+            f"{frame.filename}, line {frame.lineno}"
+        ) from error
+    if not isinstance(module, nn.Module):
+        raise OwnModelError(
+            f"{recipe.place} must return a torch.nn.Module, got a {type(module).__name__}"
+        )
+    if not trained(module):
+        raise OwnModelError(f"the model of {recipe.place} must have trained parameters, got none")
+    return module
+
+
+def trained(module: nn.Module) -> dict[str, Parameter]:
+    """The trained weights of a module by name; shared ones once."""
+    return {name: one for name, one in module.named_parameters() if one.requires_grad}
+
+
+def sizes(shape: Shape) -> str:
+    """The sizes of a shape for a message."""
+    return f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}"
+
+
+def embeddings(recipe: OwnRecipe, shape: Shape) -> frozenset[str]:
+    """Names of the weights whose size follows the vocabulary or the context, without numbers."""
+    larger = replace(shape, vocab_size=shape.vocab_size + 1, context=shape.context + 1)
+    with torch.device("meta"):
+        one, other = (trained(built(recipe, own)) for own in (shape, larger))
+    differ = (name for name in one if name in other and one[name].shape != other[name].shape)
+    return frozenset(map(_numberless, differ))
+
+
+def count(recipe: OwnRecipe, shape: Shape, outside: frozenset[str]) -> OwnCounts:
+    """The model of a shape, counted on the meta device; `outside` are the names of `embeddings`."""
+    with torch.device("meta"):
+        module = built(recipe, shape)
+    weights = trained(module)
+    for name in weights:
+        recipe.role_of(name)  # refuses a weight without one
+    inside = (one for name, one in weights.items() if _numberless(name) not in outside)
+    return OwnCounts(
+        total=sum(one.numel() for one in weights.values()),
+        non_embedding=sum(one.numel() for one in inside),
+        saved_bytes=_saved_bytes(module, shape),
+    )
+
+
+def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
+    """Builds a small model on the CPU and trains it for a step's gradient.
+
+    Raises:
+        OwnModelError: when it can't be trained as it is, or sees tokens that it is to predict.
+    """
+    cpu = torch.device("cpu")
+    model, again = (OwnModel(shape, recipe, seed=0, device=cpu) for _ in range(2))
+    place, pairs = recipe.place, zip(model.parameters(), again.parameters(), strict=True)
+    if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
+        raise OwnModelError(
+            f"{place} must build the same weights from the same seed, and two differ; draw them "
+            "with torch's global generator alone"
+        )
+    length = max(2, min(shape.context, TRIED_LOGITS // shape.vocab_size))
+    ids = torch.arange(2 * length).view(2, length) % shape.vocab_size
+    logits = _tried(model, ids)
+    if not logits.isfinite().all():
+        raise OwnModelError(
+            f"the model of {place} must start with finite logits, got some that are not, with "
+            f"{sizes(shape)}"
+        )
+    logits.logsumexp(-1).mean().backward()  # type: ignore[no-untyped-call]
+    idle = [name for name, weight in trained(model.inner).items() if weight.grad is None]
+    if idle:
+        raise OwnModelError(
+            f"every trained weight of {place} must take part in the logits, and {idle[0]} gets no "
+            "gradient; drop it, or `requires_grad_(False)`"
+        )
+    if causal:
+        _check_causal(model.eval(), ids, place)
+
+
+@torch.no_grad()
+def _check_causal(model: OwnModel, ids: Tensor, place: str) -> None:
+    changed = ids.clone()
+    changed[:, -1] = (changed[:, -1] + 1) % model.shape.vocab_size
+    before, after = _tried(model, ids)[:, :-1], _tried(model, changed)[:, :-1]
+    if not torch.allclose(before, after, rtol=1e-3, atol=1e-5):
+        raise OwnModelError(
+            f"the model of {place} must predict from earlier tokens alone, and its logits change "
+            "with a later one; give its attention a causal mask"
+        )
+
+
+def _tried(model: OwnModel, ids: Tensor) -> Tensor:
+    """Logits of some tokens; an exception of the user's code becomes a line."""
+    try:
+        logits: Tensor = model(ids)
+    except OwnModelError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise OwnModelError(
+            f"the model of {model._recipe.place} must map ids {list(ids.shape)} to logits, got "
+            f"{reason}"
+        ) from error
+    return logits
+
+
+def _saved_bytes(module: nn.Module, shape: Shape) -> int:
+    """Bytes that autograd keeps of a sequence in float32; a usual block's where the module can't
+    be called on the meta device."""
+    kept: dict[int, Any] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage._cdata] = storage
+        return tensor
+
+    ids = torch.zeros(1, shape.context, dtype=torch.int64, device="meta")
+    try:
+        with torch.device("meta"), saved_tensors_hooks(keep, lambda tensor: tensor):
+            output = module(ids)
+        del output
+    except Exception:  # noqa: BLE001 - the user's code, which is to run on real devices only
+        return 4 * shape.context * shape.depth * (16 * shape.d_model + 4 * shape.d_ff)
+    own = {weight.untyped_storage()._cdata for weight in module.parameters()}
+    return sum(storage.nbytes() for key, storage in kept.items() if key not in own)
+
+
+def _numberless(name: str) -> str:
+    """A weight's name that is the same in every layer."""
+    return re.sub(r"\d+", "0", name)

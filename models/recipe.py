@@ -1,0 +1,105 @@
+"""A user's own function from a shape to a model, with the roles of its weights; imports no torch.
+
+The function takes by name what it needs of `SIZES`; `scales` are the multipliers that the
+parametrization asks of a forward pass.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from fathom.models.parametrization import Parametrization, Role, Scheme, forward_scales
+from fathom.models.shape import Shape
+
+SIZES = ("depth", "d_model", "d_ff", "n_heads", "head_dim", "vocab_size", "context")
+"""Arguments that a model function may take, as a shape has them."""
+REQUIRED = ("depth", "d_model", "vocab_size")
+"""Arguments without which a model can't have a given shape."""
+SCALES = "scales"
+"""Argument with the `ForwardScales`, for a function whose weights have roles."""
+
+
+class OwnModelError(ValueError):
+    """A user's own model that can't be searched; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRecipe:
+    """A user's function that builds models, and how their weights are initialised and trained."""
+
+    place: str
+    function: Callable[..., Any]
+    roles: tuple[tuple[str, Role], ...] | None
+    """Patterns of weights' names with their roles; the first that matches counts. Without them,
+    weights stay as the function draws them and have plain rates."""
+    parametrization: Parametrization
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """What the function takes, by name."""
+        try:
+            return inspect.signature(self.function).parameters
+        except (TypeError, ValueError) as error:
+            raise OwnModelError(f"{self.place} must be a function, got {error}") from None
+
+    def takes(self, name: str) -> bool:
+        """True if the function takes an argument of this name."""
+        variadic = inspect.Parameter.VAR_KEYWORD
+        return name in self.parameters or any(
+            one.kind is variadic for one in self.parameters.values()
+        )
+
+    def check(self) -> None:
+        """Raises `OwnModelError` if the function can't be given a shape."""
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        offered = (*SIZES, SCALES) if self.roles else SIZES
+        foreign = [
+            name
+            for name, one in self.parameters.items()
+            if one.default is inspect.Parameter.empty
+            and one.kind is not inspect.Parameter.VAR_KEYWORD
+            and not (name in offered and one.kind in kinds)
+        ]
+        lacking = [name for name in REQUIRED if not self.takes(name)]
+        if foreign or lacking:
+            fault = f"asks for {foreign[0]}" if foreign else f"does not take {lacking[0]}"
+            raise OwnModelError(
+                f"{self.place} must take {', '.join(REQUIRED)} by name and may take "
+                f"{', '.join(name for name in offered if name not in REQUIRED)}, but it {fault}"
+            )
+        scheme = self.parametrization.scheme
+        if self.roles and scheme is not Scheme.STANDARD and not self.takes(SCALES):
+            raise OwnModelError(
+                f"{self.place} must take `{SCALES}`, the multipliers of the forward pass, with "
+                f"`model.roles` and `scheme: {scheme.value}`; take it, or use "
+                "`model.parametrization: {scheme: standard}`"
+            )
+
+    def arguments(self, shape: Shape) -> dict[str, Any]:
+        """What the function gets for a shape."""
+        offered = {name: getattr(shape, name) for name in SIZES}
+        if self.roles:
+            offered[SCALES] = forward_scales(self.parametrization, shape)
+        return {name: value for name, value in offered.items() if self.takes(name)}
+
+    def role_of(self, name: str) -> Role | None:
+        """The role of a weight by its name in the user's module; None without roles.
+
+        Raises:
+            OwnModelError: if no pattern matches.
+        """
+        if self.roles is None:
+            return None
+        for pattern, role in self.roles:
+            if fnmatchcase(name, pattern):
+                return role
+        raise OwnModelError(
+            f"`model.roles` must have a pattern for every weight of {self.place}, and none "
+            f"matches {name}; add one, such as `'*': norm` as the last"
+        )
+
+
+Recipe = Parametrization | OwnRecipe
+"""What builds models: the rules of the built-in one, or a user's function."""

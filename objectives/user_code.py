@@ -1,0 +1,93 @@
+"""A user's own code, named by its place: `my_package.my_module:name`.
+
+Finding it runs the user's module, as naming it asks for. The working folder is searched after what
+is installed; Ray's workers do the same where they see that folder.
+"""
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PLACE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
+"""Pattern of a place: a module and a name in it."""
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""The folder of Fathom's packages: a checkout, or the installed package."""
+OURS = ("fathom", "models", "objectives", "search")
+"""Names of Fathom's folders in a checkout."""
+MACHINERY = (__file__, importlib.__file__)
+"""Files that every import of a user's code goes through."""
+
+
+class UserCodeError(ValueError):
+    """A user's code that can't be imported; the message is one line."""
+
+
+def named(place: str, kind: str) -> tuple[ModuleType, Any]:
+    """The module of a place, and what it calls by the name; None where it lacks the name.
+
+    `kind` is what the code is to be, for the message.
+
+    Raises:
+        UserCodeError: if the module can't be imported.
+    """
+    module_name, _, name = place.partition(":")
+    folder = search_working_folder()
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        reason = one_line(error)
+        if where := place_of(error):
+            raise UserCodeError(
+                f"{kind} {place} must be importable, but its import failed at {where}, got "
+                f"{reason}; mend it there"
+            ) from error
+        raise UserCodeError(
+            f"the module of {kind} {place} must be importable from {folder}, got {reason}; "
+            "check its name, and run where its folder is"
+        ) from error
+    return module, getattr(module, name, None)
+
+
+def own_modules() -> list[str]:
+    """Files and folders of the modules that were imported from the working folder."""
+    folder = Path.cwd().resolve()
+    ours = OURS if folder == CHECKOUT else ()
+    found = []
+    for name, module in list(sys.modules.items()):
+        places = [*getattr(module, "__path__", ())][:1] or [getattr(module, "__file__", None)]
+        if "." in name or name in ("__main__", *ours) or not isinstance(places[0], str):
+            continue
+        if Path(places[0]).resolve().parent == folder:
+            found.append(str(Path(places[0]).resolve()))
+    return sorted(found)
+
+
+def one_line(error: BaseException) -> str:
+    """The type and text of an error on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def search_working_folder() -> str:
+    """Makes modules of the working folder importable, and returns the folder.
+
+    It comes after what is installed, which its files would hide otherwise, but before a checkout of
+    Fathom, which has folders of common names.
+    """
+    folder, checkout = str(Path.cwd()), str(CHECKOUT)
+    if folder not in sys.path:
+        place = sys.path.index(checkout) if checkout in sys.path else len(sys.path)
+        sys.path.insert(place, folder)
+    return folder
+
+
+def place_of(error: BaseException) -> str:
+    """File and line at which a user's code failed; empty if its module was not found."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<frozen") and frame.filename not in MACHINERY
+    ]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""

@@ -1,0 +1,187 @@
+"""A user's own model: what it is made of, and that it trains like the built-in one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from examples import llama, parallel_blocks
+from fathom.models.building import build_model
+from fathom.models.optim import build_optimizer
+from fathom.models.own_model import OwnModel, count, embeddings
+from fathom.models.parametrization import (
+    OptimizerName,
+    Parametrization,
+    Role,
+    Scheme,
+    rules,
+)
+from fathom.models.recipe import OwnModelError, OwnRecipe
+from fathom.models.shape import Positions, Shape
+from fathom.models.transformer import Transformer
+from tests.support import own_models
+from tests.support.live_bytes import LiveBytes
+from tests.support.toy import CPU
+from tests.support.training import PARAMETRIZATION
+
+SHAPE = Shape(depth=2, d_model=16, d_ff=24, n_heads=2, head_dim=8, vocab_size=31, context=12)
+STANDARD = replace(PARAMETRIZATION, scheme=Scheme.STANDARD)
+ROLES = (
+    ("tokens.weight", Role.EMBEDDING),
+    ("*.bias", Role.BIAS),
+    ("up.*", Role.FEED_FORWARD_IN),
+    ("down.*", Role.FEED_FORWARD_OUT),
+)
+
+
+def recipe(
+    function: Any,
+    roles: tuple[tuple[str, Role], ...] | None = None,
+    parametrization: Parametrization = PARAMETRIZATION,
+) -> OwnRecipe:
+    return OwnRecipe(f"mine:{function.__name__}", function, roles, parametrization)
+
+
+def own_model(own: OwnRecipe, shape: Shape = SHAPE, seed: int = 0) -> OwnModel:
+    model = build_model(shape, own, seed=seed, device=CPU)
+    assert isinstance(model, OwnModel)
+    return model
+
+
+def counted(own: OwnRecipe, shape: Shape = SHAPE) -> Shape:
+    return replace(shape, own_counts=count(own, shape, embeddings(own, shape)))
+
+
+def test_shared_weights_count_once_and_what_follows_the_vocabulary_is_no_matrix() -> None:
+    shape = counted(recipe(own_models.build))
+
+    hidden = 2 * (2 * 16 * 24 + 24 + 16)
+    assert (shape.params_total, shape.params_non_embedding) == (31 * 16 + hidden, hidden)
+    assert shape.forward_flops_per_token == 2 * (31 * 16 + hidden), "the head is one product"
+
+
+def test_positions_are_an_embedding_that_is_looked_up() -> None:
+    own = recipe(parallel_blocks.ParallelModel, roles=(("*", Role.NORM),))
+    shape = counted(own)
+
+    assert shape.params_total - shape.params_non_embedding == (31 + 12) * 16
+    assert shape.forward_flops_per_token == 2 * (shape.params_non_embedding + 31 * 16)
+
+
+def test_a_llama_counts_as_the_closed_form_of_the_same_shape_does() -> None:
+    shape = counted(recipe(llama.build))
+    closed = replace(SHAPE, gated=True, tied=True)
+
+    assert shape.params_total == closed.params_total
+    assert shape.params_non_embedding == closed.params_non_embedding
+
+
+@pytest.mark.parametrize("function", [own_models.build, llama.build])
+def test_the_estimate_of_what_a_forward_pass_keeps_is_near_what_it_keeps(function: Any) -> None:
+    shape = counted(recipe(function))
+    assert shape.own_counts
+    model = own_model(recipe(function), shape)
+    tokens = torch.zeros(1, 12, dtype=torch.int64)
+    with LiveBytes() as bytes_:
+        logits = model(tokens)
+    there = bytes_.live - 4 * (logits.numel() + shape.params_total)  # weights were transposed
+
+    assert 0.7 * there < shape.own_counts.saved_bytes < 1.5 * there
+
+
+def test_where_the_meta_device_can_not_run_it_the_estimate_is_a_usual_block_s() -> None:
+    shape = counted(recipe(own_models.fragile))
+
+    assert shape.own_counts
+    assert shape.own_counts.saved_bytes == 4 * 12 * 2 * (16 * 16 + 4 * 24)
+
+
+def test_weights_are_a_function_of_the_seed_and_the_global_generator_is_left_alone() -> None:
+    own = recipe(own_models.build)
+    before = torch.get_rng_state()
+
+    one, same, other = (own_model(own, seed=seed).inner.state_dict() for seed in (1, 1, 2))
+
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not torch.equal(one["up.0.weight"], other["up.0.weight"])
+
+
+def test_an_output_with_logits_is_taken_for_them() -> None:
+    assert own_model(recipe(llama.build))(torch.zeros(2, 5, dtype=torch.int64)).shape == (2, 5, 31)
+
+
+def test_a_model_of_another_size_than_was_counted_is_refused() -> None:
+    own = recipe(own_models.build)
+    shape = replace(SHAPE, d_ff=25, own_counts=counted(own).own_counts)
+
+    with pytest.raises(OwnModelError, match=r"must have the 2,112 parameters that were counted"):
+        own_model(own, shape)
+
+
+def test_without_roles_all_weights_have_the_rate_and_vectors_do_not_decay() -> None:
+    optimizer = build_optimizer(
+        own_model(recipe(own_models.build)), weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12
+    )
+
+    groups = {group["weight_decay"]: group for group in optimizer.param_groups}
+    assert set(groups) == {0.0, 0.1}
+    assert all(group["lr_scale"] == 1 and group["eps"] == 1e-12 for group in groups.values())
+    assert {one.ndim for one in groups[0.0]["params"]} == {1}
+    assert {one.ndim for one in groups[0.1]["params"]} == {2}
+
+
+def test_roles_give_the_initial_spread_and_the_rates_of_the_parametrization() -> None:
+    own = recipe(own_models.scaled, ROLES)
+    shape = counted(own, replace(SHAPE, d_model=64, d_ff=256, n_heads=8))
+    model = own_model(own, shape)
+    by_role = rules(PARAMETRIZATION, shape)
+
+    spread = float(model.inner.get_parameter("down.1.weight").detach().std())
+    assert spread == pytest.approx(by_role[Role.FEED_FORWARD_OUT].init_std, rel=0.05)
+    optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
+    scales = {
+        id(one): group["lr_scale"] for group in optimizer.param_groups for one in group["params"]
+    }
+    for name, role in (("down.0.weight", Role.FEED_FORWARD_OUT), ("tokens.weight", Role.EMBEDDING)):
+        assert scales[id(model.inner.get_parameter(name))] == by_role[role].learning_rate
+
+
+def test_muon_takes_the_matrices_that_roles_name() -> None:
+    model = own_model(recipe(own_models.scaled, ROLES), counted(recipe(own_models.scaled, ROLES)))
+
+    optimizer = build_optimizer(
+        model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12, name=OptimizerName.MUON
+    )
+
+    muon = optimizer.param_groups[-1]["params"]
+    assert {tuple(one.shape) for one in muon} <= {(24, 16), (16, 24)}
+
+
+def test_the_example_with_roles_computes_what_the_built_in_model_does_at_depth_one() -> None:
+    """Without feed-forward features a parallel block is an attention block of the built-in one."""
+    built_in = Shape(
+        depth=1, d_model=16, d_ff=0, n_heads=2, head_dim=8, vocab_size=31, context=12,
+        positions=Positions.LEARNED,
+    )  # fmt: skip
+    reference = Transformer(built_in, PARAMETRIZATION)
+    reference.initialise(torch.Generator().manual_seed(3))
+    own = own_model(
+        recipe(parallel_blocks.ParallelModel, (("*", Role.EMBEDDING),)), replace(SHAPE, depth=1)
+    ).inner
+    weights = reference.state_dict()
+    with torch.no_grad():
+        for name, source in (
+            ("tokens.weight", "embedding.weight"),
+            ("places.weight", "positions"),
+            ("blocks.0.norm.weight", "blocks.0.attention_norm.weight"),
+            ("blocks.0.qkv.weight", "blocks.0.attention.into.weight"),
+            ("blocks.0.attention_out.weight", "blocks.0.attention.out.weight"),
+            ("final_norm.weight", "final_norm.weight"),
+        ):
+            own.get_parameter(name).copy_(weights[source])
+        own.get_parameter("blocks.0.down.weight").zero_()
+        ids = torch.arange(24).view(2, 12)
+        # Their norms add different epsilons to a stream of different units.
+        torch.testing.assert_close(own(ids), reference(ids), rtol=0, atol=2e-3)

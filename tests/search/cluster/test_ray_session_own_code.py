@@ -1,0 +1,68 @@
+"""A user's modules reach the workers of a cluster, where the working folder is not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+SCRIPT = """
+import importlib, os, shutil, sys
+import ray
+from ray.cluster_utils import Cluster
+from fathom.objectives.user_code import CHECKOUT, named, own_modules
+from fathom.search.cluster.ray_session import join_cluster
+
+# Another checkout of Fathom may be installed here.
+others = [place for place in sys.path if os.path.isdir(os.path.join(place, "objectives"))]
+sys.path[:] = [place for place in sys.path if place == str(CHECKOUT) or place not in others]
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+os.environ["RAY_ADDRESS"] = cluster.address
+module, build = named("models.mine:build", "model function")
+assert build() == "models and helper", build()
+assert sorted(map(os.path.basename, own_modules())) == ["helper.py", "models"], own_modules()
+assert join_cluster(own_code=True) == cluster.address
+os.rename(sys.argv[1], sys.argv[1] + "-gone")  # another machine has no such folder
+
+@ray.remote
+def there():
+    import fathom.models.shape
+    module = importlib.import_module("models.mine")
+    return module.build(), module.__file__, fathom.models.shape.Shape.__module__
+
+said, file, ours = ray.get(there.remote(), timeout=100)
+assert said == "models and helper", said
+assert not file.startswith(sys.argv[1]), file
+assert ours == "fathom.models.shape"
+print("all seen")
+"""
+
+
+@pytest.mark.timeout(300)
+def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "work"
+    (folder / "models").mkdir(parents=True)
+    (folder / "models" / "__init__.py").touch()
+    (folder / "models" / "mine.py").write_text(
+        "import helper\n\ndef build():\n    return 'models and ' + helper.NAME\n"
+    )
+    (folder / "helper.py").write_text("NAME = 'helper'\n")
+    (folder / "unused.py").write_text("1 / 0\n")
+
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+    assert done.stdout.endswith("all seen\n"), done.stderr[-2000:]
