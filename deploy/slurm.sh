@@ -26,7 +26,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --no-kill
-#SBATCH --signal=B:USR1@120
+#SBATCH --signal=B:USR1@300
 
 set -euo pipefail
 

@@ -59,7 +59,8 @@ def _differing(one: Tensor, other: Tensor) -> float:
 def _checkpoint(setup: Setup) -> Iterator[StageFinding]:
     shape = shape_of(2, 64) if setup.tiny else shape_of(24, 1856, vocabulary=50_304, context=1024)
     training = training_of(shape, setup.device, batch_size=1)
-    advance(training, random_ids(shape).to(setup.device), goal=1)  # AdamW's moments come with it
+    objective = random_ids(shape).to(setup.device)
+    advance(training, objective, goal=1)  # AdamW's moments come with it
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "large.pt"
         began = time.monotonic()
@@ -67,12 +68,21 @@ def _checkpoint(setup: Setup) -> Iterator[StageFinding]:
         saved = time.monotonic()
         state = checkpoint.load(file, setup.device)
         loaded = time.monotonic()
+        assert state is not None, "it was just saved"
+        weights = training.model.state_dict()
+        same = all(torch.equal(weights[name], state["model"][name]) for name in weights)
+        began_again = time.monotonic()
+        saver = checkpoint.BackgroundSaver(file)
+        saver.start(training.state_dict())
+        copied = time.monotonic()
+        advance(training, objective, goal=2)
+        stepped = time.monotonic()
+        saver.finish()
         size = file.stat().st_size
-    assert state is not None, "it was just saved"
     yield measured("size of a checkpoint, GB", size / 1e9)
     yield measured("bytes a parameter", size / shape.params_total)
     yield measured("seconds to save it", saved - began)
     yield measured("seconds to load it", loaded - saved)
-    weights = training.model.state_dict()
-    same = all(torch.equal(weights[name], state["model"][name]) for name in weights)
+    yield measured("seconds that a training waits while it is saved", copied - began_again)
+    yield measured("seconds of the step beside which it is written", stepped - copied)
     yield holds("it holds the weights of the model", same)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from ray import cloudpickle, tune
@@ -28,10 +29,10 @@ from fathom.search.cluster.ray_session import (
 )
 from fathom.search.cluster.worker import StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
-from fathom.search.records import TrialSpec
+from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.checkpoint import DiskFullError
+from fathom.search.training.checkpoint import DISK_FULL, DiskFullError
 from fathom.search.training.device import DeviceError
 
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
@@ -56,6 +57,18 @@ class Adapter:
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
+
+    def _report(self, trial: str, report: Report) -> bool:
+        """Passes on a report; True if the trial continues. Without room to note it, the search
+        pauses.
+        """
+        try:
+            return self._scheduler.report(trial, report)
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            self._interrupt.request(self._scheduler.folder.ending, error)
+            return report.outcome is None
 
 
 class SearcherAdapter(Adapter, Searcher):
@@ -91,7 +104,7 @@ class SearcherAdapter(Adapter, Searcher):
             return  # `on_trial_error` has told the scheduler, with the reason
         for trial, report in result["reports"]:
             if trial in self._scheduler.live and trial not in self._interrupt.saved:
-                self._scheduler.report(trial, report)
+                self._report(trial, report)
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the scheduler has written everything down already."""
@@ -110,8 +123,7 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """Ray's decision to continue or stop a trial, after the reports of its worker."""
         self._failures.reported(name for name, _ in result["reports"])
-        report = self._scheduler.report
-        go_on = [name for name, latest in result["reports"] if report(name, latest)]
+        go_on = [name for name, latest in result["reports"] if self._report(name, latest)]
         if not go_on:
             return TrialScheduler.STOP
         saved = all(latest.saved for name, latest in result["reports"] if name in go_on)
@@ -175,7 +187,8 @@ def run_trials(
         UnseenDataError: when a node does not see the data.
         DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
-        OSError: when the run folder can't be written.
+        OSError: when the run folder can't be written, for another reason than a full disk; of that
+            `interrupt.error` tells.
     """
     if scheduler.done:
         return
@@ -215,6 +228,9 @@ def run_trials(
             tuner.fit()
     except TuneError as error:
         raise _origin(error) from None
+    except (OSError, EOFError, UnpicklingError):
+        if interrupt.error is None:
+            raise  # else Tune reads files of its own that it could not write on the full disk
 
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:

@@ -305,7 +305,7 @@ def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path:
     assert not search.records, "no trial failed of it"
 
 
-def test_a_full_disk_ends_the_search_with_its_own_error(
+def test_a_full_disk_pauses_the_search_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = scheduler(tmp_path)
@@ -314,9 +314,10 @@ def test_a_full_disk_ends_the_search_with_its_own_error(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(search, "report", full)
-    with pytest.raises(OSError, match="No space left") as caught:
-        run_trials(search, cycle())
-    assert caught.value.errno == errno.ENOSPC
+    interrupt = Interrupt()
+    run_trials(search, cycle(), interrupt=interrupt)
+    assert interrupt.error
+    assert interrupt.error.errno == errno.ENOSPC
     monkeypatch.undo()
     again = scheduler(tmp_path)
     run_trials(again, cycle())

@@ -1,12 +1,17 @@
 """`fathom train`: progress, another corpus, and going on after Ctrl-C."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
+from fathom.objectives.contract import Batch
+from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
+from fathom.search.run_folder import ENDING
 from fathom.search.study.errors import ConfigError
 from fathom.search.training import trial_log
 from tests.support.trained import LANGUAGE, best_of
@@ -64,6 +69,31 @@ def test_ctrl_c_loses_no_printed_progress(
     assert [line.split("  ")[3] for line in said[1:]] == losses[1][:3]
     cut, uncut = (torch.load(tmp_path / name / "weights.pt") for name in ("cut", "whole"))
     assert all(torch.equal(cut[name], uncut[name]) for name in uncut)
+
+
+def test_sigterm_saves_the_step_under_way_between_evaluations(
+    best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_log, "INTERRUPT_POLL_SECONDS", 0.0)
+    batch, asked, said = Language.batch, [10], list[str]()
+
+    def interrupting(self: Language, *, seed: int, step: int, batch_size: int) -> Batch:
+        if step in asked:
+            asked.remove(step)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return batch(self, seed=seed, step=step, batch_size=batch_size)
+
+    monkeypatch.setattr(Language, "batch", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        train_best(best, tokens="2k", out=tmp_path / "cut", say=said.append)
+    assert said.count("Ending: the training saves where it stands; Ctrl-C again ends at once") == 1
+    state = torch.load(tmp_path / "cut" / "checkpoint.pt", weights_only=True)
+    assert state["training"]["step"] == 11, "the step under way is the last"
+    assert not (tmp_path / "cut" / ENDING).exists()
+    rest, whole = said_by(best, tmp_path / "cut"), said_by(best, tmp_path / "whole")
+    assert [line.split("  ")[3] for line in rest.splitlines()[1:-2]] == [
+        line.split("  ")[3] for line in whole.splitlines()[1:-2]
+    ]
 
 
 def test_another_corpus_is_trained_on_and_takes_another_folder(
