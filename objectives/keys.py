@@ -95,6 +95,8 @@ class ObjectiveConfig(Group, ABC):
     """True if a model that attends to both sides does not see the answers among its inputs."""
     batched: ClassVar[bool] = False
     """True if several trials may train as one batched model (`contract.ReplicatedObjective`)."""
+    cached: ClassVar[bool] = False
+    """True if what is made of the data once can be kept in a folder, for the next start."""
 
     if TYPE_CHECKING:  # a field of most objectives, a property where other keys settle it
 

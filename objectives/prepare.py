@@ -1,6 +1,7 @@
 """Preparing an objective: from its keys to an instance with its data."""
 
 import importlib
+from pathlib import Path
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.keys import ObjectiveConfig
@@ -8,8 +9,8 @@ from fathom.objectives.registry import OBJECTIVES
 from fathom.objectives.user_objective import UserObjectiveConfig, load_user_objective
 
 
-def prepare(keys: ObjectiveConfig) -> Objective:
-    """The objective with its data.
+def prepare(keys: ObjectiveConfig, cache: Path | None = None) -> Objective:
+    """The objective with its data; `cache` is a folder for what is made of them once.
 
     Raises:
         ObjectiveError: if the keys or the data do not suit.
@@ -19,5 +20,5 @@ def prepare(keys: ObjectiveConfig) -> Objective:
     else:
         module, _, name = OBJECTIVES[keys.name].place.partition(":")
         found = getattr(importlib.import_module(f"fathom.objectives.{module}"), name)
-        objective = found.prepare(keys)
+        objective = found.prepare(keys, cache) if keys.cached else found.prepare(keys)
     return objective

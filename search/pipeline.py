@@ -29,6 +29,7 @@ from fathom.search.run_folder import (
     RunFolder,
     default_tracking_uri,
     locked,
+    token_cache,
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
@@ -90,7 +91,7 @@ def run_study(
     """
     config, folder, plans = ready.config, ready.folder, ready.plans
     studies = studies or open_database(config, folder)
-    objective = objective or prepare(config.objective)
+    objective = objective or prepare(config.objective, token_cache(ready.runs))
     fingerprint = settled_fingerprint(
         folder,
         config,

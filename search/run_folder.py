@@ -172,6 +172,11 @@ def default_tracking_uri(runs: Path) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').absolute()}"
 
 
+def token_cache(runs: Path) -> Path:
+    """The folder of texts as tokens, which the runs of a folder share; may be deleted."""
+    return runs.absolute() / ".tokens"
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replaces a file so that a reader, or a crash, sees the old or the new one, never a half."""
     temporary = path.with_name(path.name + UNFINISHED)

@@ -40,6 +40,8 @@ NOT_SOURCE = frozenset(
 # Written when the interpreter was built: it holds this machine's paths and compiler flags.
 BUILD_CONFIGURATION = "_sysconfigdata"
 
+BLOCK_BYTES = 1 << 22
+
 SYSTEM_FILES = ("/proc", "/sys")
 """Folders whose files are made up by the system as they are read."""
 
@@ -73,6 +75,24 @@ def corpus_bytes(corpus: str) -> int | None:
         file = mirror_file(DOWNLOADS[corpus]) or cache_folder() / DOWNLOADS[corpus].path
         return file.stat().st_size if file.is_file() else None
     return sum(file.stat().st_size for file in _files(corpus))
+
+
+def corpus_contents(corpus: str) -> Iterator[Iterator[bytes]]:
+    """The content of each file of a corpus, in order, as it lies on the disk, in blocks."""
+    if corpus in DOWNLOADS:
+        yield iter((read_download(DOWNLOADS[corpus]),))
+        return
+    for file in _files(corpus):
+        yield _blocks(file)
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    try:
+        with open_regular(file) as opened:
+            while block := opened.read(BLOCK_BYTES):
+                yield block
+    except OSError as error:
+        raise _unreadable(file, error) from error
 
 
 def read_corpus(corpus: str, *, validation_fraction: float) -> Corpus:

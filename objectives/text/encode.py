@@ -75,8 +75,9 @@ def _chars(train: bytes) -> tuple[int, Callable[[bytes], Ids]]:
 def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
     pieces = pieces_of(text)
     batches = iter(lambda: list(itertools.islice(pieces, PIECES_AT_ONCE)), [])
-    ids = [np.concatenate([one.ids for one in bpe.encode_batch_fast(own)]) for own in batches]
-    return np.concatenate(ids).astype(id_type(bpe.get_vocab_size()))
+    dtype = id_type(bpe.get_vocab_size())
+    encoded = (bpe.encode_batch_fast(own) for own in batches)
+    return np.concatenate([np.array(one.ids, dtype) for own in encoded for one in own])
 
 
 def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:

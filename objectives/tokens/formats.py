@@ -71,7 +71,7 @@ def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None
 def _own(folder: Path, name: str) -> TokenData:
     index = read_index(folder)
     known = [own for own in SPLITS if own in index.splits]
-    split = index.splits.get(name) or index.splits.get(TRAIN)  # type: ignore[call-overload]
+    split = index.splits.get(name) or index.splits.get(TRAIN)
     if split is None:
         raise ObjectiveError(f"{folder} must have the split {name}, got {', '.join(known)}")
     return TokenData(
@@ -88,7 +88,7 @@ def has_split(place: str, split: str) -> bool:
     folder = Path(os.path.expanduser(place))
     if not (folder.is_dir() and is_shard_folder(folder)):
         return False
-    own = read_index(folder).splits.get(split)  # type: ignore[call-overload]
+    own = read_index(folder).splits.get(split)
     return own is not None and own.tokens > 0
 
 

@@ -52,7 +52,7 @@ class Index(Group):
     """Number of token ids."""
     end: Annotated[int, Field(ge=0)] | None
     """Id between two documents."""
-    splits: Mapping[Literal["train", "validation"], Split]
+    splits: Mapping[str, Split]
 
     @property
     def stored(self) -> str:

@@ -11,13 +11,17 @@ from fathom.objectives.text.corpus import (
     corpus_bytes,
     read_corpus,
 )
-from fathom.objectives.text.tokenizer import count_ids
+from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
+
+LONG_BYTES = 1 << 24
+"""Bytes of text from which on its tokens are kept, whatever the tokenizer."""
 
 
 class LanguageConfig(ObjectiveConfig):
     """Next-token prediction on text."""
 
     batched: ClassVar[bool] = True
+    cached: ClassVar[bool] = True
     name: Literal["language"]
     corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])
     """`stdlib`, a known name such as `tiny_shakespeare`, or a path: file, plain or .gz, folder or
@@ -65,6 +69,12 @@ class LanguageConfig(ObjectiveConfig):
         check_lengths(
             len(text.train), len(text.validation), corpus=self.corpus, context=self.context
         )
+
+    @property
+    def takes_long(self) -> bool:
+        """True if cutting the text takes so long that its tokens are worth keeping."""
+        learns = self.tokenizer not in (BYTES, CHARS)
+        return learns or (corpus_bytes(self.corpus) or 0) >= LONG_BYTES
 
     @property
     def evaluation_tokens(self) -> int:

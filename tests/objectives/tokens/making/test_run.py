@@ -46,7 +46,7 @@ def ignore(_: object) -> None:
 
 def ids_of(out: Path, split: str) -> NDArray[Any]:
     index = read_index(out)
-    files = [out / shard.file for shard in index.splits[split].shards]  # type: ignore[index]
+    files = [out / shard.file for shard in index.splits[split].shards]
     return np.concatenate([np.fromfile(file, index.stored) for file in files])
 
 
@@ -103,7 +103,7 @@ def test_every_document_is_in_one_split_once_and_apart_from_others(
     assert sorted(parts["train"] + parts["validation"]) == sorted(DOCUMENTS)
     assert 40 < len(parts["validation"]) < 120
     for split, texts in parts.items():
-        own = index.splits[split]  # type: ignore[index]
+        own = index.splits[split]
         assert own.documents == len(texts)
         assert own.bytes == sum(len(text.encode()) for text in texts)
 
@@ -172,7 +172,7 @@ def test_an_interrupted_making_goes_on_and_ends_with_the_same_shards(
     assert seen == sorted(seen)
     for split in ("train", "validation"):
         assert (ids_of(out, split) == ids_of(tmp_path / "whole", split)).all()
-        assert len(whole.splits[split].shards) > 1  # type: ignore[index]
+        assert len(whole.splits[split].shards) > 1
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
