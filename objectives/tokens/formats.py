@@ -93,14 +93,15 @@ def has_split(place: str, split: str) -> bool:
 
 
 def is_token_place(place: str) -> bool:
-    """True for a place that holds token ids by its look: shards, a file or a pattern with a suffix
-    of those known here, or a folder with such files."""
+    """True for a place that holds token ids by its look: a folder of shards or of `datasets`; a
+    file or a pattern with a suffix of those known here, or a folder of such files alone."""
     path = Path(os.path.expanduser(place))
-    if path.is_dir():
-        marks = (path / STATE, path / DATASETS)
-        known = any(is_token_place(file.name) for file in path.iterdir() if file.is_file())
-        return is_shard_folder(path) or any(map(Path.is_file, marks)) or known
-    return path.suffix in SUFFIXES
+    if not path.is_dir():
+        return path.suffix in SUFFIXES
+    if is_shard_folder(path) or (path / STATE).is_file() or (path / DATASETS).is_file():
+        return True
+    names = [file.suffix for file in path.iterdir() if not file.name.startswith(".")]
+    return bool(names) and all(suffix in SUFFIXES for suffix in names)
 
 
 def _files(place: str, path: Path, split: str) -> list[Path]:

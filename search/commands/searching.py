@@ -149,11 +149,11 @@ def status(
 def ask(
     params: Annotated[str, typer.Option(help="Model size, for example 1B.")],
     hours: Annotated[float, typer.Option(help="Time that the search may take.")],
-    data: Annotated[str, typer.Option(help="Text: a path, a glob or a known name.")] = "stdlib",
+    data: Annotated[str, typer.Option(help="Text (path, glob, known name) or tokens.")] = "stdlib",
     tokens: Annotated[
         str | None, typer.Option(help="Its training tokens; by default 20 a parameter.")
     ] = None,
-    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
     gpus: Annotated[int, typer.Option(min=0, help="Trials at a time, one on each GPU.")] = 0,
     gpu: Annotated[str | None, typer.Option(help="Type of the GPUs, for example H100.")] = None,
     count: Annotated[Count, typer.Option(help="Parameters that a size counts.")] = (
@@ -185,7 +185,7 @@ def ask(
 
     console, file = Console(stderr=as_json), out or Path(f"{asked.name}.yaml")
     try:
-        config, objective = prepare_study(asked, file, console)
+        config, objective = prepare_study(asked, file, console, runs)
         if only_plan:
             return
         ready = check_ready(config, runs)

@@ -12,8 +12,8 @@ from fathom.search.commands.output import print_json
 
 def init(
     study: Annotated[Path, typer.Argument(help="File to write.", metavar="STUDY.yaml")],
-    corpus: Annotated[str, typer.Option(help="Your text: a file, a folder or a glob.")],
-    tokenizer: Annotated[str, typer.Option(help="bytes, chars or bpe:N.")] = "bytes",
+    corpus: Annotated[str, typer.Option(help="Your text or tokens: a file, a folder or a glob.")],
+    tokenizer: Annotated[str, typer.Option(help="bytes, chars, bpe:N or a file.")] = "bytes",
     budgets: Annotated[str | None, typer.Option(help="For example 1M,3M,10M.")] = None,
     hours: Annotated[float, typer.Option(min=0, help="Time that the search may take.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,

@@ -10,6 +10,8 @@ import yaml
 from fathom.objectives.keys import parse_count
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode
+from fathom.objectives.text.tokenizer import BYTES
+from fathom.objectives.tokens.formats import is_token_place
 from fathom.search.formatting import exact_count, format_seconds
 from fathom.search.run_folder import write_atomically
 from fathom.search.study.affordable import (
@@ -36,6 +38,13 @@ CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1
 """Groups `confirm` of a draft, each cheaper than the one before, which is taken if it fits."""
 COMMENT_COLUMN = 32
 """Column at which comments begin, if the line is not longer."""
+OBJECTIVE_COMMENTS = {
+    "name": "predict the next token",
+    "corpus": "as seen from where fathom runs",
+    "train": "as seen from where fathom runs",
+    "tokenizer": "bytes, chars or bpe:N, with N token ids; of cut tokens, its file",
+    "vocabulary": "number of token ids",
+}
 CHEAPER = "to fit the hours; `fathom check` says if one rate suits all shapes"
 
 
@@ -46,6 +55,7 @@ class Seen:
     corpus: str
     tokenizer: str
     size_bytes: int
+    """Bytes of text; 0 for tokens that are cut already."""
     characters: int
     """Number of different characters."""
     train_tokens: int
@@ -54,6 +64,8 @@ class Seen:
     @property
     def summary(self) -> str:
         """Size of the text in words."""
+        if not self.size_bytes:
+            return f"{self.train_tokens:,} tokens to train on, of {self.vocab_size:,} ids"
         return (
             f"{self.size_bytes:,} bytes of text with {self.characters:,} different characters; "
             f"{self.train_tokens:,} tokens to train on"
@@ -123,7 +135,14 @@ class Draft:
 
 
 def look(corpus: str, tokenizer: str) -> Seen:
-    """Size and vocabulary of a text; raises `ValueError` if it can't be read."""
+    """Size and vocabulary of a text or of tokens; raises `ValueError` if they can't be read."""
+    if is_token_place(corpus):
+        keys = objective_keys(corpus, tokenizer)
+        found = study_of({"study": "draft", "objective": keys, "budgets": ["1M"]}).objective
+        return Seen(
+            corpus=corpus, tokenizer=tokenizer, size_bytes=0, characters=0,
+            train_tokens=found.train_tokens(), vocab_size=found.vocab_size(),
+        )  # fmt: skip
     text = read_corpus(corpus, validation_fraction=VALIDATION_FRACTION)
     ids = encode(text, tokenizer=tokenizer)
     return Seen(
@@ -134,6 +153,17 @@ def look(corpus: str, tokenizer: str) -> Seen:
         train_tokens=len(ids.train),
         vocab_size=ids.vocab_size,
     )
+
+
+def objective_keys(place: str, tokenizer: str) -> dict[str, object]:
+    """The keys of an objective on a text, or on tokens that are cut already; of these `tokenizer`
+    is the file, or the number of ids, and `bytes` if they know it themselves."""
+    if not is_token_place(place):
+        return {"name": "language", "corpus": place, "tokenizer": tokenizer}
+    keys: dict[str, object] = {"name": "tokens", "train": place}
+    if tokenizer.isdecimal():
+        return keys | {"vocabulary": int(tokenizer)}
+    return keys if tokenizer == BYTES else keys | {"tokenizer": tokenizer}
 
 
 def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draft:
@@ -207,9 +237,10 @@ def study_text(seen: Seen, draft: Draft) -> str:
         f"# {draft.reason[:1].upper()}{draft.reason[1:]}.",
         _line("study", config.study, "also the name of its folder in runs/"),
         "objective:",
-        _line("  name", "language", "predict the next token"),
-        _line("  corpus", seen.corpus, "as seen from where fathom runs"),
-        _line("  tokenizer", seen.tokenizer, "bytes, chars or bpe:N, with N token ids"),
+        *(
+            _line(f"  {key}", value, OBJECTIVE_COMMENTS[key])
+            for key, value in objective_keys(seen.corpus, seen.tokenizer).items()
+        ),
         _line("  context", settings["context"], "tokens of a training sequence"),
         _line("  eval_tokens", settings["eval_tokens"], "held-out tokens in an evaluation"),
         _line("budgets", draft.labels, "sizes to compare; three make a law"),
@@ -249,11 +280,8 @@ def _draft(
 ) -> Draft:  # fmt: skip
     tokens = tokens_per_parameter * budgets[-1]
     objective = {
-        "name": "language",
-        "corpus": seen.corpus,
-        "tokenizer": seen.tokenizer,
+        **objective_keys(seen.corpus, seen.tokenizer),
         "eval_tokens": eval_tokens(tokens),
-        "validation_fraction": VALIDATION_FRACTION,
     }
     sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens}
     config = study_of({"study": study, "objective": objective, **sizes, "confirm": confirm})

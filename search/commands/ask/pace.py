@@ -10,7 +10,7 @@ from math import log10
 
 import torch
 
-from fathom.objectives.text.language.objective import Language
+from fathom.objectives.next_token import NextToken
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.machine import Machine, device_name
@@ -23,7 +23,7 @@ class TrainingPace:
     """Measures training throughput by model size, for studies that differ in their budget alone."""
 
     def __init__(
-        self, study: Callable[[int], StudyConfig], objective: Language, machine: Machine
+        self, study: Callable[[int], StudyConfig], objective: NextToken, machine: Machine
     ) -> None:
         """`study` returns the study of one budget; `machine` is the estimate without
         measurements, which remains where the devices of the trials are not here."""

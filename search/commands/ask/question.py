@@ -10,7 +10,7 @@ from fathom.search.formatting import exact_count
 from fathom.search.study.affordable import TOKENS
 from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
-from fathom.search.study.draft import eval_tokens
+from fathom.search.study.draft import eval_tokens, objective_keys
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.gpus import gpu_named
 
@@ -23,7 +23,7 @@ class Question:
     tokens: int
     """Training tokens of a model of this size."""
     data: str
-    """Corpus, as in `objective.corpus`."""
+    """Corpus, as in `objective.corpus`, or token ids, as in `objective.train`."""
     tokenizer: str
     hours: float
     gpus: int
@@ -61,9 +61,7 @@ class Question:
         keys: dict[str, object] = {
             "study": self.name,
             "objective": {
-                "name": "language",
-                "corpus": self.data,
-                "tokenizer": self.tokenizer,
+                **objective_keys(self.data, self.tokenizer),
                 "eval_tokens": eval_tokens(round(budgets[0] * self.tokens_per_parameter)),
             },
             "budgets": [exact_count(params) for params in budgets],

@@ -8,8 +8,8 @@ import yaml
 from rich.console import Console
 
 from fathom.objectives.contract import Objective
+from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
-from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.ask.answer import answer, answer_json, answer_yaml, lines
 from fathom.search.commands.ask.pace import TrainingPace
 from fathom.search.commands.ask.question import Question
@@ -19,7 +19,7 @@ from fathom.search.conclusion import Conclusion, why_no_law
 from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
-from fathom.search.run_folder import write_atomically
+from fathom.search.run_folder import token_cache, write_atomically
 from fathom.search.study.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, load
@@ -33,7 +33,7 @@ from fathom.search.study.shapes import feasible_shapes
 
 
 def prepare_study(
-    question: Question, file: Path, console: Console
+    question: Question, file: Path, console: Console, runs: Path
 ) -> tuple[StudyConfig, Objective]:
     """The study of a question and its data: read from the file if it exists, else chosen and
     written.
@@ -44,10 +44,10 @@ def prepare_study(
     if file.exists():
         config = _written(question, file)
         console.print(f"{file} holds this question already; its search continues")
-        return config, prepare(config.objective)
+        return config, prepare(config.objective, token_cache(runs))
     alone = question.study([question.params])
-    objective = prepare(alone.objective)
-    assert isinstance(objective, Language), objective
+    objective = prepare(alone.objective, token_cache(runs))
+    assert isinstance(objective, NextToken), objective
     machine = this_machine(alone, question.gpu or None)
     if machine.here:
         console.print("Measuring how fast this machine trains", style="dim")

@@ -200,7 +200,7 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
     file, console = tmp_path / "ask.yaml", quiet()
     small = asked(params="1M", tokens="50M", hours=40.0)
 
-    config, _ = prepare_study(small, file, console)
+    config, _ = prepare_study(small, file, console, tmp_path)
 
     assert load(file) == config
     assert file.read_text().splitlines()[1] == f"# {small.command}"
@@ -209,7 +209,9 @@ def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
 
 
 def test_a_small_size_is_searched_itself(tmp_path: Path) -> None:
-    config, _ = prepare_study(asked(params="10k", tokens="200k"), tmp_path / "ask.yaml", quiet())
+    config, _ = prepare_study(
+        asked(params="10k", tokens="200k"), tmp_path / "ask.yaml", quiet(), tmp_path
+    )
 
     assert config.budgets == (10_000,)
     assert "The size that is asked for, searched itself" in (tmp_path / "ask.yaml").read_text()
@@ -220,7 +222,7 @@ def test_the_same_question_continues_with_its_present_file(tmp_path: Path) -> No
     keys = asked().keys((20_000, 40_000, 80_000)) | {"trials": 5}
     file.write_text(f"{modeline()}\n# {asked().command}\n" + yaml.safe_dump(keys))
 
-    assert prepare_study(asked(), file, quiet())[0].trials == 5
+    assert prepare_study(asked(), file, quiet(), tmp_path)[0].trials == 5
 
 
 def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
     file.write_text(f"{modeline()}\n# fathom ask --params 2B\nstudy: other\n")
 
     with pytest.raises(ConfigError, match=r"holds another question \(fathom ask --params 2B\)"):
-        prepare_study(asked(), file, quiet())
+        prepare_study(asked(), file, quiet(), tmp_path)
     assert "study: other" in file.read_text()
 
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from fathom.objectives.errors import ObjectiveError
 from fathom.search.study.affordable import MOST_EPOCHS
 from fathom.search.study.config import load
 from fathom.search.study.draft import (
@@ -227,3 +228,20 @@ def test_an_unusable_corpus_is_one_line_and_nothing_is_written(tmp_path: Path, c
 def test_a_named_budget_that_no_shape_meets_is_refused_as_planning_does() -> None:
     with pytest.raises(ConfigError, match=r"budget 100 \(.*at no depth"):
         chosen(seen(), "100")
+
+
+def test_a_draft_on_tokens_that_are_cut_already_names_them_and_their_vocabulary(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ids.bin").write_bytes(b"\1\0\2\0" * 1_000_000)
+    seen = look(str(tmp_path / "ids.bin"), "512")
+    assert (seen.train_tokens, seen.vocab_size) == (1_980_000, 512)
+    assert "1,980,000 tokens to train on, of 512 ids" in seen.summary
+    chosen = choose(seen, "mine", budgets=None, hours=10)
+    assert chosen.epochs <= 4
+    settings = chosen.config.objective.settings()
+    assert (settings["train"], settings["vocabulary"]) == (str(tmp_path / "ids.bin"), 512)
+    (tmp_path / "mine.yaml").write_text(study_text(seen, chosen))
+    assert load(tmp_path / "mine.yaml") == chosen.config
+    with pytest.raises(ObjectiveError, match="must name the tokenizer"):
+        look(str(tmp_path / "ids.bin"), "bytes")
