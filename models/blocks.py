@@ -137,12 +137,22 @@ class Block(nn.Module):
         def skip() -> float | nn.Parameter:
             return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
 
+        self.compiled: Callable[..., Tensor] | None = None
+        """`compute` as the compiler has it, for training; None if it is not compiled."""
         self.attention_skip = skip()
         self.feed_forward_skip = skip() if shape.d_ff else 1.0
 
     def forward(
         self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
     ) -> Tensor:
+        if self.compiled is None or not self.training or torch.compiler.is_compiling():
+            return self.compute(x_ND, T, turns_2TJP2, mask_B11T)
+        return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T)
+
+    def compute(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        """The stream (N, D) after the block."""
         if self._may_be_fused(x_ND):
             return self._fused(x_ND, T, turns_2TJP2)
         x_ND = self._joined(

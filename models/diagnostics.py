@@ -143,10 +143,12 @@ def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
 
 def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
     """Norms of parameters, in the optimizer's order (..., P), to those of blocks (..., L)."""
-    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
-    order = [names[one] for one in optimizer.parameters_P]
     blocks = [
-        [place for place, name in enumerate(order) if name.startswith(f"blocks.{index}.")]
+        [
+            place
+            for place, name in enumerate(optimizer.names_P)
+            if name.startswith(f"blocks.{index}.")
+        ]
         for index in range(len(model.blocks))
     ]
     return torch.stack([norms_XP[..., own].square().sum(-1).sqrt() for own in blocks], dim=-1)

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-AT_ONCE = 2**24
-"""Largest number of weights that are orthogonalised at once, unless one matrix has more."""
+from fathom.models.memory import MUON_AT_ONCE
 
 
 class BatchedMuon(torch.optim.Muon):
@@ -58,11 +57,11 @@ def orthogonal(
 
 
 def _batches(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Matrices of one size, as many at once as `AT_ONCE` allows."""
+    """Matrices of one size, as many at once as `MUON_AT_ONCE` allows."""
     by_size = defaultdict(list)
     for weight in weights:
         by_size[weight.shape].append(weight)
     for own in by_size.values():
-        most = max(1, AT_ONCE // own[0].numel())
+        most = max(1, MUON_AT_ONCE // own[0].numel())
         for first in range(0, len(own), most):
             yield own[first : first + most]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.distributed
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -30,6 +31,8 @@ class ClippedAdamW(torch.optim.AdamW):
         self._moments: list[tuple[list[Tensor], ...]] = []
         self.norms_P: Tensor | None = None
         """Norms (P,) of the last step's gradients before clipping, in the order of the groups."""
+        self.names_P: tuple[str, ...] = ()
+        """Names of the weights, in the order of the norms."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state and drops the cached lists of its tensors."""
@@ -44,25 +47,37 @@ class ClippedAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def clipped_step(self, limit: float) -> None:
         """Takes a step along the gradients, clipped to the norm `limit`, and frees them."""
-        self.norms_P = torch.stack(torch._foreach_norm(_gradients(self.parameters_P)))
+        self.norms_P = self.norms(self.own(_gradients(self.parameters_P)))
         self.scaled_step((torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0))
+
+    def own(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The part of each weight or gradient that this process has: all of it."""
+        return tensors
+
+    def norms(self, gradients: list[Tensor]) -> Tensor:
+        """Norms (P,) of the whole gradients, given the own part of each."""
+        return torch.stack(torch._foreach_norm(gradients))
 
     def scaled_step(self, excess: Tensor) -> None:
         """Takes a step along the gradients, divided by a number, and frees them."""
-        gradients = [_gradients(group["params"]) for group in self.param_groups]
-        if not self._moments:
-            self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
+        gradients = [self.own(_gradients(group["params"])) for group in self.param_groups]
+        self.make_moments()
         self._update(gradients, excess)
         for group in self.param_groups:
             for parameter in group["params"]:
                 parameter.grad = None
 
+    def make_moments(self) -> None:
+        """Makes the moments of all weights, unless they are there."""
+        if not self._moments:
+            self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
+
     def _moments_of(self, parameters: list[Tensor]) -> tuple[list[Tensor], ...]:
         states = [self.state[one] for one in parameters]
-        for parameter, own in zip(parameters, states, strict=True):
+        for weight, own in zip(self.own(parameters), states, strict=True):
             if not own:
-                own["step"] = torch.zeros((), device=parameter.device)
-                own["exp_avg"], own["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))
+                own["step"] = torch.zeros((), device=weight.device)
+                own["exp_avg"], own["exp_avg_sq"] = (torch.zeros_like(weight) for _ in range(2))
         return tuple([own[key] for own in states] for key in ("exp_avg", "exp_avg_sq", "step"))
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:
@@ -71,7 +86,7 @@ class ClippedAdamW(torch.optim.AdamW):
             means, squares, steps = moments
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
-                group["params"],
+                self.own(group["params"]),
                 own,
                 means,
                 squares,
@@ -86,6 +101,56 @@ class ClippedAdamW(torch.optim.AdamW):
                 maximize=False,
                 grad_scale=excess,
             )
+
+
+class ShardedAdamW(ClippedAdamW):
+    """The same in each of several processes that have a part of every weight (FSDP)."""
+
+    def own(self, tensors: list[Any]) -> list[Tensor]:
+        """The part of each weight or gradient that this process has."""
+        return [one.to_local() for one in tensors]
+
+    def norms(self, gradients: list[Tensor]) -> Tensor:
+        """Norms (P,) of the whole gradients, given the own part of each."""
+        squares_P = super().norms(gradients).square()
+        torch.distributed.all_reduce(squares_P)
+        return squares_P.sqrt()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, whose moments are parted as the weights are."""
+        state: dict[str, Any] = ClippedAdamW.state_dict(self)
+        weights: list[Any] = self.parameters_P
+        parted = {
+            index: {
+                name: one if name == "step" else _parted_like(weights[index], one)
+                for name, one in own.items()
+            }
+            for index, own in state["state"].items()
+        }
+        return state | {"state": parted}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state with parted moments."""
+        own = {
+            index: {
+                name: one if name == "step" else one.to_local() for name, one in moments.items()
+            }
+            for index, moments in state_dict["state"].items()
+        }
+        super().load_state_dict(state_dict | {"state": own})
+
+
+def _parted_like(weight: Any, part: Tensor) -> Tensor:
+    """This process's part of a tensor as the whole, which is parted as a weight is."""
+    whole: Tensor = weight.from_local(
+        part,
+        weight.device_mesh,
+        weight.placements,
+        run_check=False,
+        shape=weight.shape,
+        stride=weight.stride(),
+    )
+    return whole
 
 
 class MuonAdamW:
@@ -105,6 +170,8 @@ class MuonAdamW:
         self._muon = BatchedMuon(groups, lr=0.0)
         self.norms_P: Tensor | None = None
         """Norms (P,) of the last step's gradients before clipping."""
+        self.names_P: tuple[str, ...] = ()
+        """Names of the weights, in the order of the norms."""
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -157,6 +224,7 @@ def build_optimizer(
     betas: tuple[float, float],
     eps: float,
     name: OptimizerName = OptimizerName.ADAMW,
+    sharded: bool = False,
 ) -> Optimizer:
     """The optimizer whose groups carry `lr_scale`, the multiple of the study's rate that they get.
 
@@ -181,8 +249,13 @@ def build_optimizer(
         }
         for (lr_scale, decay_scale, eps_scale), parameters in members.items()
     ]
-    adamw = ClippedAdamW(groups, betas)
-    return _with_muon(adamw, model, matrices, weight_decay, eps) if matrices else adamw
+    adamw = (ShardedAdamW if sharded else ClippedAdamW)(groups, betas)
+    optimizer: Optimizer = adamw
+    if matrices:
+        optimizer = _with_muon(adamw, model, matrices, weight_decay, eps)
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    optimizer.names_P = tuple(names[weight] for weight in optimizer.parameters_P)
+    return optimizer
 
 
 def _with_muon(

@@ -78,6 +78,16 @@ class Transformer(nn.Module):
             return chunked_loss(x_ND, head_VD, *loss)
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
 
+    def compile_blocks(self) -> None:
+        """Compile the blocks in training; one is compiled for all, as they differ in weights only.
+
+        So compiling takes as long for any depth, and what surrounds a block may be anything.
+        """
+        compiled = torch.compile(Block.compute, dynamic=False)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            block.compiled = compiled
+
     def _through(self, block: nn.Module, *inputs: Any) -> Tensor:
         """Output (N, D) of a block."""
         recomputes = self.recomputes and torch.is_grad_enabled()

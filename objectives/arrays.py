@@ -36,7 +36,7 @@ def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
-    """A small tensor of the host on the device, for which neither waits.
+    """A tensor of the host on the device, for which neither waits.
 
     A copy from pageable memory would wait until a GPU has done all that was asked of it before.
     """

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,15 @@ MARKER = "seen-by-every-node"
 ENDING = "search-is-ending"
 UNFINISHED = ".tmp"
 """Suffix of a file that is being written, or was when its writer was killed."""
+PARTS = ".parts"
+"""Suffix of a folder beside a checkpoint, with the parts that several processes have written."""
+
+
+def forget_parts(checkpoint: Path, *, but: Path | None = None) -> None:
+    """Delete the folders of parts of a checkpoint file, but for one of them."""
+    for folder in checkpoint.parent.glob(f"{checkpoint.stem}.*{PARTS}"):
+        if folder != but:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class RunFolderError(ValueError):
@@ -91,6 +101,11 @@ class RunFolder:
         `--extend` resumes from there.
         """
         return self.state / "checkpoints" / f"{trial}.pt"
+
+    def forget_checkpoint(self, trial: str) -> None:
+        """Delete a trial's last checkpoint, if it has one."""
+        self.checkpoint(trial).unlink(missing_ok=True)
+        forget_parts(self.checkpoint(trial))
 
     def check_files(self) -> None:
         """Checks that files and folders of the run are not links, pipes or of the other kind.

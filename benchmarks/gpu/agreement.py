@@ -27,6 +27,8 @@ def cases(setup: Setup) -> Cases:
     yield "bfloat16", _bfloat16
     yield "micro-batches", _micro_batches
     yield "compiled", _compiled
+    if setup.on_gpu:
+        yield "CUDA graphs", _graphs
     yield "device", _device
 
 
@@ -49,6 +51,14 @@ def _compiled(setup: Setup) -> Iterator[StageFinding]:
     few = sizes(setup)[:1] if setup.tiny else sizes(setup)
     reference, other = losses(setup, few=few), losses(setup, few=few, compiled=True)
     yield at_most("compiled against eager, nats", gap(reference, other), SAME)
+    yield same_order(reference, other)
+
+
+def _graphs(setup: Setup) -> Iterator[StageFinding]:
+    """Small models, for which a search uses them."""
+    reference = losses(setup, few=SMALL)
+    other = losses(setup, few=SMALL, compiled=True, cuda_graphs=True)
+    yield at_most("CUDA graphs against eager, nats", gap(reference, other), SAME)
     yield same_order(reference, other)
 
 

@@ -1,28 +1,45 @@
-"""Stage `ranks`: a trial in several processes, NCCL between GPUs and gloo on a CPU."""
+"""Stage `ranks`: a trial in several processes, each with the whole model or with a part of it; NCCL
+between GPUs and gloo on a CPU."""
 
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
-from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_most, left_out, measured
+from benchmarks.gpu.finding import (
+    Cases,
+    Setup,
+    StageFinding,
+    at_most,
+    holds,
+    left_out,
+    measured,
+)
+from benchmarks.gpu.steps import waiting_operations
 from benchmarks.gpu.subject import python_source, shape_of, training_of
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import train
 
 SAME = 1e-3
 """Largest difference of losses in nats; the processes add in another order."""
+WAYS: dict[str, dict[str, Any]] = {
+    "whole models": {},
+    "whole models in pieces": {"micro_batches": 2},
+    "parts": {"shards": True},
+}
 REDUCED = 2**24
 """Numbers of an all-reduce that is timed: a model of 17M parameters."""
 
 
 def cases(setup: Setup) -> Cases:
     """Yields two processes on CPUs, and one for each GPU."""
-    yield "gloo", lambda own: _compared(own, "gloo", 2)
+    yield "gloo", partial(_compared, backend="gloo", size=2)
     if setup.on_gpu:
         yield "nccl", _nccl
 
@@ -38,18 +55,20 @@ def _nccl(setup: Setup) -> Iterator[StageFinding]:
 
 def _compared(setup: Setup, backend: str, size: int) -> Iterator[StageFinding]:
     device = torch.device("cpu" if backend == "gloo" else "cuda")
-    alone = _losses(device, SINGLE_PROCESS)
-    yield from _run(backend, size, alone)
+    yield from _run(backend, size, _losses(device, SINGLE_PROCESS))
 
 
 def _run(backend: str, size: int, alone: list[float]) -> Iterator[StageFinding]:
-    """The losses of so many processes against those of one, and the time of an all-reduce."""
+    """The losses of so many processes against those of one, what makes their steps wait, and the
+    time of an all-reduce."""
     with tempfile.TemporaryDirectory() as folder:
         spawn(_process, (Path(folder), backend, size), nprocs=size)  # type: ignore[no-untyped-call]
-        own, seconds = torch.load(Path(folder) / "0.pt")
-    if alone:
+        losses, waiting, seconds = torch.load(Path(folder) / "0.pt")
+    for way, own in losses.items():
         gap = max(abs(a - b) for a, b in zip(alone, own, strict=True))
-        yield at_most(f"{size} processes against one, nats", gap, SAME)
+        yield at_most(f"{size} processes, {way}, against one, nats", gap, SAME)
+        found = waiting[way]
+        yield holds(f"no step waits, {way}", not found, f"it does in {', '.join(found)}")
     yield measured(f"all-reduce of {REDUCED / 1e6:.0f}M numbers, ms", 1000 * seconds)
 
 
@@ -61,16 +80,19 @@ def _process(rank: int, folder: Path, backend: str, size: int) -> None:
     torch.distributed.init_process_group(
         backend, init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size
     )
-    losses = _losses(device, Ranks(rank, size))
+    ranks, setup = Ranks(rank, size), Setup(device=device, tiny=backend == "gloo")
+    ways = WAYS if size > 1 else {}
+    losses = {way: _losses(device, ranks, **how) for way, how in ways.items()}
+    waiting = {way: waiting_operations(setup, ranks, **how) for way, how in ways.items()}
     seconds = _all_reduce_seconds(device)
     if rank == 0:
-        torch.save((losses, seconds), folder / "0.pt")
+        torch.save((losses, waiting, seconds), folder / "0.pt")
     torch.distributed.destroy_process_group()
 
 
-def _losses(device: torch.device, ranks: Ranks) -> list[float]:
+def _losses(device: torch.device, ranks: Ranks, **how: Any) -> list[float]:
     shape = shape_of(2, 48)
-    training = training_of(shape, device, ranks=ranks)
+    training = training_of(shape, device, ranks=ranks, **how)
     return [one.loss for one in train(training, python_source(64).to(device))]
 
 

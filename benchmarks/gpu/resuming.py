@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_most, holds, measured
 from benchmarks.gpu.subject import python_source, random_ids, shape_of, training_of
 from fathom.search.training import checkpoint
+from fathom.search.training.device import use_deterministic
 from fathom.search.training.loop import advance, train
 from fathom.search.training.state import Training
 
@@ -20,11 +22,20 @@ SAME = 1e-3
 
 def cases(setup: Setup) -> Cases:
     """Yields the resumed training, and the time of a checkpoint of a large model."""
-    yield "same end", _same_end
+    yield "same end", partial(_same_end, deterministic=False)
+    yield "deterministic", partial(_same_end, deterministic=True)
     yield "checkpoint", _checkpoint
 
 
-def _same_end(setup: Setup) -> Iterator[StageFinding]:
+def _same_end(setup: Setup, deterministic: bool) -> Iterator[StageFinding]:
+    use_deterministic(deterministic)
+    try:
+        yield from _resumed(setup, same_bits=deterministic or not setup.on_gpu)
+    finally:
+        use_deterministic(False)
+
+
+def _resumed(setup: Setup, same_bits: bool) -> Iterator[StageFinding]:
     objective = python_source(64).to(setup.device)
     shape = shape_of(2, 48) if setup.tiny else shape_of(6, 384)
 
@@ -47,8 +58,9 @@ def _same_end(setup: Setup) -> Iterator[StageFinding]:
     repeats = _differing(whole[1], again[1])
     yield measured("weights that differ between two equal trainings, share", repeats)
     yield at_most("resumed against uninterrupted, nats", abs(loss - whole[0]), SAME)
-    if not setup.on_gpu:
-        yield holds("the weights are the same bit for bit", torch.equal(weights, whole[1]))
+    if same_bits:
+        yield holds("the same training again has the same bits", torch.equal(again[1], whole[1]))
+        yield holds("the resumed one has the same bits", torch.equal(weights, whole[1]))
     yield measured("weights that differ after resuming, share", _differing(whole[1], weights))
 
 

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, holds
 from benchmarks.gpu.subject import random_ids, shape_of, training_of
+from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import advance
 
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal")
@@ -48,11 +49,11 @@ def _waits(setup: Setup, **changes: Any) -> Iterator[StageFinding]:
     yield holds("no step waits for the device", not found, f"it does in {', '.join(found)}")
 
 
-def waiting_operations(setup: Setup, **changes: Any) -> list[str]:
+def waiting_operations(setup: Setup, ranks: Ranks = SINGLE_PROCESS, **changes: Any) -> list[str]:
     """Operations of a few training steps that wait for the device, after some to warm up."""
     shape = shape_of(2, 32) if setup.tiny else shape_of(6, 384, context=256)
     objective = random_ids(shape).to(setup.device)
-    training = training_of(shape, setup.device, **changes)
+    training = training_of(shape, setup.device, ranks, **changes)
     advance(training, objective, goal=WARM_STEPS)
     watch, last = _Watch(), WARM_STEPS + WATCHED_STEPS
 

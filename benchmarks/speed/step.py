@@ -20,6 +20,7 @@ import torch
 from benchmarks.speed.rivals import DIFFERENCES, Block, Missing, Task, rival, text
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Positions, Shape
+from fathom.search.training.compile_policy import uses_cuda_graphs
 from fathom.search.training.loop import advance
 from fathom.search.training.state import Training, TrainPlan
 
@@ -60,6 +61,7 @@ def fathom(task: Task) -> tuple[int, Block]:
         evaluation_steps=(NEVER,),
         bfloat16=task.bfloat16,
         compiled=task.compiled,
+        cuda_graphs=task.compiled and uses_cuda_graphs(task.shape, task.device.type),
     )
     objective = text(task).to(task.device)
     training = Training(task.shape, PARAMETRIZATION, plan, seed=0, device=task.device)

@@ -66,7 +66,7 @@ def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits
     for record in records:
         failed = any(audit.failed for audit in audits[record.spec.budget])
         if record.outcome is Outcome.STOPPED and not failed:
-            folder.checkpoint(record.spec.trial).unlink(missing_ok=True)
+            folder.forget_checkpoint(record.spec.trial)
 
 
 def warnings(audits: Audits, command: str) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ class Scheduler:
         search.ended.append(record)
         self._copy(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
-            self.folder.checkpoint(trial).unlink(missing_ok=True)
+            self.folder.forget_checkpoint(trial)
         self._notify(record)
 
     def restart(self, trial: str) -> None:

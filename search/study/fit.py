@@ -3,12 +3,15 @@
 import math
 import os
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from fathom.models.memory import Execution, step_memory
-from fathom.models.shape import Shape
+from fathom.models.parametrization import OptimizerName
+from fathom.models.shape import Residual, Shape
 from fathom.objectives.keys import logit_tokens
 from fathom.search.formatting import format_bytes
+from fathom.search.study.config import StudyConfig
 from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.groups import ResourcesConfig
 
@@ -33,6 +36,8 @@ class StepFit:
     """Bytes of the training at its peak."""
     enough: bool
     """False if not even a sequence fits."""
+    shards: bool = False
+    """True if each GPU of a trial keeps only its part of the model."""
 
     def text(self, memory: float) -> str:
         """What the step takes of so many bytes, in words."""
@@ -42,27 +47,49 @@ class StepFit:
         count = self.micro_batches
         pieces = "" if count == 1 else f", in {count} micro-batches a step"
         again = ", with layers computed again" if self.recomputes else ""
-        return f"a trial takes up to {format_bytes(self.memory)}{has}{pieces}{again}"
+        parts = ", each GPU with its part of the model" if self.shards else ""
+        return f"a trial takes up to {format_bytes(self.memory)}{has}{pieces}{again}{parts}"
 
 
-def execution(shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
+def execution(config: StudyConfig, shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
     """How steps of a shape are computed, as far as their memory depends on it."""
-    return Execution(bfloat16=bfloat16, gpu=gpu, logit_tokens=logit_tokens(shape.vocab_size))
+    return Execution(
+        bfloat16=bfloat16,
+        gpu=gpu,
+        logit_tokens=logit_tokens(shape.vocab_size),
+        muon=config.train.optimizer is OptimizerName.MUON,
+        ranks=config.resources.processes_per_trial,
+    )
 
 
-def fit_step(shape: Shape, sequences: int, memory: float, how: Execution) -> StepFit:
-    """The fewest equal micro-batches of a batch that fit so many bytes; where not even a sequence
-    does, the fewest with layers that are computed again, which a user's own model can't."""
+def fit_step(
+    shape: Shape, sequences: int, memory: float, how: Execution, *, may_shard: bool = True
+) -> StepFit:
+    """The fewest equal micro-batches of the sequences of a process that fit so many bytes.
+
+    Where not even a sequence does, the fewest with layers that are computed again, which a user's
+    own model can't; where no whole model does, the same with a part of it in each of several
+    processes.
+    """
     found = StepFit(1, False, 0, True)
-    for recomputes in (False,) if shape.own_counts else (False, True):
+    ways = (False, True) if how.ranks > 1 and may_shard else (False,)
+    for shards, recomputes in product(ways, (False,) if shape.own_counts else (False, True)):
         for count in (one for one in range(1, sequences + 1) if sequences % one == 0):
-            own = replace(how, recomputes=recomputes)
+            own = replace(how, recomputes=recomputes, shards=shards)
             step = step_memory(shape, sequences=sequences // count, pieces=count, how=own).total
-            need = step + (0 if how.gpu else checkpoint_bytes(shape))  # copied to be saved
-            found = StepFit(count, recomputes, need, need <= memory)
+            copied = not (how.gpu or shards)  # to be saved
+            need = step + checkpoint_bytes(shape) * copied
+            found = StepFit(count, recomputes, need, need <= memory, shards)
             if found.enough:
                 return found
     return found
+
+
+def may_shard(config: StudyConfig) -> bool:
+    """True if a process may train with a part of the model: Muon needs whole matrices, Admin sets
+    whole skip connections, and a user's own model may use its weights in any way."""
+    model, adamw = config.model, config.train.optimizer is OptimizerName.ADAMW
+    return adamw and model.residual is not Residual.ADMIN and model.build is None
 
 
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:

@@ -323,6 +323,9 @@ class TrainConfig(Group):
     `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
     takes.
     """
+    deterministic: bool = False
+    """Use only kernels that give the same bits every time, so that a trial can be repeated exactly
+    on the same type and number of GPUs; on a GPU it is slower. On a CPU trials always repeat."""
 
 
 class ResourcesConfig(Group):

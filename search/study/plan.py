@@ -14,7 +14,7 @@ from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets,
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.errors import PlanError
-from fathom.search.study.fit import StepFit, execution, fit_step
+from fathom.search.study.fit import StepFit, execution, fit_step, may_shard
 from fathom.search.study.groups import Sampler
 from fathom.search.study.machine import Machine
 from fathom.search.study.shapes import feasible_shapes
@@ -138,11 +138,24 @@ def plan_budget(
 def largest_step(
     config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
 ) -> StepFit:
-    """How a step of the shape that takes most memory fits a trial's part of the machine."""
+    """How a step of the shape that takes most memory fits a trial's part of the machine.
+
+    Raises:
+        PlanError: when it fits in parts only, and the study can't train them.
+    """
     sequences = budget.batch_size // config.resources.processes_per_trial
-    how = execution(shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
+    how = execution(config, shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
     largest = max(shapes, key=lambda one: step_memory(one, sequences=sequences, how=how).total)
-    return fit_step(largest, sequences, machine.memory, how)
+    fit = fit_step(largest, sequences, machine.memory, how)
+    if fit.shards and not may_shard(config):
+        whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
+        raise PlanError(
+            "with `train.optimizer: muon`, `model.residual: admin` or `model.build` a whole model "
+            f"must fit each GPU of a trial, got a step of which {whole.text(machine.memory)} at "
+            f"budget {budget.label}; use larger GPUs, or do without",
+            key="train.optimizer",
+        )
+    return fit
 
 
 def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:

@@ -15,6 +15,7 @@ from fathom.objectives.contract import ReplicatedObjective
 from fathom.search.records import Outcome, Report
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.checkpoint import DiskFullError
+from fathom.search.training.device import use_deterministic
 from fathom.search.training.loop import until_over
 from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
@@ -37,6 +38,7 @@ class BatchedTrials:
     ) -> None:
         began = time.perf_counter()
         first = assignments[0]
+        use_deterministic(first.config.train.deterministic)
         self._objective, self._schedule = objective, ReportSchedule(first)
         plan = train_plan(first.config, first.budget, first.spec, device.type)
         plan = replace(plan, compiled=False)

@@ -5,9 +5,14 @@ import shutil
 
 from fathom.models.shape import Shape
 
-COMPILE_SECONDS = 5.0
-COMPILE_SECONDS_PER_LAYER = 1.5
-"""Compile time per layer. Measured on one CPU core, empty cache: 6 s at 3 layers, 13 s at 8."""
+COMPILE_SECONDS = 20.0
+"""Time to compile a block, once for all of them; an estimate for a GPU. On one CPU core with an
+empty cache the process takes 6.5 s of CPU time for it, at 4 layers and at 16."""
+GRAPH_SECONDS_PER_LAYER = 2.5
+"""Further time for each layer where the whole loss is compiled, for a CUDA graph; on a CPU it takes
+15 s at 4 layers and 43 s at 16."""
+GRAPH_PARAMS = 10_000_000
+"""Size below which launches take most of a step, so that it is replayed as a CUDA graph."""
 EAGER_SECONDS_PER_LAYER = 0.4e-3
 """Least time of a layer's step on a GPU, some sixty launches; an estimate, not yet measured."""
 EAGER_FLOPS = 150e12
@@ -27,8 +32,15 @@ def pays(shape: Shape, *, steps: int, tokens_per_step: int, device_type: str) ->
         return False
     flops = tokens_per_step * shape.train_flops_per_token
     step_seconds = max(shape.depth * EAGER_SECONDS_PER_LAYER, flops / EAGER_FLOPS)
-    cost = COMPILE_SECONDS + COMPILE_SECONDS_PER_LAYER * shape.depth
+    cost = COMPILE_SECONDS
+    if uses_cuda_graphs(shape, device_type):
+        cost += GRAPH_SECONDS_PER_LAYER * shape.depth
     return steps * step_seconds * SAVED > cost
+
+
+def uses_cuda_graphs(shape: Shape, device_type: str) -> bool:
+    """True if the launches of a compiled step of one process are to be replayed as a CUDA graph."""
+    return device_type == "cuda" and shape.params_total < GRAPH_PARAMS
 
 
 def possible() -> bool:

@@ -1,17 +1,22 @@
-"""Data-parallel training in several processes, each with a GPU: every rank has the whole model and
-a part of each batch. Torch only.
+"""Data-parallel training in several processes, each with a GPU: every rank has a part of each
+batch, and the whole model or a part of it. Torch only.
 
 The result differs from that of one process in the order of additions alone.
 """
 
+import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch.distributed
 from torch import Tensor, nn
 
+from fathom.models.building import SearchedModel
+from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model
+from fathom.search.training.sharding import shard
 
 Value = TypeVar("Value")
 
@@ -28,9 +33,32 @@ class Ranks:
         """True for the rank that evaluates, reports and saves."""
         return self.rank == 0
 
-    def network(self, model: nn.Module) -> Model:
-        """The model, so wrapped that gradients become the mean over all ranks (Li et al. 2020)."""
-        return nn.parallel.DistributedDataParallel(model) if self.size > 1 else model
+    def network(self, model: SearchedModel, *, shards: str = "") -> Model:
+        """The model, so wrapped that gradients become the mean over all ranks (Li et al. 2020).
+
+        With `shards`, a kind of device, each rank keeps only its part of every weight there (FSDP,
+        Zhao et al. 2023).
+        """
+        if self.size == 1:
+            return model
+        if isinstance(model, Transformer) and shards:
+            return shard(model, shards)
+        buffers = not isinstance(model, Transformer)  # whose rotations are the same on every rank
+        with warnings.catch_warnings():  # PyTorch 2.13 has another name for the first option
+            warnings.simplefilter("ignore", FutureWarning)
+            return nn.parallel.DistributedDataParallel(
+                model, broadcast_buffers=buffers, gradient_as_bucket_view=True
+            )
+
+    def accumulating(self, network: Model, *, last: bool) -> AbstractContextManager[None]:
+        """Context of a micro-batch: ranks with the whole model average gradients in the last one.
+
+        Ranks with a part of it do so in each: whole gradients would not fit until the last.
+        """
+        if last or not isinstance(network, nn.parallel.DistributedDataParallel):
+            return nullcontext()
+        without: AbstractContextManager[None] = network.no_sync()
+        return without
 
     def local_batch(self, batch: Batch) -> Batch:
         """The sequences of a batch that this rank trains on.

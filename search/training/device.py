@@ -7,7 +7,7 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.fit import execution, fit_step, usable_memory
+from fathom.search.study.fit import execution, fit_step, may_shard, usable_memory
 from fathom.search.study.groups import Precision, ResourcesConfig
 from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.state import TrainPlan
@@ -15,6 +15,8 @@ from fathom.search.training.state import TrainPlan
 CPU_AS_GPU = "FATHOM_CPU_AS_GPU"
 """Environment variable with which a granted GPU is a CPU, for tests of several GPUs on a machine
 without any."""
+CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+"""Environment variable with cuBLAS's workspaces; those of a fixed size give the same bits."""
 CPU = torch.device("cpu")
 
 
@@ -45,6 +47,17 @@ def local_device(resources: ResourcesConfig) -> torch.device:
     return torch.device("cuda") if resources.gpus_per_trial and torch.cuda.is_available() else CPU
 
 
+def use_deterministic(wanted: bool) -> None:
+    """Has PyTorch use only kernels that give the same bits every time, or any kernel again.
+
+    An operation that has none raises an error. cuBLAS reads its variable at the first product.
+    """
+    if wanted:
+        os.environ.setdefault(CUBLAS_WORKSPACE, ":4096:8")
+    if wanted != torch.are_deterministic_algorithms_enabled():  # the call imports the compiler
+        torch.use_deterministic_algorithms(wanted)
+
+
 def computes_in_bfloat16(precision: Precision, device: str) -> bool:
     """True to compute in bfloat16; `auto` does where a GPU has it.
 
@@ -65,12 +78,16 @@ def computes_in_bfloat16(precision: Precision, device: str) -> bool:
 def fitted(
     plan: TrainPlan, config: StudyConfig, shape: Shape, device: torch.device, ranks: Ranks
 ) -> TrainPlan:
-    """The plan with micro-batches that fit the memory of the device, and layers that are computed
-    again where one sequence does not fit."""
+    """The plan with micro-batches that fit the memory of the device, layers that are computed again
+    where one sequence does not fit, and a part of the model where a whole one does not."""
     gpu = None
     if device.type == "cuda":
         gpu = torch.cuda.get_device_properties(device).total_memory
     memory = usable_memory(config.resources, gpu)
-    how = execution(shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
-    fit = fit_step(shape, plan.batch_size // ranks.size, memory, how)
-    return replace(plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes)
+    how = execution(config, shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
+    how = replace(how, ranks=ranks.size)
+    own = plan.batch_size // ranks.size
+    fit = fit_step(shape, own, memory, how, may_shard=may_shard(config))
+    return replace(
+        plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes, shards=fit.shards
+    )

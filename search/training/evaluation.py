@@ -13,8 +13,13 @@ from fathom.search.training.state import Training, TrainPlan
 
 
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:
-    """Context in which the model computes in the precision of the plan."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=plan.bfloat16)
+    """Context in which the model computes in the precision of the plan.
+
+    A sharded model's rounded weights are not kept, as they are whole.
+    """
+    return torch.autocast(
+        device.type, torch.bfloat16, enabled=plan.bfloat16, cache_enabled=not plan.shards
+    )
 
 
 def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float], Layers]:

@@ -15,16 +15,18 @@ from torch import Tensor
 from fathom.models.admin import profile
 from fathom.models.optim import set_learning_rate
 from fathom.models.shape import Residual
+from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.training.best_weights import updated
 from fathom.search.training.evaluation import autocast, divergence_with_origin, evaluate
+from fathom.search.training.layer_metrics import Layers
 from fathom.search.training.micro_batches import (
     free_memory,
     halved,
     is_out_of_memory,
     weighted_micro_batches,
 )
-from fathom.search.training.state import Measurement, Training, TrainPlan
+from fathom.search.training.state import Measurement, Training
 
 Measured = TypeVar("Measured")
 
@@ -80,14 +82,19 @@ def until_over(
 def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
     """Evaluate; where training stops with patience, restore the best weights and evaluate them."""
     step, plan, broadcast = training.step, training.plan, training.ranks.broadcast
-    metrics, layers = broadcast(lambda: evaluate(training, objective))
+
+    def measured() -> tuple[dict[str, float], Layers]:
+        with training.whole():
+            return broadcast(lambda: evaluate(training, objective))
+
+    metrics, layers = measured()
     loss = metrics.pop("loss")
     training.diverged = divergence_with_origin(training, loss, train_loss, objective)
     training.reset_statistics()
     if plan.patience is not None and step > plan.pretraining_steps and not training.diverged:
         training.best = updated(training.best, training.model, step=step, loss=loss)
         if training.restore_best():
-            metrics, layers = broadcast(lambda: evaluate(training, objective))
+            metrics, layers = measured()
             loss, metrics["best_step"] = metrics.pop("loss"), float(training.best.step)
     return Measurement(
         step=step,
@@ -111,12 +118,11 @@ def advance(
     nats per token, which is read from the device once.
     """
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
-    loss_of = _loss_of(objective, plan)
     began = time.perf_counter()
     for step in range(training.step, goal):
         set_learning_rate(optimizer, plan.learning_rate * plan.rate_fraction(step))
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
-        own_loss = _backward(training, loss_of, batch)
+        own_loss = _backward(training, objective, batch)
         training.loss_sum += own_loss
         optimizer.clipped_step(plan.grad_clip)
         if plan.diagnostics and optimizer.norms_P is not None:
@@ -137,9 +143,7 @@ def _until_now(seconds: float, began: float) -> tuple[float, float]:
     return seconds + now - began, now
 
 
-def _backward(
-    training: Training, loss_of: Callable[[Model, Batch], Tensor], batch: Batch
-) -> Tensor:
+def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
     """Computes the gradients of a batch; returns this rank's part of its mean loss.
 
     Where memory runs out, it begins again with micro-batches of half the size, which are kept for
@@ -147,7 +151,7 @@ def _backward(
     """
     while True:
         try:
-            return _backward_in_parts(training, loss_of, batch)
+            return _backward_in_parts(training, _loss_of(training, objective), batch)
         except Exception as error:
             recovers = training.ranks.size == 1 and is_out_of_memory(error)
             if not (recovers and halved(training)):
@@ -159,13 +163,16 @@ def _backward(
 def _backward_in_parts(
     training: Training, loss_of: Callable[[Model, Batch], Tensor], batch: Batch
 ) -> Tensor:
-    losses = []
-    for part, weight in weighted_micro_batches(batch, training.ranks, training.micro_batches):
-        with autocast(training.device, training.plan):
-            loss = loss_of(training.network, part)
-        if weight is not None:
-            loss = loss * weight
-        training.ranks.backward(loss)
+    losses: list[Tensor] = []
+    ranks, network = training.ranks, training.network
+    parts = weighted_micro_batches(batch, ranks, training.micro_batches)
+    for part, weight in parts:
+        with ranks.accumulating(network, last=len(losses) == len(parts) - 1):
+            with autocast(training.device, training.plan):
+                loss = loss_of(network, part)
+            if weight is not None:
+                loss = loss * weight
+            ranks.backward(loss)
         losses.append(loss.detach())
     return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
@@ -174,9 +181,19 @@ def compile_step(training: Training, objective: Objective) -> None:
     """Compile a training step, so that no step is timed with it; changes no weight."""
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
-    _backward(training, _loss_of(objective, plan), batch)
+    _backward(training, objective, batch)
     training.model.zero_grad(set_to_none=True)
 
 
-def _loss_of(objective: Objective, plan: TrainPlan) -> Callable[[Model, Batch], Tensor]:
-    return torch.compile(objective.loss, dynamic=False) if plan.compiled else objective.loss
+def _loss_of(training: Training, objective: Objective) -> Callable[[Model, Batch], Tensor]:
+    """The loss of the objective, compiled whole for a user's own model and as a CUDA graph.
+
+    It is a graph only while a step is one piece, for the next one would overwrite its gradients.
+    """
+    plan, graph = training.plan, training.plan.cuda_graphs and training.micro_batches == 1
+    if not plan.compiled or (isinstance(training.model, Transformer) and not graph):
+        return objective.loss
+    if training.compiled_loss is None:
+        mode = "reduce-overhead" if graph else None
+        training.compiled_loss = torch.compile(objective.loss, dynamic=False, mode=mode)
+    return training.compiled_loss

@@ -1,6 +1,7 @@
 """A training: its plan, its state, which a checkpoint holds, and what an evaluation measures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,14 +9,16 @@ import torch
 from torch import Tensor
 
 from fathom.models.building import build_model
-from fathom.models.optim import build_optimizer, rate_at
+from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at
 from fathom.models.parametrization import OptimizerName
 from fathom.models.recipe import Recipe
 from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
+from fathom.objectives.contract import Batch, Model
 from fathom.search.training.best_weights import BestWeights
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
+from fathom.search.training.sharding import whole
 
 SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
 """Attributes of a `Training` that accumulate from one evaluation to the next."""
@@ -44,13 +47,18 @@ class TrainPlan:
     bfloat16: bool
     """True to autocast to bfloat16 (on an accelerator that has it)."""
     compiled: bool = False
-    """True to compile the loss of training steps; evaluations, of another batch size, are not."""
+    """True to compile the blocks in training steps, or the loss of a user's own model; evaluations,
+    of another batch size, are not."""
+    cuda_graphs: bool = False
+    """True to compile the whole loss instead, and replay its launches as one CUDA graph."""
     diagnostics: bool = False
     """True to measure the layers at the end and at some evaluations before it."""
     micro_batches: int = 1
     """Parts of a batch that go through the model one after another, to save memory."""
     recomputes: bool = False
     """True to compute the activations of layers again in the backward pass, to save memory."""
+    shards: bool = False
+    """True if each of several processes keeps only its part of weights, gradients and moments."""
     patience: int | None = None
     """Evaluations without a lower held-out loss after which training stops early; its result is
     then the best weights, also at the horizon."""
@@ -100,21 +108,28 @@ class Training:
         device: torch.device, ranks: Ranks = SINGLE_PROCESS,
     ) -> None:  # fmt: skip
         self.plan, self.seed, self.device = plan, seed, device
-        self.model = build_model(shape, recipe, seed=seed, device=device)
+        where = torch.device("cpu") if plan.shards else device  # whole, it may not fit a GPU
+        self.model = build_model(shape, recipe, seed=seed, device=where)
         if plan.compiled:
             # Else the ninth shape in a process would not be compiled: PyTorch then gives up.
             torch.compiler.reset()
+            if isinstance(self.model, Transformer):
+                self.model.compile_blocks()
         self.model.recomputes = plan.recomputes
         self.micro_batches = plan.micro_batches
         """Micro-batches of a step: the plan's, or more since memory ran out."""
-        self.ranks, self.network = ranks, ranks.network(self.model)
+        self.ranks = ranks
+        self.network = ranks.network(self.model, shards=device.type if plan.shards else "")
         self.optimizer = build_optimizer(
             self.model,
             weight_decay=plan.weight_decay,
             betas=plan.betas,
             eps=plan.eps,
             name=plan.optimizer,
+            sharded=plan.shards,
         )
+        self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
+        """The loss as compiled whole, once a step has needed it."""
         self.step = 0
         self.train_seconds = 0.0
         self.compile_seconds = 0.0
@@ -154,6 +169,13 @@ class Training:
             **since,
         }
 
+    def whole_state(self) -> dict[str, Any]:
+        """The same with everything that a state may have, though training has not begun."""
+        if isinstance(self.optimizer, ClippedAdamW):
+            self.optimizer.make_moments()
+        weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+        return self.state_dict() | {"best": {"weights": weights}}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state saved by `state_dict`."""
         self.model.load_state_dict(state["model"])
@@ -173,6 +195,12 @@ class Training:
     def ran_out_of_memory(self) -> bool:
         """True if steps are in more micro-batches than planned."""
         return self.micro_batches > self.plan.micro_batches
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Context in which the model has all of its weights; all ranks enter it together."""
+        if isinstance(self.model, Transformer) and self.plan.shards:
+            return whole(self.model)
+        return nullcontext()
 
     @property
     def is_over(self) -> bool:

@@ -20,9 +20,14 @@ from fathom.search.study.config import StudyConfig
 from fathom.search.study.own_model import recipe_of
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.compile_policy import pays, possible
+from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
-from fathom.search.training.device import DeviceError, computes_in_bfloat16, fitted
+from fathom.search.training.device import (
+    DeviceError,
+    computes_in_bfloat16,
+    fitted,
+    use_deterministic,
+)
 from fathom.search.training.loop import train, until_over
 from fathom.search.training.micro_batches import free_memory, is_out_of_memory
 from fathom.search.training.state import Measurement, Training, TrainPlan
@@ -36,7 +41,8 @@ AFTER_A_KILL = 4
 
 def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str) -> TrainPlan:
     """Training settings of a trial of a budget; fractions of the horizon become steps."""
-    settings = config.train
+    settings, compiled = config.train, _compiled(config, budget, spec, device)
+    in_one = config.resources.processes_per_trial == 1 and config.model.build is None
     return TrainPlan(
         steps=budget.steps,
         batch_size=budget.batch_size,
@@ -51,7 +57,8 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         grad_clip=settings.grad_clip,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
-        compiled=_compiled(config, budget, spec, device),
+        compiled=compiled,
+        cuda_graphs=compiled and in_one and uses_cuda_graphs(spec.shape, device),
         diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
@@ -63,9 +70,9 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
         return setting
     if config.model.build:  # whose code may do what can't be compiled
         return False
-    tokens = budget.tokens_per_step
+    tokens = budget.tokens_per_step // config.resources.processes_per_trial
     worth = pays(spec.shape, steps=budget.steps, tokens_per_step=tokens, device_type=device)
-    return worth and possible() and config.resources.processes_per_trial == 1  # untried with more
+    return worth and possible()
 
 
 class WorkerLostError(Exception):
@@ -86,6 +93,7 @@ class RunningTrial:
     ) -> None:
         began = time.perf_counter()
         config, spec = assignment.config, assignment.spec
+        use_deterministic(config.train.deterministic)
         plan = train_plan(config, assignment.budget, spec, device.type)
         plan = fitted(plan, config, spec.shape, device, ranks)
         self._foretold = plan.micro_batches
@@ -96,7 +104,7 @@ class RunningTrial:
             Training, spec.shape, recipe, plan, seed=assignment.seed, device=device, ranks=ranks
         )
         self._objective, self._training = objective, new()
-        self._log = TrialLog(assignment, device)
+        self._log = TrialLog(assignment, device, ranks if plan.shards else None)
         self._schedule = ReportSchedule(assignment, ranks.size)
         self._next_look = 0
         self._restore(new)
@@ -189,12 +197,12 @@ class RunningTrial:
 
     def _begin_saving(self) -> None:
         state = self._training.state_dict()  # on all ranks, though one of them writes it
-        if self._training.ranks.is_leader:
+        if self._training.ranks.is_leader or self._training.plan.shards:
             self._log.save(state)
 
     def _restore(self, new: Callable[[], Training]) -> None:
         try:
-            state = self._log.restore()
+            state = self._log.restore(self._training.whole_state)
             if state is not None:
                 self._training.load_state_dict(state)
         except torch.OutOfMemoryError:

@@ -5,6 +5,7 @@ trial again, Ray after a crash or a new run after a kill, resumes from it.
 """
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,9 @@ from fathom.search.study.budget import rung_steps
 from fathom.search.study.machine import processor
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.layer_metrics import Layers
+from fathom.search.training.sharded_checkpoint import ShardedSaver, with_parts
 from fathom.search.training.state import Measurement
 
 REPORT_SECONDS = 5.0
@@ -36,13 +39,19 @@ AGREE_SECONDS = 2.0
 class TrialLog:
     """The measurements of one trial."""
 
-    def __init__(self, assignment: Assignment, device: torch.device) -> None:
+    def __init__(
+        self, assignment: Assignment, device: torch.device, sharded: Ranks | None = None
+    ) -> None:
+        """`sharded` are the ranks of a sharded training, who all save and restore."""
         config, budget, self._spec = assignment.config, assignment.budget, assignment.spec
         self._path, self._device = Path(assignment.checkpoint), device
         self._tokens_per_step = budget.tokens_per_step
         self._rungs = rung_steps(config, budget)
         self._median_of = config.stopping.median_of
+        self._saver: checkpoint.BackgroundSaver | ShardedSaver
         self._saver = checkpoint.BackgroundSaver(self._path)
+        if sharded:
+            self._saver = ShardedSaver(self._path, sharded)
         self._points: list[CurvePoint] = []
         self._layers: Layers = {}
         self.setup_seconds = 0.0
@@ -121,12 +130,16 @@ class TrialLog:
         with suppress(checkpoint.DiskFullError):
             self._saver.finish()
 
-    def restore(self) -> dict[str, Any] | None:
-        """The saved state of the training, whose curve this log continues; None without one."""
+    def restore(self, like: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """The saved state of the training, whose curve this log continues; None without one.
+
+        `like` returns a state whose tensors take those that were saved in parts.
+        """
         checkpoint.forget_unfinished(self._path)
         state = checkpoint.load(self._path, self._device)
         if state is None or state.get("trial") != self._identity():
             return None
+        state = with_parts(state, self._path, lambda: {"training": like()})
         self._points = [CurvePoint(**point) for point in state["points"]]
         training: dict[str, Any] = state["training"]
         return training

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fathom.models.memory import Execution, saved_activations, step_memory
 from fathom.models.optim import build_optimizer
-from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.parametrization import OptimizerName, Parametrization, Scheme
 from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch
@@ -72,7 +72,10 @@ def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) ->
     with FakeTensorMode(), LiveBytes() as bytes_:
         model = model_of(shape)
         model.recomputes = how.recomputes
-        optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
+        optimizer = build_optimizer(
+            model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12,
+            name=OptimizerName.MUON if how.muon else OptimizerName.ADAMW,
+        )  # fmt: skip
         batch = torch.zeros(2, pieces, sequences, shape.context, dtype=torch.long)
         for _ in range(2):
             bytes_.restart()
@@ -139,3 +142,25 @@ def test_so_it_is_in_bfloat16_in_pieces_and_with_layers_computed_again(
     vocab_size: int, pieces: int, how: Execution
 ) -> None:
     assert_foretold(sized(6, 256, vocab_size), 4, pieces, how)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("options", [{}, {"gated": True, "queries_per_key": 4}], ids=str)
+@pytest.mark.parametrize("sequences", [1, 8])
+def test_so_are_the_momentum_and_the_products_of_muon(
+    options: dict[str, Any], sequences: int
+) -> None:
+    shape = replace(sized(4, 512, 256), context=128, **options)
+    assert_foretold(shape, sequences, 1, Execution(muon=True))
+
+
+def test_several_processes_keep_buckets_of_gradients_or_parts_of_everything() -> None:
+    shape = sized(12, 768, 256)
+
+    def total(pieces: int, **how: Any) -> int:
+        return step_memory(shape, sequences=1, pieces=pieces, how=Execution(**how)).total
+
+    gradients = 4 * shape.params_total
+    assert total(1, ranks=2) - total(1) in range(gradients + 1)
+    assert total(2, ranks=2) - total(2) == gradients
+    assert total(2, ranks=8, shards=True) < 0.5 * total(2)

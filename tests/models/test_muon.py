@@ -40,7 +40,7 @@ def test_steps_are_those_of_pytorch_but_for_its_bfloat16() -> None:
 
 def test_matrices_in_several_batches_move_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = moved(BatchedMuon)
-    monkeypatch.setattr(muon, "AT_ONCE", 1)
+    monkeypatch.setattr(muon, "MUON_AT_ONCE", 1)
     for own, other in zip(moved(BatchedMuon), whole, strict=True):
         torch.testing.assert_close(own, other)
 

@@ -18,7 +18,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fathom.objectives.arrays import Rows, Sequences, batch_width, chunks, placed, spread, tokens_of
+from fathom.objectives.arrays import (
+    Rows,
+    Sequences,
+    batch_width,
+    chunks,
+    placed,
+    sent,
+    spread,
+    tokens_of,
+)
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import eval_chunk_tokens
@@ -55,7 +64,7 @@ class TextSplit:
     def batch(self, rows: Rows, width: int) -> Batch:
         """Batch of the texts, with the class as the target of the last token."""
         inputs_BT = self.rows.padded(rows, width)
-        at_B = torch.from_numpy(rows).to(inputs_BT.device)
+        at_B = sent(torch.from_numpy(rows), inputs_BT.device)
         last_B1 = (inputs_BT != PAD).sum(1, keepdim=True) - 1
         targets_BT = torch.full_like(inputs_BT, IGNORED)
         return Batch(

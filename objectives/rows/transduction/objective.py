@@ -60,7 +60,7 @@ class PairSplit:
         """Batch of the rows, `width` inputs each; only their targets carry a loss."""
         tokens = self.rows.padded(rows, width + 1)
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
-        prompts_R1 = torch.from_numpy(self.prompts[rows]).to(tokens.device)[:, None]
+        prompts_R1 = arrays.sent(torch.from_numpy(self.prompts[rows]), tokens.device)[:, None]
         written_RT = torch.arange(1, width + 1, device=tokens.device) >= prompts_R1
         return Batch(inputs, targets.where(written_RT & (targets != PAD), IGNORED))
 
@@ -102,7 +102,8 @@ class Pretraining:
             return None
         text = arrays.tokens_of(self.text)
         starts = training_windows(len(text), context, seed=seed, step=step, batch_size=batch_size)
-        inputs, targets = arrays.windows(text, torch.from_numpy(starts).to(text.device), context)
+        starts_B = arrays.sent(torch.from_numpy(starts), text.device)
+        inputs, targets = arrays.windows(text, starts_B, context)
         return Batch(inputs, targets.masked_fill(targets == word_ids.UNKNOWN, IGNORED))
 
 

@@ -25,7 +25,7 @@ from fathom.search.cluster.doctor.gather import disk, output_of
 from fathom.search.cluster.doctor.nodes import alone, ask_nodes
 from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError
-from fathom.search.run_folder import RunFolder, default_tracking_uri
+from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
@@ -106,7 +106,8 @@ def slots_of(resources: ResourcesConfig, cluster: ClusterFacts) -> int:
 def disk_for_checkpoints(folder: Path) -> Disk:
     """The disk of a folder, where checkpoints of an earlier run make room for their successors."""
     found = disk(folder)
-    kept = sum(path.stat().st_size for path in folder.glob("*.pt"))
+    files = (*folder.glob("*.pt"), *folder.glob(f"*{PARTS}/*"))
+    kept = sum(path.stat().st_size for path in files)
     return replace(found, free=found.free + kept)
 
 

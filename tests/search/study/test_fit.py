@@ -1,5 +1,6 @@
 """Micro-batches from the memory of a device."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,20 @@ def test_layers_are_computed_again_where_a_sequence_does_not_fit() -> None:
     lacking = fit_step(SHAPE, 4, need(1, 4, recomputes=True) - 1, HOW)
     assert not lacking.enough
     assert "a sequence takes" in lacking.text(3e9)
+
+
+def test_a_model_is_parted_where_a_whole_one_does_not_fit_each_gpu() -> None:
+    how = Execution(gpu=True, ranks=4)
+    whole = step_memory(SHAPE, sequences=1, pieces=4, how=replace(how, recomputes=True)).total
+    assert not fit_step(SHAPE, 4, whole, how).shards
+    found = fit_step(SHAPE, 4, whole - 1, how)
+    assert found.shards
+    assert found.enough
+    assert "each GPU with its part of the model" in found.text(whole)
+    assert not fit_step(SHAPE, 4, whole - 1, how, may_shard=False).enough
+    assert not fit_step(SHAPE, 4, whole - 1, Execution(gpu=True)).shards, (
+        "one process has no other to share with"
+    )
 
 
 def test_a_fit_is_told_in_a_line() -> None:

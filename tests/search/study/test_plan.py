@@ -5,18 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from fathom.models.parametrization import OptimizerName
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, study_of
+from fathom.search.study.errors import PlanError
 from fathom.search.study.groups import Sampler, StoppingConfig
 from fathom.search.study.plan import (
     TRIAL_SECONDS,
     BudgetPlan,
     device_hours,
+    largest_step,
     plan_study,
     search_hours,
     study_notes,
 )
+from fathom.search.study.shapes import feasible_shapes
 from fathom.search.study.speed import Speed
 from tests.support.dry_run import MACHINE, study
 
@@ -99,3 +103,22 @@ def test_the_hours_of_devices_are_those_of_every_trial_at_a_time() -> None:
     hours = sum(plan.hours for plan in planned)
     assert device_hours(planned, MACHINE) == pytest.approx(2 * hours)
     assert device_hours(planned, replace(MACHINE, slots=4, devices=0.5)) == pytest.approx(2 * hours)
+
+
+def test_a_model_that_fits_in_parts_only_is_planned_so_and_refused_for_muon() -> None:
+    several = study().resources.model_copy(update={"gpus_per_trial": 4})
+    config = study(resources=several)
+    budget = expand_budgets(config)[-1]
+    shapes = feasible_shapes(config, budget, 256)
+    fits = [
+        largest_step(config, budget, shapes, replace(MACHINE, memory=1e8 * 0.8**power))
+        for power in range(40)
+    ]
+    in_parts = [fit for fit in fits if fit.shards and fit.enough]
+    assert in_parts
+    assert not fits[0].shards
+    muon = config.train.model_copy(update={"optimizer": OptimizerName.MUON})
+    config = config.model_copy(update={"train": muon})
+    machine = replace(MACHINE, memory=in_parts[-1].memory)
+    with pytest.raises(PlanError, match=r"`train.optimizer: muon`.* must fit each .* larger GPUs"):
+        largest_step(config, budget, shapes, machine)

@@ -1,24 +1,33 @@
-"""Two real processes train what one does: gloo on the CPU where GPUs would use NCCL."""
+"""Two and four real processes train what one does: gloo on the CPU where GPUs would use NCCL."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.distributed
 from torch import Tensor
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.futures import Future
 from torch.multiprocessing.spawn import spawn
 
+from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import train
 from fathom.search.training.micro_batches import weighted_micro_batches
-from fathom.search.training.state import Measurement, Training, TrainPlan
+from fathom.search.training.state import Training, TrainPlan
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
 
-RANKS = 2
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # PyTorch's own, in compiling
+]
 
 
 class HalfAsked(Successor):
@@ -34,49 +43,116 @@ class HalfAsked(Successor):
         return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORED)
 
 
-def trained(
-    objective: Successor, plan: TrainPlan, ranks: Ranks
-) -> tuple[list[Measurement], Tensor]:
-    training = Training(SHAPE, PARAMETRIZATION, plan, seed=3, device=CPU, ranks=ranks)
-    measurements = list(train(training, objective))
-    return measurements, torch.cat([one.flatten() for one in training.model.parameters()]).detach()
+class Case(NamedTuple):
+    """A training and how it is spread over processes."""
+
+    objective: Successor
+    shape: Shape
+    alone: TrainPlan
+    """The plan in one process."""
+    plan: TrainPlan
 
 
-def _process(rank: int, folder: Path, objective: Successor, plan: TrainPlan) -> None:
+def case(
+    objective: Successor | None = None, *, shape: dict[str, Any] | None = None,
+    alone: TrainPlan = PLAN, **spread: Any,
+) -> Case:  # fmt: skip
+    own = replace(SHAPE, **(shape or {}))
+    return Case(objective or Successor(), own, alone, replace(alone, **spread))
+
+
+CASES = {
+    "whole models": case(),
+    "whole models, half asked": case(HalfAsked()),
+    "whole models, two pieces": case(HalfAsked(), micro_batches=2),
+    "whole models, compiled": case(compiled=True),
+    "parts": case(shards=True),
+    "parts, half asked, two pieces": case(HalfAsked(), shards=True, micro_batches=2),
+    "parts, measured, layers again": case(
+        alone=replace(PLAN, diagnostics=True), shards=True, recomputes=True
+    ),
+    "parts, best weights": case(alone=replace(PLAN, patience=1), shards=True),
+    "parts, compiled": case(shards=True, compiled=True),
+    "parts, looped": case(shape={"looped": True}, shards=True),
+    "parts, odd sizes": case(
+        shape={"d_model": 15, "d_ff": 33, "tied": False, "embedding_rank": 3},
+        shards=True,
+    ),
+}
+FOUR_PIECES = {
+    "whole models, four pieces": case(HalfAsked(), micro_batches=4),
+    "parts, four pieces": case(HalfAsked(), shards=True, micro_batches=4),
+}
+"""A batch of eight in two processes has four sequences for each."""
+
+
+class Trained(NamedTuple):
+    """What a training measured, and its weights at the end."""
+
+    losses: list[float]
+    layers: list[float]
+    weights: Tensor
+    synchronised: int = 0
+    """Number of all-reduces of gradients."""
+
+
+def trained(own: Case, plan: TrainPlan, ranks: Ranks) -> Trained:
+    training = Training(own.shape, PARAMETRIZATION, plan, seed=3, device=CPU, ranks=ranks)
+    calls = 0
+
+    def count(state: Any, bucket: GradBucket) -> Future[Tensor]:
+        nonlocal calls
+        calls += 1
+        return allreduce_hook(state, bucket)
+
+    if isinstance(training.network, torch.nn.parallel.DistributedDataParallel):
+        training.network.register_comm_hook(None, count)
+    measured = list(train(training, own.objective))
+    with training.whole():
+        weights = torch.cat([one.detach().flatten() for one in training.model.parameters()])
+    losses = [value for one in measured for value in (one.loss, one.train_loss)]
+    layers = [value for one in measured for row in one.layers.values() for value in row]
+    return Trained(losses, layers, weights, calls)
+
+
+def _process(rank: int, folder: Path, size: int, cases: dict[str, Case]) -> None:
     torch.set_num_threads(1)
+    # Blocks are traced and derived as for any compiler; making kernels of them takes a minute.
+    torch.compile = partial(torch.compile, backend="aot_eager")
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=RANKS
+        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size
     )
-    measurements, weights = trained(objective, plan, Ranks(rank, RANKS))
-    torch.save(([one.loss for one in measurements], weights), folder / f"{rank}.pt")
-    torch.save([one.train_loss for one in measurements], folder / f"{rank}-train.pt")
+    found = {name: tuple(trained(one, one.plan, Ranks(rank, size))) for name, one in cases.items()}
+    torch.save(found, folder / f"{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("objective", [Successor(), HalfAsked()], ids=["all asked", "half asked"])
-@pytest.mark.parametrize("micro_batches", [1, 2])
-def test_two_processes_train_the_same_model_as_one(
-    tmp_path: Path, objective: Successor, micro_batches: int
-) -> None:
-    alone, weights = trained(objective, PLAN, SINGLE_PROCESS)
-    plan = replace(PLAN, micro_batches=micro_batches)
-    spawn(_process, (tmp_path, objective, plan), nprocs=RANKS)  # type: ignore[no-untyped-call]
-    for rank in range(RANKS):
-        losses, own = torch.load(tmp_path / f"{rank}.pt")
-        assert losses == pytest.approx([one.loss for one in alone], rel=1e-5)
-        torch.testing.assert_close(own, weights, rtol=1e-4, atol=1e-6)
-        train_losses = torch.load(tmp_path / f"{rank}-train.pt")
-        assert train_losses == pytest.approx([one.train_loss for one in alone], rel=1e-5)
-    assert alone[-1].loss < 0.7 * alone[0].loss
+@pytest.mark.parametrize("size", [2, 4])
+def test_several_processes_train_the_same_model_as_one(tmp_path: Path, size: int) -> None:
+    cases = CASES | (FOUR_PIECES if size == 2 else {})
+    spawn(_process, (tmp_path, size, cases), nprocs=size)  # type: ignore[no-untyped-call]
+    by_rank = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
+    for name, one in cases.items():
+        alone = trained(one, one.alone, SINGLE_PROCESS)
+        assert alone.losses[-2] < 0.7 * alone.losses[0]
+        for found in by_rank:
+            own = Trained(*found[name])
+            assert own.losses == pytest.approx(alone.losses, rel=1e-5), name
+            assert own.layers == pytest.approx(alone.layers, rel=2e-3), name
+            torch.testing.assert_close(own.weights, alone.weights, rtol=1e-4, atol=1e-6, msg=name)
+            compiles_once = one.plan.compiled  # a step before the first, whose gradients are freed
+            expected = 0 if one.plan.shards else one.plan.steps + compiles_once
+            assert own.synchronised == expected, f"{name}: once a step, whatever its pieces"
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_the_parts_of_all_ranks_are_the_batch_and_weigh_one(count: int) -> None:
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_parts_of_all_ranks_are_the_batch_and_weigh_one(count: int, size: int) -> None:
     batch = HalfAsked().batch(seed=0, step=0, batch_size=8)
     parts = [
         part
-        for rank in range(RANKS)
-        for part in weighted_micro_batches(batch, Ranks(rank, RANKS), count)
+        for rank in range(size)
+        for part in weighted_micro_batches(batch, Ranks(rank, size), count)
     ]
     assert torch.equal(torch.cat([part.inputs for part, _ in parts]), batch.inputs)
     assert torch.equal(torch.cat([part.targets for part, _ in parts]), batch.targets)
@@ -86,4 +162,4 @@ def test_the_parts_of_all_ranks_are_the_batch_and_weigh_one(count: int) -> None:
 
 def test_sequences_that_cannot_be_shared_evenly_are_refused() -> None:
     with pytest.raises(ValueError, match="7 sequences can't be shared by 2 GPUs"):
-        Ranks(0, RANKS).local_batch(Successor().batch(seed=0, step=0, batch_size=7))
+        Ranks(0, 2).local_batch(Successor().batch(seed=0, step=0, batch_size=7))

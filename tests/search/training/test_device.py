@@ -1,10 +1,18 @@
 """The device that was granted, where PyTorch sees a GPU and where it sees none."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from fathom.search.study.groups import ResourcesConfig
+from fathom.search.training import device as device_module
+from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU, DeviceError, granted_device, local_device
+from fathom.search.training.trial import RunningTrial
+from tests.support.toy import Successor
+from tests.support.training import BUDGET, CONFIG, SPEC
 
 GPU = torch.device("cuda")
 
@@ -31,3 +39,26 @@ def test_without_ray_a_gpu_is_used_unless_trials_have_none(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     resources = ResourcesConfig.model_validate({"gpus_per_trial": asked})
     assert local_device(resources) == device
+
+
+@pytest.mark.timeout(300)  # the first deterministic trial imports the compiler
+def test_a_deterministic_trial_has_no_other_kernels_and_the_next_one_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(device_module.CUBLAS_WORKSPACE, raising=False)
+    seen, losses = [], []
+
+    def see(loss: float) -> float:
+        seen.append(torch.are_deterministic_algorithms_enabled())
+        return loss
+
+    for deterministic in (True, False):
+        train = CONFIG.train.model_copy(update={"deterministic": deterministic})
+        config = CONFIG.model_copy(update={"train": train})
+        given = Assignment(config, BUDGET, SPEC, str(tmp_path / f"{deterministic}.pt"))
+        *_, last = RunningTrial(given, Successor(fault=see), CPU).reports()
+        assert set(seen) == {deterministic}
+        losses.append([point.loss for point in last.points])
+        seen.clear()
+    assert os.environ.pop(device_module.CUBLAS_WORKSPACE) == ":4096:8"
+    assert losses[0] == losses[1], "on a CPU these kernels are all there are"
