@@ -14,7 +14,6 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.files import open_regular
 from fathom.objectives.tokens.shards import (
     SPLITS,
-    TOKENIZER,
     TRAIN,
     is_shard_folder,
     read_index,
@@ -40,8 +39,6 @@ class TokenData:
     """Number of token ids; None if the files do not say."""
     bytes: int | None = None
     """Bytes of their text; None if the files do not say."""
-    tokenizer: Path | None = None
-    """File of the tokenizer that lies beside them."""
     hashes: tuple[str, ...] | None = None
     """Hashes of Fathom's own shards."""
 
@@ -78,7 +75,6 @@ def _own(folder: Path, name: str) -> TokenData:
         segments=segments_of(folder, index, split),
         vocabulary=index.vocabulary,
         bytes=split.bytes,
-        tokenizer=folder / TOKENIZER if (folder / TOKENIZER).is_file() else None,
         hashes=tuple(shard.sha256 for shard in split.shards),
     )
 

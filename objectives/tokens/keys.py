@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real
 from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
-from fathom.objectives.tokens.shards import TRAIN, VALIDATION
+from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
 from fathom.objectives.tokens.tokenizers import id_count, read_tokenizer
 
@@ -26,8 +26,6 @@ class TokenSplits:
     validation: TokenFiles
     data: tuple[TokenData, ...]
     """What was found at `train`, and at `validation` if that is another place."""
-    tokenizer: Path | None
-    """File of the tokenizer that cut the tokens, if it is known."""
     bytes: int | None
     """Bytes of the text of `validation`, if they are known."""
 
@@ -75,6 +73,14 @@ class TokensConfig(ObjectiveConfig):
         """Number of training tokens."""
         return len(self._cut(*self._found())[0])
 
+    @property
+    def tokenizer_file(self) -> Path | None:
+        """The tokenizer's file, which is named or lies beside shards; None if it is not known."""
+        if self.tokenizer:
+            return Path(self.tokenizer).expanduser().absolute()
+        beside = Path(self.train).expanduser().absolute() / TOKENIZER
+        return beside if beside.is_file() else None
+
     def splits(self) -> TokenSplits:
         """The token ids of both splits, of which a sample was looked at.
 
@@ -82,14 +88,14 @@ class TokensConfig(ObjectiveConfig):
             ObjectiveError: when files are missing, damaged, too short, or of another vocabulary.
         """
         data = self._found()
-        size, tokenizer = self._vocabulary(data)
+        size = self._vocabulary(data)
         parts = self._cut(*data)
         train, validation = (TokenFiles(part.segments, size) for part in parts)
         for split, key in ((train, "train"), (validation, "validation")):
             self._check_length(split, key)
             _check_sample(split)
         return TokenSplits(
-            train=train, validation=validation, data=data, tokenizer=tokenizer,
+            train=train, validation=validation, data=data,
             bytes=data[-1].bytes if len(data) > 1 else None,
         )  # fmt: skip
 
@@ -112,12 +118,11 @@ class TokensConfig(ObjectiveConfig):
         place = len(files) - int(len(files) * self.validation_fraction)
         return files.cut(0, place), files.cut(place, len(files))
 
-    def _vocabulary(self, data: tuple[TokenData, ...]) -> tuple[int, Path | None]:
-        """Number of token ids, and the file of the tokenizer if it is known."""
-        file = Path(self.tokenizer).expanduser().absolute() if self.tokenizer else None
+    def _vocabulary(self, data: tuple[TokenData, ...]) -> int:
+        """Number of token ids."""
         said = {own.vocabulary for own in data if own.vocabulary is not None}
-        if file is not None:
-            said.add(id_count(read_tokenizer(file)))
+        if self.tokenizer:
+            said.add(id_count(read_tokenizer(Path(self.tokenizer).expanduser())))
         if len(said) > 1:
             raise ObjectiveError(
                 "`train`, `validation` and `tokenizer` must be of one vocabulary, got "
@@ -135,7 +140,7 @@ class TokensConfig(ObjectiveConfig):
                 f"`vocabulary` must be at least the {known} token ids of the tokenizer, got {size};"
                 " drop it"
             )
-        return size, file or data[0].tokenizer
+        return size
 
     def _check_length(self, split: TokenFiles, key: str) -> None:
         if len(split) <= self.context:

@@ -5,6 +5,7 @@ import json
 from fathom.objectives.text.encode import tokenizer_file
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.tokenizer import BYTES, CHARS
+from fathom.objectives.tokens.keys import TokensConfig
 from fathom.search.export.model import Files
 from fathom.search.study.config import StudyConfig
 
@@ -12,15 +13,22 @@ NAMES = ("tokenizer.json", "tokenizer_config.json")
 
 
 def token_files(config: StudyConfig) -> Files:
-    """Returns the tokenizer as `AutoTokenizer` loads it; nothing if the tokens are not text."""
+    """Returns the tokenizer as `AutoTokenizer` loads it; nothing if the tokens are not text,
+    or if their tokenizer is not known."""
     objective = config.objective
-    if not isinstance(objective, LanguageConfig):
+    if isinstance(objective, TokensConfig):
+        file = objective.tokenizer_file
+        tokenizer = file.read_text(encoding="utf-8") if file and file.is_file() else ""
+    elif isinstance(objective, LanguageConfig):
+        tokenizer = tokenizer_file(
+            corpus=objective.corpus,
+            tokenizer=objective.tokenizer,
+            validation_fraction=objective.validation_fraction,
+        )
+    else:
+        tokenizer = ""
+    if not tokenizer:
         return {}
-    tokenizer = tokenizer_file(
-        corpus=objective.corpus,
-        tokenizer=objective.tokenizer,
-        validation_fraction=objective.validation_fraction,
-    )
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": objective.context,
@@ -32,6 +40,8 @@ def token_files(config: StudyConfig) -> Files:
 def ids_in_words(config: StudyConfig) -> str:
     """Returns a sentence on the meaning of the token ids."""
     objective = config.objective
+    if isinstance(objective, TokensConfig):
+        return f"Token ids are those of `{objective.train}`, by the tokenizer that cut them."
     if not isinstance(objective, LanguageConfig):
         return f"Token ids are those of Fathom's objective `{objective.name}`, not of a text."
     if objective.tokenizer == BYTES:

@@ -15,6 +15,7 @@ from fathom.objectives.contract import content_digest_of
 from fathom.objectives.errors import ObjectiveError, UnseenDataError
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
+from fathom.objectives.tokens.keys import TokensConfig
 from fathom.objectives.tokens.objective import Tokens
 from fathom.search.training.data_parallel import Ranks
 from tests.support.objectives import CPU, keys_of, prepared
@@ -182,3 +183,15 @@ def test_the_digest_of_every_byte_ignores_times_and_sees_every_byte(tmp_path: Pa
         opened.write(b"\1")
     assert content_digest_of(task, lambda: False) != first
     assert content_digest_of(task, lambda: True) is None
+
+
+def test_the_tokenizer_is_named_or_lies_beside_the_shards(tmp_path: Path) -> None:
+    def file_of(**keys: Any) -> Path | None:
+        found = keys_of("tokens", train=str(tmp_path), **keys)
+        assert isinstance(found, TokensConfig)
+        return found.tokenizer_file
+
+    assert file_of() is None
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert file_of() == tmp_path / "tokenizer.json"
+    assert file_of(tokenizer="/other.json") == Path("/other.json")
