@@ -111,7 +111,7 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_model(self) -> Self:
         head_dim = self.space.head_dim
-        rotary = self.model.options["positions"] is Positions.ROTARY
+        rotary = self.model.positions is Positions.ROTARY and not self.model.build
         if head_dim and head_dim % 2 and rotary:
             raise ValueError(
                 "`space.head_dim` must be even with rotary positions, which rotate pairs of "

@@ -19,11 +19,21 @@ from fathom.search.study.groups import ModelConfig, SpaceConfig
 
 MOST_BUILDS = 200
 """Largest number of models that are built to count the shapes of a study."""
+BUILDS_OF_A_WIDTH = 4
+"""Models of each width: three that say what follows, and one that shows it."""
 KEY = "model.build"
 
 
 class TooManyBuildsError(PlanError):
     """A study of too many widths for its shapes to be counted."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"a study must count its shapes by at most {MOST_BUILDS} models of {place}, and its "
+            "widths need more; raise `space.d_model_multiple`, set `space.d_model`, or take "
+            "budgets that are nearer to each other",
+            key="space",
+        )
 
 
 def recipe_of(model: ModelConfig) -> Recipe:
@@ -85,13 +95,13 @@ class OwnCounter:
         self._outside: frozenset[str] | None = None
         self._built: dict[Shape, OwnCounts] = {}
         self._lines: dict[Shape, _WidthCounts] = {}
-        self._shown: set[int] = set()
-        """Values of d_model whose counts were shown to be right."""
+        self._shown: set[Shape] = set()
+        """Widths whose counts were shown to be right."""
 
     def counted(self, shape: Shape, d_ffs: range) -> Shape:
         """The shape with its counts, as they follow from a few of its width; `d_ffs` are the
         feed-forward widths that the study allows there, perhaps none."""
-        width = replace(shape, depth=1, d_ff=0)
+        width = _width_of(shape)
         if width not in self._lines:
             self._lines[width] = self._line(shape, d_ffs)
         return replace(shape, own_counts=self._lines[width].at(shape))
@@ -106,12 +116,13 @@ class OwnCounter:
         Raises:
             PlanError: when they are not.
         """
-        if shape.d_model in self._shown:
+        width = _width_of(shape)
+        if width in self._shown:
             return
         found = self.exactly(shape)
         if found != shape:
             raise self._not_affine(found, shape.params_total)
-        self._shown.add(shape.d_model)
+        self._shown.add(width)
 
     def try_out(self, shape: Shape, *, causal: bool) -> None:
         """Builds a small shape with weights, and raises `PlanError` if it can't be trained."""
@@ -123,13 +134,6 @@ class OwnCounter:
     def _count(self, shape: Shape) -> OwnCounts:
         if shape in self._built:
             return self._built[shape]
-        if len(self._built) >= MOST_BUILDS:
-            raise TooManyBuildsError(
-                f"a study must count its shapes by at most {MOST_BUILDS} models of "
-                f"{self._recipe.place}, and its widths need more; raise `space.d_model_multiple`, "
-                "set `space.d_model`, or take budgets that are nearer to each other",
-                key="space",
-            )
         try:
             if self._outside is None:
                 self._outside = self._torch_part.embeddings(self._recipe, shape)
@@ -170,13 +174,18 @@ class OwnCounter:
         )
 
 
+def _width_of(shape: Shape) -> Shape:
+    """What the shapes of a width, vocabulary and context share."""
+    return replace(shape, depth=1, d_ff=0, own_counts=None)
+
+
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
     """Differences of the numbers in equal parts, and what is left of the parameters."""
     differences = [own - base for own, base in zip(more, less, strict=True)]
     return tuple(own // count for own in differences), sum(own % count for own in differences[:2])
 
 
-def counter_of(config: StudyConfig, vocab_size: int) -> OwnCounter | None:
+def counter_of(config: StudyConfig) -> OwnCounter | None:
     """What counts the shapes of a study with a model of the user's own; None for the built-in one,
     which has closed forms."""
     recipe, space = recipe_of(config.model), config.space
@@ -189,16 +198,16 @@ def counter_of(config: StudyConfig, vocab_size: int) -> OwnCounter | None:
             f"{'takes' if takes else 'does not take'} d_ff",
             key="space.feed_forward",
         )
-    return _counter(recipe, space, vocab_size, config.objective.context)
+    return _counter(recipe, space)
 
 
 @cache
-def _counter(recipe: OwnRecipe, space: SpaceConfig, vocab_size: int, context: int) -> OwnCounter:
-    """A counter for each space of shapes, vocabulary and context."""
+def _counter(recipe: OwnRecipe, space: SpaceConfig) -> OwnCounter:
+    """A counter for each space of shapes."""
     return OwnCounter(recipe, (*space.depths[:2], space.depths[0] + 1)[:2])
 
 
 def try_own_model(config: StudyConfig, shape: Shape) -> None:
     """Raises `PlanError` if the model of the user's own, of a small shape, can't be trained."""
-    if counter := counter_of(config, shape.vocab_size):
+    if counter := counter_of(config):
         counter.try_out(shape, causal=not config.objective.bidirectional)

@@ -16,7 +16,12 @@ from fathom.search.formatting import format_count
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
-from fathom.search.study.own_model import TooManyBuildsError, counter_of
+from fathom.search.study.own_model import (
+    BUILDS_OF_A_WIDTH,
+    MOST_BUILDS,
+    TooManyBuildsError,
+    counter_of,
+)
 
 FEWEST_DEPTHS = 3
 """Fewest depths of a budget: an optimum needs a depth on either side."""
@@ -173,7 +178,7 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
             d_ff = width.nearest_d_ff(depth, budget.params)
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
                 shapes.append(build_shape(config, vocab_size, depth, d_model, d_ff))
-        if shapes and shapes[-1].d_model == d_model and (counter := counter_of(config, vocab_size)):
+        if shapes and shapes[-1].d_model == d_model and (counter := counter_of(config)):
             counter.show(shapes[-1])  # the deepest of this width
         if len(shapes) > MOST_SHAPES:
             raise PlanError(
@@ -186,11 +191,14 @@ def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape,
 def _widths(config: StudyConfig, step: int) -> Iterator[int]:
     """Values of d_model to try, ascending: every multiple of the step; for a user's own model, of
     which each width takes several to be counted, those at least an eighth apart."""
-    d_model = step
-    while d_model < LARGEST_D_MODEL:
+    d_model, own, sparse = step, config.model.build, config.space.feed_forward
+    for number in range(LARGEST_D_MODEL):
+        if d_model >= LARGEST_D_MODEL:
+            return
+        if own and number == MOST_BUILDS // BUILDS_OF_A_WIDTH:
+            raise TooManyBuildsError(own)
         yield d_model
-        sparse = config.model.build and config.space.feed_forward
-        d_model += max(1, d_model // (SPARSE * step)) * step if sparse else step
+        d_model += math.ceil(d_model / (SPARSE * step)) * step if own and sparse else step
 
 
 def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]:
@@ -240,7 +248,8 @@ def heads_step(config: StudyConfig) -> int:
     if space.n_heads and space.head_dim:
         return 1
     if space.n_heads:
-        return space.n_heads * (2 if config.model.options["positions"] is Positions.ROTARY else 1)
+        rotary = config.model.positions is Positions.ROTARY and not config.model.build
+        return space.n_heads * (2 if rotary else 1)
     return (space.head_dim or default_head_dim(config)) * config.model.attention.queries_per_key
 
 
@@ -267,7 +276,7 @@ def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, 
         context=config.objective.context,
         **config.model.options,
     )
-    counter = counter_of(config, vocab_size)
+    counter = counter_of(config)
     return counter.counted(shape, _d_ffs(config, d_model)) if counter else shape
 
 

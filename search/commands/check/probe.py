@@ -71,7 +71,7 @@ def probe_shape(
     d_model = widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0
     shape = replace(build_shape(small, vocab_size, depth, d_model, d_ff), context=context)
-    counter = counter_of(small, vocab_size)
+    counter = counter_of(small)
     return counter.exactly(shape) if counter else shape
 
 

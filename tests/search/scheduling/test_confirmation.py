@@ -135,6 +135,15 @@ def test_rates_are_bracketed_at_the_outermost_depths_first(explored: Explored) -
     assert {what.seed for what in batch} == {FRESH_SEEDS_FROM}, "beside the same seed at rate 1"
 
 
+def test_plain_rates_are_bracketed_at_all_depths_in_question(explored: Explored) -> None:
+    shapes, _ = explored
+    records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)
+    batch = next_confirmations(ConfirmConfig(), shapes, records, plain_rates=True)
+    assert {(what.shape.depth, what.rate_scale) for what in batch} == {
+        (depth, rate) for depth in (2, 4, 8) for rate in (0.5, 2.0)
+    }
+
+
 def test_rates_between_are_bracketed_only_if_the_outermost_differ(explored: Explored) -> None:
     shapes, _ = explored
     records = confirmed(shapes, FOUR_DEPTHS, seeds=2, noise=0.001)

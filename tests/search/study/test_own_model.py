@@ -67,13 +67,14 @@ def test_what_follows_the_vocabulary_is_not_counted_without_embeddings() -> None
 def test_few_models_are_built() -> None:
     config = study("build", budgets=["20k", "60k", "1M", "10M"], space={"depth": [1, 32]})
 
+    counter = counter_of(config)
+    assert counter is not None
+    before = len(counter._built)
+
     shapes = shapes_of(config)
 
-    widths = {shape.d_model for shape in shapes}
-    counter = counter_of(config, VOCABULARY)
-    assert counter is not None
-    assert len(counter._built) <= MOST_BUILDS
-    assert len(widths) > 15
+    assert len({shape.d_model for shape in shapes}) > 15
+    assert 0 < len(counter._built) - before <= MOST_BUILDS
 
 
 def test_too_many_widths_are_refused() -> None:
@@ -83,8 +84,8 @@ def test_too_many_widths_are_refused() -> None:
 
 
 def test_a_model_without_feed_forward_has_the_widths_that_meet_the_budget() -> None:
-    space = {"feed_forward": False, "head_dim": 1, "depth": [1, 12]}
-    config = study("no_feed_forward", budgets=["20k"], space=space, tolerance=0.02)
+    space = {"feed_forward": False, "head_dim": 4, "depth": [1, 12]}
+    config = study("no_feed_forward", budgets=["20k"], space=space, tolerance=0.05)
 
     shapes = shapes_of(config)
 

@@ -32,7 +32,7 @@ def study(function: str = "build") -> StudyConfig:
 
 
 def trial(folder: Path, config: StudyConfig, **settings: Any) -> RunningTrial:
-    counter = counter_of(study(), SHAPE.vocab_size)
+    counter = counter_of(study())
     assert counter
     spec = replace(SPEC, shape=counter.exactly(SHAPE))
     folder.mkdir(exist_ok=True)
