@@ -49,7 +49,10 @@ python_use_unqualified_type_names = True
 nitpicky = True
 # Their pages are on other sites, which a build without a network cannot read.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(collections|enum|numpy|np|optuna|pandas|pathlib|pydantic|torch|typing)(\..*)?"),
+    (
+        r"py:.*",
+        r"(collections|enum|inspect|numpy|np|optuna|pandas|pathlib|pydantic|torch|typing)(\..*)?",
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ Imports no torch, so that planning a study does not wait for it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.transduction.keys import TransductionConfig
@@ -37,4 +38,5 @@ OBJECTIVES: Mapping[str, Registered] = {
     "induction": Registered(InductionConfig, "synthetic.induction.objective:Induction"),
     "connectivity": Registered(ConnectivityConfig, "synthetic.connectivity.objective:Connectivity"),
     "blocks": Registered(BlocksConfig, "synthetic.alternating_blocks.objective:Blocks"),
+    "external": Registered(ExternalConfig, "external.objective:External"),
 }

@@ -199,7 +199,7 @@ def _check_end(record: TrialRecord) -> None:
     if record.outcome is Outcome.FINISHED and not record.curve:
         raise ValueError("a finished trial must have a loss")
     for point in record.curve[:-1] if record.outcome is Outcome.DIVERGED else record.curve:
-        if not (math.isfinite(point.loss) and math.isfinite(point.train_loss)):
+        if not math.isfinite(point.loss) or math.isinf(point.train_loss):
             raise ValueError(f"`loss` can't be {point.loss} before a trial has diverged")
     if record.outcome is Outcome.STOPPED and not record.rungs:
         raise ValueError("a stopped trial must have a rung")

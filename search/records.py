@@ -71,7 +71,8 @@ class CurvePoint:
     loss: float
     """Held-out loss in nats, per token or per another unit of the objective."""
     train_loss: float
-    """Mean training loss in nats over the steps since the last evaluation."""
+    """Mean training loss in nats over the steps since the last evaluation; NaN where a training
+    command gives none."""
     train_seconds: float
     """Seconds spent in training steps so far, without evaluations."""
     time: float
@@ -97,6 +98,8 @@ class Report:
     saved: bool = False
     """True if the state at this report is on disk: the trial may end here and be resumed."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    parameters: int | None = None
+    """Parameters that a training command counts, by the study's `count`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,13 @@ class TrialRecord:
     compare only among trials of the same ones."""
     layers: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Layer metrics at the last diagnostics interval: name -> one number for each layer."""
+    parameters: int | None = None
+    """Parameters that a training command counted, by the study's `count`."""
+
+    @property
+    def size(self) -> int:
+        """Size by the study's `count`, as the command counted it where it did."""
+        return self.parameters or self.spec.shape.size(self.spec.count)
 
     @property
     def tokens(self) -> int:
@@ -174,6 +184,7 @@ def with_report(record: TrialRecord, report: Report) -> TrialRecord:
         peak_memory_bytes=report.peak_memory_bytes,
         device=_joined(record.device, report.device),
         layers=report.layers or record.layers,
+        parameters=report.parameters or record.parameters,
     )
 
 

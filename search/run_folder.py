@@ -103,9 +103,12 @@ class RunFolder:
         return self.state / "checkpoints" / f"{trial}.pt"
 
     def forget_checkpoint(self, trial: str) -> None:
-        """Delete a trial's last checkpoint, if it has one."""
-        self.checkpoint(trial).unlink(missing_ok=True)
-        forget_parts(self.checkpoint(trial))
+        """Delete a trial's last checkpoint, if it has one, and what its command has kept."""
+        path = self.checkpoint(trial)
+        path.unlink(missing_ok=True)
+        forget_parts(path)
+        path.with_suffix(".jsonl").unlink(missing_ok=True)
+        shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
     def check_files(self) -> None:
         """Checks that files and folders of the run are not links, pipes or of the other kind.

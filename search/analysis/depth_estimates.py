@@ -153,7 +153,7 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
     brackets = rate_brackets(records)
     for shape in sorted(seeds, key=lambda shape: shape.depth):
         own = list(seeds[shape].values())
-        spec = next(record.spec for record in records if record.spec.shape == shape)
+        first = next(record for record in records if record.spec.shape == shape)
         loss, weight = mean_at_best_rate(own)
         if brackets and not any(len(losses) > 1 for losses in own):
             gain, more = granted_gain(log(shape.depth), brackets)
@@ -161,7 +161,7 @@ def _shape_losses(records: Sequence[TrialRecord], noise: float) -> Iterator[Shap
         yield ShapeLoss(
             Stage.CONFIRM if shape in confirmed else Stage.EXPLORE,
             shape,
-            log(shape.size(spec.count) / spec.budget),
+            log(first.size / first.spec.budget),
             loss,
             noise**2 * weight,
             sum(map(len, own)),

@@ -170,7 +170,7 @@ class _Trial:
         """The loss as an estimate of the shape. All trials count as one stage here, since the
         question is where the best lies, not how certain that is."""
         spec = self.record.spec
-        size = log(spec.shape.size(spec.count) / spec.budget)
+        size = log(self.record.size / spec.budget)
         return ShapeLoss(Stage.EXPLORE, spec.shape, size, loss, error**2, 1)
 
 

@@ -27,7 +27,7 @@ from fathom.search.cluster.ray_session import (
     gpus_per_trial,
     start_ray,
 )
-from fathom.search.cluster.worker import StorageError, TrialActor
+from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
 from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
@@ -91,6 +91,7 @@ class SearcherAdapter(Adapter, Searcher):
             spec=spec,
             checkpoint=str(scheduler.folder.checkpoint(spec.trial).absolute()),
             marker=scheduler.folder.marker.read_text(encoding="utf-8", errors="replace"),
+            working_folder=str(Path.cwd()),
             out_of_memory=spec.trial in failures.out_of_memory,
             excluded_nodes=failures.excluded_nodes(spec.trial),
             split_reason=failures.split_reasons.get(spec.trial, ""),
@@ -200,7 +201,9 @@ def run_trials(
     start_ray(resources, scheduler.folder.resume_command, scheduler.config.own_code)
     actor: type[TrialActor] = TrialActor
     actor_needs = needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
-    if resources.processes_per_trial > 1:
+    if scheduler.config.train.command:
+        actor = CommandActor
+    elif resources.processes_per_trial > 1:
         actor, actor_needs = MultiGpuActor, MULTI_GPU_ACTOR_NEEDS
     failures, interrupt = WorkerFailures(needs), interrupt or Interrupt()
     tuner = tune.Tuner(

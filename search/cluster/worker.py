@@ -17,6 +17,7 @@ from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.batched_trials import Reports, run_batched
+from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial, catch_failures, run_trial, with_reason
 from fathom.search.training.trial_log import reset_peak_memory
@@ -56,9 +57,7 @@ class TrialActor(tune.Trainable):
 
     def place(self, objective: Objective) -> None:
         """Put the data where trials use it: on this worker's device."""
-        # What Ray granted, not what can be seen: Ray hides no GPU from a trial without one.
-        granted = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-        self._device = granted_device(len(granted))
+        self._device = granted_device(granted_gpus())
         self._objective = objective.to(self._device)
 
     def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
@@ -84,6 +83,25 @@ class TrialActor(tune.Trainable):
             reports = with_reason(how, reports)
         for report in reports:
             yield ((first.spec.trial, report),)
+
+
+class CommandActor(TrialActor):
+    """Ray's side of trials that the user's own command trains, on devices of its own choice."""
+
+    def place(self, objective: Objective) -> None:
+        """Keep the objective, which has no data."""
+        self._objective, self._device = objective, torch.device("cpu")
+
+    def attempt(self, assignment: Assignment, micro_batches: int) -> Iterator[Report]:
+        """Yields the reports of a trial, whose command resumes by itself."""
+        chance_loss = self._objective.chance_loss
+        return CommandTrial(assignment, gpus=granted_gpus(), chance_loss=chance_loss).reports()
+
+
+def granted_gpus() -> int:
+    """Number of GPUs that Ray granted this worker, whatever it can see: Ray hides no GPU from a
+    trial without one."""
+    return len(ray.get_runtime_context().get_accelerator_ids().get("GPU", []))
 
 
 class StorageError(ValueError):

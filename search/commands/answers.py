@@ -88,7 +88,8 @@ def train(
     except KeyboardInterrupt:
         print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
         sys.exit(130)
-    print(next_step(chosen, best, budget, out))
+    if not chosen.config.train.command:
+        print(next_step(chosen, best, budget, out))
     if register is not None:
         from fathom.search.tracking.register import register_model
 

@@ -70,7 +70,7 @@ def print_plan(
     for plan in plans:
         if line := _stopping(plan):
             console.print(line, highlight=False)
-    for plan in plans:
+    for plan in plans if config.train.command is None else ():
         line = f"{plan.budget.label}: {plan.step.text(machine.memory)}"
         console.print(line, style="" if plan.step.enough else "yellow", highlight=False)
     total = format_seconds(3600 * search_hours(plans, machine))

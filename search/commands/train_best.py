@@ -1,5 +1,7 @@
 """`fathom train`: train one exported shape, without Ray; the same command resumes."""
 
+import math
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
 from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.device import local_device
 from fathom.search.training.trial import RunningTrial
 from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
@@ -46,6 +49,11 @@ def train_best(
     """
     config = _for_one_training(chosen.config, tokens, corpus)
     budget = next(own for own in expand_budgets(config) if own.params == chosen.budget)
+    spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
+    assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
+    if config.train.command:
+        _train_by_command(assignment, Note(chosen.budget, chosen.shape, config), out, say)
+        return
     objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config, data_digest_of(objective)))
@@ -54,8 +62,6 @@ def train_best(
     torch.set_num_threads(config.resources.threads)
     on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {config.resources.threads}"
     say(f"{_sizes(chosen.shape)}: {budget.tokens:,} tokens on {on}")
-    spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
-    assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
     trial = RunningTrial(assignment, objective.to(device), device)
     interrupt, said, ending = Interrupt(), 0, out / ENDING
     ending.unlink(missing_ok=True)  # of a training that was killed while it ended
@@ -73,6 +79,30 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
+
+
+def _train_by_command(
+    assignment: Assignment, note: Note, out: Path, say: Callable[[str], None]
+) -> None:
+    """Runs the study's own command for a shape; its checkpoints are in a folder of `out`."""
+    config, folder = assignment.config, folder_of(Path(assignment.checkpoint))
+    claim(out, note)
+    trial = CommandTrial(
+        assignment, gpus=int(config.resources.gpus_per_trial != 0), chance_loss=math.inf
+    )
+    say(shlex.join(trial.command()))
+    interrupt, said, ending = Interrupt(), 0, out / ENDING
+    ending.unlink(missing_ok=True)  # of a training that was killed while it ended
+    with interrupt.on_signals(ending, say, MESSAGE):
+        for report in trial.reports():
+            for point in report.points[said:]:
+                say(_line(point, assignment.budget))
+            said = len(report.points)
+            if report.outcome not in (None, Outcome.FINISHED):
+                raise ConfigError(f"the training {report.outcome}: {report.reason}")
+            if interrupt.requested and not report.outcome:
+                raise KeyboardInterrupt
+    say(f"checkpoints of the command in {folder}")
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:

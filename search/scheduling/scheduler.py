@@ -233,7 +233,7 @@ class Scheduler:
         """Plan the next batch of confirming trials, and write it down before any of them starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
-            plain = self.config.model.plain_rates
+            plain = self.config.plain_rates
             planned = next_confirmations(config, search.shapes, search.ended, plain_rates=plain)
         else:
             again = search.started_in[Stage.CONFIRM]

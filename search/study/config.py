@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import PLAIN, Count, Positions, check_groups, option_key
+from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
@@ -73,9 +74,15 @@ class StudyConfig(Group):
 
     @property
     def own_code(self) -> tuple[str, ...]:
-        """Places of the user's own code that the study names: its objective and its model."""
+        """Places of the user's own code that the study names: objective, model and parser."""
         own = isinstance(self.objective, UserObjectiveConfig)
-        return tuple(filter(None, (self.objective.name if own else None, self.model.build)))
+        places = (self.objective.name if own else None, self.model.build, self.train.parser)
+        return tuple(filter(None, places))
+
+    @property
+    def plain_rates(self) -> bool:
+        """True if no parametrization is known by which one learning rate carries over shapes."""
+        return self.model.plain_rates or self.train.command is not None
 
     @property
     def prunes(self) -> bool:
@@ -180,6 +187,23 @@ class StudyConfig(Group):
                 "`stopping.first_rung` must come before the cool-down, which starts at "
                 f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "
                 "lower it or `train.cooldown`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_command(self) -> Self:
+        """A command has data of its own, and only it can read them."""
+        external = isinstance(self.objective, ExternalConfig)
+        if self.train.command and not external:
+            raise ValueError(
+                "`objective` must be `external` with `train.command`, which has its own data, got "
+                f"{self.objective.name}; write for example `objective: {{name: external, "
+                "vocabulary: 50257, context: 1024}`"
+            )
+        if external and not self.train.command:
+            raise ValueError(
+                "`train.command` is needed with `objective: external`, whose data only it reads; "
+                "add it, or choose another objective"
             )
         return self
 

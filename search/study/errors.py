@@ -28,7 +28,7 @@ BOUNDS = {
     "string_too_long": "text of at most {max_length} characters",
 }
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-PLURALS = {int: "whole numbers", float: "numbers", tuple: "pairs [low, high]"}
+PLURALS = {int: "whole numbers", float: "numbers", str: "texts", tuple: "pairs [low, high]"}
 FIRST_KEY = re.compile(r"`([a-z_.]+)")
 """Pattern of the key at the start of a message; the key is relative to its group."""
 

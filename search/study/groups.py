@@ -32,9 +32,11 @@ from fathom.objectives.keys import (
     PositiveReal,
     Real,
     Share,
+    short,
 )
 from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
+from fathom.search.study.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
 
 
 class SpaceConfig(Group):
@@ -143,7 +145,8 @@ class ConfirmConfig(Group):
     seeds is known."""
     rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
     """Multiples of the learning rate tried at the outermost depths in question, and between them
-    if the best rates differ or the model is your own without roles; must contain 1."""
+    if the best rates differ or nothing says that one carries over (a trainer of your own, or a
+    model without roles); must contain 1."""
 
     @model_validator(mode="after")
     def _contains_one(self) -> Self:
@@ -285,6 +288,13 @@ class Precision(StrEnum):
 class TrainConfig(Group):
     """Training settings of every trial."""
 
+    command: tuple[str, ...] | None = Field(None, min_length=1)
+    """Command that trains a trial in Fathom's place: a program and its arguments, with placeholders
+    such as {depth}, {d_model} and {folder}. It prints its losses as lines of JSON."""
+    parser: str | None = Field(None, pattern=PLACE_PATTERN)
+    """Function of your own that reads a line of the command, such as `my_package.log:parse`."""
+    silence: Positive = 1800
+    """Seconds without a line after which the command has failed."""
     batch_size: Positive | Literal["auto"] = "auto"
     """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
     at least about 2,000 steps."""
@@ -326,6 +336,25 @@ class TrainConfig(Group):
     deterministic: bool = False
     """Use only kernels that give the same bits every time, so that a trial can be repeated exactly
     on the same type and number of GPUs; on a GPU it is slower. On a CPU trials always repeat."""
+
+    @field_validator("command")
+    @classmethod
+    def _check_placeholders(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None:
+            check_command(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_keys_of_a_command(self) -> Self:
+        names: Sequence[str] = OF_A_COMMAND
+        rule = "has no effect without `command`"
+        if self.command:
+            names, rule = WITHOUT_EFFECT, "has no effect on `command`, which trains by itself"
+        for name in names:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise ValueError(f"`{name}` {rule}, got {short(value)}; drop it")
+        return self
 
 
 class ResourcesConfig(Group):

@@ -186,6 +186,11 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
     """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
     notes = [config.objective.padding_note()]
+    if config.train.command:
+        notes.append(
+            "the time is that of Fathom's own training: how fast `train.command` trains, and how "
+            "much memory it takes, is not known"
+        )
     if rate > HIGHEST_USUAL_RATE:
         notes.append(
             f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
@@ -228,7 +233,7 @@ def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
         return most
     depths = min(confirm.depths, len({shape.depth for shape in shapes}))
     repeats = min(REPEATS, depths * (confirm.seeds - 1))
-    bracketed = depths if config.model.plain_rates else 2
+    bracketed = depths if config.plain_rates else 2
     return min(most, depths + repeats + bracketed * (len(confirm.rates) - 1))
 
 

@@ -1,6 +1,7 @@
 """Checks that a study can be run, before anything starts; imports no framework, to be quick."""
 
 import os
+import shlex
 import time
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from fathom.objectives.keys import Group, short
 from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
+from fathom.search.study.command import check_program, own_parser
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
@@ -54,6 +56,10 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     check_same_study(config, RunFolder(runs / config.study))
     _check_writable(runs)
     _check_batched_objective(config)
+    if config.train.command:
+        check_program(config.train.command)
+    if config.train.parser:
+        own_parser(config.train.parser)
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, smallest_shape(config, vocab_size))
@@ -91,11 +97,14 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
     A study file that a user writes is his own word; `config.yaml` of a run folder is not.
 
     Raises:
-        ConfigError: if the file names a class or a function, and `trust` is not given.
+        ConfigError: if the file names a class, a function or a command, and `trust` is not given.
     """
-    if config.own_code and not trust:
+    named = [*config.own_code]
+    if config.train.command:
+        named.append(shlex.join(config.train.command))
+    if named and not trust:
         raise ConfigError(
-            f"{file} names code, {' and '.join(config.own_code)}, which would be run; read it, and "
+            f"{file} names code, {' and '.join(named)}, which would be run; read it, and "
             "add --trust (in Python `trust=True`) if it is yours or you trust its author"
         )
 

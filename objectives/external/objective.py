@@ -1,0 +1,36 @@
+"""The objective of a training command of the user's own, which holds no data."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.external.keys import ExternalConfig
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """What is known of the data that a command reads by itself."""
+
+    vocab_size: int
+    context: int
+
+    @classmethod
+    def prepare(cls, keys: ExternalConfig) -> Self:
+        """The objective of these keys."""
+        return cls(keys.vocabulary, keys.context)
+
+    @property
+    def chance_loss(self) -> float:
+        """Loss in nats per token of a guess among all tokens."""
+        return math.log(self.vocab_size)
+
+    def to(self, device: object) -> Self:
+        """Itself: there is nothing to place."""
+        return self
+
+    def batch(self, **_: Any) -> NoReturn:
+        """Raises `ObjectiveError`: only the command has data."""
+        raise ObjectiveError(
+            "`objective: external` has no data, which `train.command` reads; use another objective"
+        )

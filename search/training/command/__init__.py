@@ -1,0 +1,1 @@
+"""A trial that a command of the user's own trains: its process, its lines, its reports."""

@@ -1,0 +1,51 @@
+"""Runs a command in a process group that ends when the process that asked for it does.
+
+python -I -S guard.py STATUS GRACE COMMAND...
+
+Standard input is a pipe that the asking process holds: where it closes, by `stop` or because that
+process was killed, the group gets SIGTERM and, after GRACE seconds, SIGKILL. At the end the guard
+writes the command's exit status to the file descriptor STATUS. It leaves the process tree of the
+worker first, since Ray kills a worker's children with it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+
+def main() -> None:
+    """Starts the command and stays until it has ended."""
+    status, grace, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    except OSError as error:
+        print(error, flush=True)
+        os.write(status, b"127")
+        os._exit(0)
+    threading.Thread(target=_end_with_asker, args=(process.pid, grace), daemon=True).start()
+    code = process.wait()
+    _signal(process.pid, signal.SIGKILL)
+    os.write(status, str(code).encode())
+    os._exit(0)
+
+
+def _end_with_asker(group: int, grace: float) -> None:
+    """Waits until the asking process closes its pipe, and ends the group."""
+    sys.stdin.buffer.read()
+    _signal(group, signal.SIGTERM)
+    threading.Timer(grace, _signal, (group, signal.SIGKILL)).start()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+if __name__ == "__main__":
+    main()

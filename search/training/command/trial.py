@@ -1,0 +1,302 @@
+"""A trial that the user's own command trains: its lines become reports."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from math import log, nan
+from pathlib import Path
+
+import numpy as np
+
+from fathom.search.analysis.rung_value import rung_value
+from fathom.search.formatting import format_count, printable
+from fathom.search.record_json import DamagedFileError
+from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
+from fathom.search.run_folder import ENDING, append_line, read_as, truncate_torn_line
+from fathom.search.study.budget import rung_steps
+from fathom.search.study.command import filled
+from fathom.search.study.machine import processor
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.command.lines import (
+    CommandLine,
+    Evaluation,
+    LineError,
+    read_line,
+)
+from fathom.search.training.command.parser import load_parser
+from fathom.search.training.command.process import CommandProcess
+from fathom.search.training.trial import WorkerLostError
+
+SAVE_SECONDS = 120.0
+"""Time from SIGTERM to SIGKILL, in which the command saves."""
+POLL_SECONDS = 0.5
+"""Time between two looks for an interrupt of the search while no line comes."""
+REPORT_SECONDS = 5.0
+"""Least time between two reports between rungs."""
+NEAR = 0.01
+"""How far the last evaluation may be from the horizon, as a share of its tokens."""
+OFF_BUDGET = 0.1
+"""How far the number of parameters that a command reports may be from the budget, as a share."""
+MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "resource_exhausted")
+"""Parts of the last line of a command whose memory ran out, in small letters."""
+LAST_LINE = 300
+"""Characters of a command's last line that a reason repeats."""
+
+
+class TrialError(Exception):
+    """The end of a trial that has no loss at the horizon."""
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.FAILED) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+class CommandTrial:
+    """A trial of the study's command, trained by iterating over its reports."""
+
+    def __init__(self, assignment: Assignment, *, gpus: int, chance_loss: float) -> None:
+        self._assignment, self._gpus = assignment, gpus
+        self._parser = load_parser(assignment.config.train.parser)
+        self._budget, self._train = assignment.budget, assignment.config.train
+        self._hopeless = chance_loss + HOPELESS_NATS
+        path = Path(assignment.checkpoint)
+        self._folder, self._log = folder_of(path), path.with_suffix(".log")
+        self._kept, self._ending = path.with_suffix(".jsonl"), path.with_name(ENDING)
+        steps = rung_steps(assignment.config, self._budget)
+        self._rungs = [step * self._budget.tokens_per_step for step in steps]
+        self._points: list[CurvePoint] = []
+        self._parameters: int | None = None
+        self._last_text = ""
+
+    def reports(self) -> Iterator[Report]:
+        """Starts the command; reports at rungs, every few seconds between them, and at the end.
+
+        An interrupt of the search ends the command, which saves, and is reported; closing this
+        iterator, which is how a trial is paused, ends it too.
+        """
+        try:
+            yield from self._trained()
+        except LineError as error:
+            yield self._report(outcome=Outcome.FAILED, reason=str(error))
+        except TrialError as error:
+            yield self._report(outcome=error.outcome, reason=str(error))
+
+    def command(self) -> list[str]:
+        """The arguments of the command for this trial."""
+        spec, budget = self._assignment.spec, self._budget
+        assert self._train.command is not None
+        values = {
+            "depth": spec.shape.depth,
+            "d_model": spec.shape.d_model,
+            "d_ff": spec.shape.d_ff,
+            "heads": spec.shape.n_heads,
+            "learning_rate": f"{spec.learning_rate:g}",
+            "batch_size": budget.batch_size,
+            "tokens": budget.tokens,
+            "steps": budget.steps,
+            "seed": self._assignment.seed,
+            "folder": self._folder,
+            "resume": int(self._folder.exists() and any(self._folder.iterdir())),
+        }
+        return filled(self._train.command, values)
+
+    def _earlier(self) -> list[CurvePoint]:
+        """The evaluations of earlier starts, with those that a command printed after the worker
+        that read them was gone."""
+        kept = _kept_points(self._kept)
+        seconds = kept[-1].train_seconds if kept else 0.0
+        lines = self._log.read_bytes().splitlines() if self._log.exists() else []
+        for raw in lines:
+            with suppress(LineError):
+                new = self._read(raw).evaluation
+                if new and (kept[-1].tokens if kept else 0) < new.tokens <= self._most_tokens:
+                    kept.append(self._keep(new, seconds))
+        return kept
+
+    def _start(self) -> CommandProcess:
+        where = self._assignment.working_folder
+        try:
+            return CommandProcess(
+                self.command(), self._environment(), where, self._log, grace_seconds=SAVE_SECONDS
+            )
+        except OSError as error:
+            raise TrialError(f"the command can't be started in {where}: {error}") from error
+
+    def _environment(self) -> dict[str, str]:
+        """This worker's environment, without GPUs that the trial was not granted."""
+        threads = str(self._assignment.config.resources.threads)
+        hidden = {} if self._gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        # Python holds back what a program prints to a pipe, unless it is told not to.
+        return {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONUNBUFFERED": "1", **hidden}
+
+    def _trained(self) -> Iterator[Report]:
+        reported = time.monotonic()
+        for point in self._new_points():
+            for rung in self._rungs:
+                if self._tokens < rung <= point.tokens:
+                    self._points.append(_at(rung, self._points, point))
+                    yield self._report(rung=rung)
+            if point.tokens > self._tokens:
+                self._points.append(point)
+            if time.monotonic() - reported >= REPORT_SECONDS:
+                reported = time.monotonic()
+                yield self._report()
+        if self._tokens >= (1 - NEAR) * self._budget.tokens:
+            yield self._report(outcome=Outcome.FINISHED, reason="trained to the horizon")
+        else:
+            yield self._report(saved=True)  # at an interrupt: the command has ended
+
+    def _new_points(self) -> Iterator[CurvePoint]:
+        """Yields the evaluations of earlier starts, then those of the command, up to the horizon.
+
+        Raises:
+            TrialError: where the training has diverged, fallen silent or ended too early.
+        """
+        kept = self._earlier()
+        yield from kept
+        if self._tokens >= (1 - NEAR) * self._budget.tokens:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic() - (kept[-1].train_seconds if kept else 0.0)
+        process = self._start()
+        try:
+            for evaluation in self._evaluations(process):
+                yield self._keep(evaluation, time.monotonic() - began)
+        finally:
+            process.stop()
+        if not self._ending.exists() and self._tokens < (1 - NEAR) * self._budget.tokens:
+            raise self._too_early(process.exit_status)
+
+    def _evaluations(self, process: CommandProcess) -> Iterator[Evaluation]:
+        """Yields each new evaluation up to the horizon, until the command ends or is interrupted.
+
+        Raises:
+            TrialError: where the training has diverged, or the command has fallen silent.
+        """
+        heard = time.monotonic()
+        for raw in process.lines(POLL_SECONDS):
+            if self._ending.exists():
+                return
+            if raw:
+                heard = time.monotonic()
+                line = self._read(raw)
+                self._check_size(line.parameters)
+                new = line.evaluation
+                if new and new.tokens > self._most_tokens:
+                    return
+                if new and new.tokens > self._tokens:
+                    self._check_converging(new)
+                    yield new
+            elif time.monotonic() - heard > self._train.silence:
+                raise TrialError(
+                    f"the command printed nothing for {self._train.silence} s (`train.silence`)"
+                )
+
+    def _read(self, raw: bytes) -> CommandLine:
+        text = raw.decode(errors="replace").strip()
+        self._last_text = printable(text) or self._last_text
+        return read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
+
+    def _check_size(self, parameters: int | None) -> None:
+        if parameters is None:
+            return
+        asked = self._budget.params
+        if abs(parameters / asked - 1) > OFF_BUDGET:
+            raise TrialError(
+                f"the command's model has {format_count(parameters)} parameters, more than "
+                f"{OFF_BUDGET:.0%} off the budget of {format_count(asked)}; make `model` and "
+                "`count` those of the command"
+            )
+        self._parameters = parameters
+
+    def _check_converging(self, evaluation: Evaluation) -> None:
+        if not evaluation.loss <= self._hopeless:  # true of NaN too
+            raise TrialError(
+                f"held-out loss {evaluation.loss:.4g} after {evaluation.tokens:,} tokens, above "
+                f"{self._hopeless:.4g}",
+                Outcome.DIVERGED,
+            )
+
+    def _too_early(self, status: int | None) -> Exception:
+        """The end of a command that did not come to the horizon."""
+        last = self._last_text[-LAST_LINE:]
+        if status is None or status < 0:
+            return WorkerLostError(f"the command was killed by signal {-(status or 0)}; {last}")
+        if status == 0:
+            return TrialError(
+                f"the command ended at {self._tokens:,} of {self._budget.tokens:,} tokens; it must "
+                "print a loss at the horizon, {tokens}"
+            )
+        memory = any(part in last.lower() for part in MEMORY)
+        outcome = Outcome.OUT_OF_MEMORY if memory else Outcome.FAILED
+        return TrialError(f"the command ended with exit status {status}: {last}", outcome)
+
+    @property
+    def _most_tokens(self) -> float:
+        """Tokens beyond which an evaluation is not of the horizon."""
+        return (1 + NEAR) * self._budget.tokens
+
+    @property
+    def _tokens(self) -> int:
+        """Tokens of the last evaluation."""
+        return self._points[-1].tokens if self._points else 0
+
+    def _keep(self, evaluation: Evaluation, seconds: float) -> CurvePoint:
+        """The evaluation as a point of the curve, which is in the trial's file from here on."""
+        point = CurvePoint(
+            step=max(1, round(evaluation.tokens / self._budget.tokens_per_step)),
+            tokens=evaluation.tokens,
+            loss=evaluation.loss,
+            train_loss=evaluation.train_loss,
+            train_seconds=seconds,
+            time=time.time(),
+            metrics={printable(name): value for name, value in evaluation.metrics.items()},
+        )
+        append_line(self._kept, asdict(point), wait=False)
+        return point
+
+    def _report(
+        self, *, rung: int | None = None, outcome: Outcome | None = None, reason: str = "",
+        saved: bool = False,
+    ) -> Report:  # fmt: skip
+        losses = [point.loss for point in self._points]
+        median_of = self._assignment.config.stopping.median_of
+        return Report(
+            points=tuple(self._points),
+            rung=None if rung is None else (rung, rung_value(losses, median_of)),
+            outcome=outcome,
+            reason=reason,
+            saved=saved,
+            device=f"{self._gpus} GPUs" if self._gpus else processor(),
+            parameters=self._parameters,
+        )
+
+
+def _at(rung: int, before: Sequence[CurvePoint], after: CurvePoint) -> CurvePoint:
+    """The curve at the tokens of a rung, on a line in ln tokens between the evaluations around it,
+    so that trials compare at the same tokens wherever their command evaluates."""
+    if after.tokens == rung:
+        return after
+    loss = after.loss
+    if before:
+        times = [log(before[-1].tokens), log(after.tokens)]
+        loss = float(np.interp(log(rung), times, [before[-1].loss, after.loss]))
+    step = round(after.step * rung / after.tokens)
+    return replace(after, tokens=rung, step=step, loss=loss, train_loss=nan, metrics={})
+
+
+def folder_of(checkpoint: Path) -> Path:
+    """The folder in which the command of a trial keeps its checkpoints."""
+    return checkpoint.absolute().with_suffix("")
+
+
+def _kept_points(path: Path) -> list[CurvePoint]:
+    """The evaluations of earlier starts of a trial; none where their file is damaged."""
+    try:
+        truncate_torn_line(path)
+        return list(read_as(path, lambda values: CurvePoint(**values)))
+    except DamagedFileError:
+        path.unlink()
+        return []

@@ -1,0 +1,140 @@
+"""A command in a group of its own: its lines, its end, and that nothing of it stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fathom.search.training.command.process import CommandProcess
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def started(script: str, *, grace: float = 20.0, folder: str = ".") -> CommandProcess:
+    command = [sys.executable, "-u", "-c", script]
+    return CommandProcess(command, os.environ, folder, Path("log"), grace_seconds=grace)
+
+
+def text_of(process: CommandProcess) -> list[str]:
+    lines = [line.decode().strip() for line in process.lines(0.2) if line]
+    process.stop()
+    return lines
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_output_and_errors_are_lines_and_the_status_is_known() -> None:
+    process = started("import sys; print('a'); print('b', file=sys.stderr); sys.exit(3)")
+    assert sorted(text_of(process)) == ["a", "b"]
+    assert process.exit_status == 3
+
+
+def test_a_command_that_is_silent_yields_empty_lines() -> None:
+    process = started("import time; time.sleep(1.5); print('late')")
+    lines = list(process.lines(0.2))
+    assert b"" in lines
+    assert lines[-1] == b"late\n"
+    process.stop()
+
+
+def test_stop_lets_a_command_save() -> None:
+    process = started(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('saved'), sys.exit(0)))\n"
+        "print('up'); time.sleep(60)"
+    )
+    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+    process.stop()
+    assert Path("log").read_text(encoding="utf-8") == "up\nsaved\n"
+    assert process.exit_status == 0
+
+
+def test_a_command_that_does_not_end_is_killed_after_its_grace() -> None:
+    process = started(
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up'); time.sleep(60)",
+        grace=0.5,
+    )
+    assert next(line for line in process.lines(0.2) if line) == b"up\n"
+    process.stop()
+    assert process.exit_status == -signal.SIGKILL
+
+
+def test_children_of_a_command_end_with_it() -> None:
+    process = started(
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(child.pid)"
+    )
+    [child] = text_of(process)
+    until(lambda: not is_running(int(child)))
+
+
+def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
+    script = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from fathom.search.training.command.process import CommandProcess\n"
+        "own = 'import os, time; print(os.getpid(), flush=True); time.sleep(60)'\n"
+        "command = [sys.executable, '-c', own]\n"
+        "process = CommandProcess(command, os.environ, '.', Path('log'), grace_seconds=9)\n"
+        "for line in process.lines(0.2):\n"
+        "    if line: print(line.decode().strip(), flush=True)\n"
+    )
+    arguments = [sys.executable, "-c", script]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        command = int(worker.stdout.readline())
+        assert is_running(command)
+        worker.kill()
+    until(lambda: not is_running(command))
+
+
+def test_the_next_command_waits_for_one_that_still_saves() -> None:
+    save = "time.sleep(1); print('saved'); sys.exit(0)"
+    first = started(
+        "import signal, sys, time\n"
+        f"def save(*_): {save}\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('up'); time.sleep(60)"
+    )
+    assert next(line for line in first.lines(0.2) if line) == b"up\n"
+    os.close(first._asker)  # as its death would
+    first._asker = -1
+    second = started("print('second')")
+    assert text_of(second) == ["second"]
+    assert Path("log").read_text(encoding="utf-8") == "up\nsaved\nsecond\n"
+    first.stop()
+
+
+def test_a_program_that_is_not_there_has_the_status_of_a_shell() -> None:
+    program = ["./no-such-program"]
+    process = CommandProcess(program, os.environ, ".", Path("log"), grace_seconds=1.0)
+    [line] = text_of(process)
+    assert "No such file" in line
+    assert process.exit_status == 127
+
+
+def test_a_folder_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(OSError, match="no-such-folder"):
+        started("print()", folder="/no-such-folder")

@@ -1,0 +1,165 @@
+"""A trial that a command trains: its reports, pauses and failures."""
+
+import itertools
+import math
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fathom.search.records import Outcome, Report
+from fathom.search.run_folder import ENDING
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.shapes import feasible_shapes
+from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.command.trial import CommandTrial, folder_of
+from fathom.search.training.trial import WorkerLostError
+from tests.support import trainer
+
+pytestmark = pytest.mark.timeout(120)
+TOKENS_PER_STEP = 4 * 32
+
+
+def study(*more: str, every: int = 10, others: str = "") -> StudyConfig:
+    words = [sys.executable, trainer.__file__]
+    words += [f"--{name}={{{name}}}" for name in ("depth", "steps", "folder", "resume", "seed")]
+    words += ["--width={d_model}", f"--every={every}", *more]
+    return parse(
+        f"""
+study: mine
+objective: {{name: external, vocabulary: 256, context: 32}}
+budgets: [20k]
+tokens: {100 * TOKENS_PER_STEP}
+stopping: {{first_rung: 0.25, eta: 2}}
+train: {{command: {words}, batch_size: 4, {others}}}
+"""
+    )
+
+
+def trial_of(config: StudyConfig, folder: Path) -> CommandTrial:
+    [budget] = expand_budgets(config)
+    shape = feasible_shapes(config, budget, 256)[0]
+    spec = standalone_spec("mine", config, budget, shape)
+    assignment = Assignment(config, budget, spec, str(folder / "mine.pt"))
+    return CommandTrial(assignment, gpus=0, chance_loss=math.log(256))
+
+
+def last_of(reports: Iterator[Report]) -> Report:
+    return list(reports)[-1]
+
+
+def test_a_whole_training_reports_its_rungs_and_its_end(tmp_path: Path) -> None:
+    *before, last = trial_of(study(), tmp_path).reports()
+    rungs = [report.rung[0] for report in before if report.rung]
+    assert rungs == [25 * TOKENS_PER_STEP, 50 * TOKENS_PER_STEP]
+    assert last.outcome is Outcome.FINISHED
+    assert last.points[-1].tokens == 100 * TOKENS_PER_STEP
+    assert last.points[-1].metrics == {"half": 0.5}
+    assert last.points[-1].loss < last.points[0].loss
+
+
+def test_the_loss_at_a_rung_lies_on_a_line_between_the_evaluations_around_it(
+    tmp_path: Path,
+) -> None:
+    report = next(report for report in trial_of(study(), tmp_path).reports() if report.rung)
+    before, at = report.points[-2:]
+    after = next(r for r in trial_of(study(), tmp_path / "b").reports() if r.outcome).points[3]
+    assert (before.tokens, at.tokens) == (20 * TOKENS_PER_STEP, 25 * TOKENS_PER_STEP)
+    share = math.log(25 / 20) / math.log(30 / 20)
+    expected = before.loss + share * (after.loss - before.loss)
+    assert at.loss == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_paused_trial_goes_on_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    config = study("--pause=0.05", every=5)
+    whole = last_of(trial_of(config, tmp_path / "whole").reports())
+    for _ in range(2):  # paused at each rung
+        reports = trial_of(config, tmp_path / "paused").reports()
+        rung = [report for report in reports if report.rung][:1]
+        assert rung
+        reports.close()  # type: ignore[attr-defined]
+    paused = last_of(trial_of(config, tmp_path / "paused").reports())
+    assert [(p.tokens, p.loss) for p in paused.points] == [(p.tokens, p.loss) for p in whole.points]
+
+
+def test_a_pause_ends_the_command_which_then_resumes_from_its_checkpoint(tmp_path: Path) -> None:
+    config = study("--pause=0.2")
+    reports = trial_of(config, tmp_path).reports()
+    next(report for report in reports if report.rung)
+    reports.close()  # type: ignore[attr-defined]
+    step = int((folder_of(tmp_path / "mine.pt") / "state").read_text(encoding="ascii"))
+    assert 20 <= step < 100, "it saved where it stood"
+    assert last_of(trial_of(config, tmp_path).reports()).outcome is Outcome.FINISHED
+    log = (tmp_path / "mine.log").read_text(encoding="utf-8")
+    assert f"a log begins at step {step}" in log
+
+
+def test_an_interrupt_of_the_search_ends_the_command_and_is_reported_as_saved(
+    tmp_path: Path,
+) -> None:
+    reports = trial_of(study("--pause=0.2"), tmp_path).reports()
+    next(report for report in reports if report.rung)
+    (tmp_path / ENDING).touch()
+    last = list(reports)[-1]
+    assert (last.outcome, last.saved) == (None, True)
+    assert (folder_of(tmp_path / "mine.pt") / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome", "reason"),
+    [
+        ("crash", Outcome.FAILED, "exit status 1: the data are gone"),
+        ("memory", Outcome.OUT_OF_MEMORY, "CUDA out of memory"),
+        ("early", Outcome.FAILED, "ended at 6,400 of 12,800 tokens"),
+        ("nan", Outcome.DIVERGED, "held-out loss nan after 6,528 tokens"),
+        ("garbage", Outcome.FAILED, "`loss` must be a number, got 'low'"),
+        ("size", Outcome.FAILED, "more than 10% off the budget of 20k"),
+        ("silence", Outcome.FAILED, "printed nothing for 2 s"),
+    ],
+)
+def test_each_failure_is_an_outcome_with_its_reason(
+    tmp_path: Path, how: str, outcome: Outcome, reason: str
+) -> None:
+    last = last_of(trial_of(study(f"--fail={how}", others="silence: 2"), tmp_path).reports())
+    assert last.outcome is outcome
+    assert reason in last.reason
+
+
+def test_a_command_that_is_killed_is_a_lost_worker_and_resumed(tmp_path: Path) -> None:
+    with pytest.raises(WorkerLostError, match="killed by signal 9"):
+        list(trial_of(study("--fail=killed"), tmp_path).reports())
+
+
+def test_a_command_that_goes_on_beyond_the_horizon_is_ended_there(tmp_path: Path) -> None:
+    config = study()
+    command = [word.replace("{steps}", "100000") for word in config.train.command or ()]
+    train = config.train.model_copy(update={"command": tuple(command)})
+    last = last_of(trial_of(config.model_copy(update={"train": train}), tmp_path).reports())
+    assert last.outcome is Outcome.FINISHED
+    assert last.points[-1].tokens == 100 * TOKENS_PER_STEP
+
+
+def test_a_command_that_never_evaluates_near_the_horizon_says_so(tmp_path: Path) -> None:
+    last = last_of(trial_of(study(every=1000, others="silence: 2"), tmp_path).reports())
+    assert last.outcome is Outcome.FINISHED, "its last step is evaluated"
+    config = study(every=70)
+    command = [word.replace("{steps}", "90") for word in config.train.command or ()]
+    train = config.train.model_copy(update={"command": tuple(command)})
+    config = config.model_copy(update={"train": train})
+    last = last_of(trial_of(config, tmp_path / "b").reports())
+    assert last.outcome is Outcome.FAILED
+    assert "must print a loss at the horizon" in last.reason
+
+
+def test_a_trial_without_a_gpu_hides_those_that_there_are(tmp_path: Path) -> None:
+    assert trial_of(study(), tmp_path)._environment()["CUDA_VISIBLE_DEVICES"] == ""
+    assert "PATH" in os.environ
+
+
+def test_each_placeholder_is_filled(tmp_path: Path) -> None:
+    words = list(itertools.chain(trial_of(study(), tmp_path).command()))
+    assert not [word for word in words if "{" in word]
+    assert f"--folder={folder_of(tmp_path / 'mine.pt')}" in words
