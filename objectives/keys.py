@@ -85,6 +85,15 @@ class Group(BaseModel):
     )
 
 
+def check_eval_tokens(eval_tokens: int, context: int) -> None:
+    """Raises `ValueError` if an evaluation has fewer tokens than a sequence."""
+    if eval_tokens < context:
+        raise ValueError(
+            f"`eval_tokens` must be at least `context`, got {eval_tokens} and {context}; use "
+            f"eval_tokens: {context} or more"
+        )
+
+
 class ObjectiveConfig(Group, ABC):
     """Keys of an objective, with the facts about it that planning needs; imports no torch."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real
+from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real, check_eval_tokens
 from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
 from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
@@ -58,11 +58,7 @@ class TokensConfig(ObjectiveConfig):
 
     @model_validator(mode="after")
     def _check_evaluation(self) -> Self:
-        if self.eval_tokens < self.context:
-            raise ValueError(
-                f"`eval_tokens` must be at least `context`, got {self.eval_tokens} and "
-                f"{self.context}; use eval_tokens: {self.context} or more"
-            )
+        check_eval_tokens(self.eval_tokens, self.context)
         return self
 
     def vocab_size(self) -> int:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
-from fathom.search.records import CurvePoint, Outcome
+from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
@@ -52,7 +52,8 @@ def train_best(
     spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
     assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
     if config.train.command:
-        _train_by_command(assignment, Note(chosen.budget, chosen.shape, config), out, say)
+        claim(out, Note(chosen.budget, chosen.shape, config))
+        _train_by_command(assignment, say)
         return
     objective = prepare(config.objective)
     _check_vocabulary(objective, config, chosen)
@@ -63,46 +64,48 @@ def train_best(
     on = "a GPU" if device.type == "cuda" else f"the CPU, threads: {config.resources.threads}"
     say(f"{_sizes(chosen.shape)}: {budget.tokens:,} tokens on {on}")
     trial = RunningTrial(assignment, objective.to(device), device)
-    interrupt, said, ending = Interrupt(), 0, out / ENDING
-    ending.unlink(missing_ok=True)  # of a training that was killed while it ended
-    with interrupt.on_signals(ending, say, MESSAGE):
-        for report in trial.reports():
-            if report.outcome is Outcome.DIVERGED:
-                raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
-            if not report.saved:
-                trial.save()
-            for point in report.points[said:]:
-                say(_line(point, budget))
-            said = len(report.points)
-            if interrupt.requested and not report.outcome:
-                raise KeyboardInterrupt
+    for report in _said(trial, assignment, say):
+        if report.outcome is Outcome.DIVERGED:
+            raise ConfigError(f"the training diverged: {report.reason}; lower `learning_rate`")
+        if not report.saved:
+            trial.save()
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
 
 
-def _train_by_command(
-    assignment: Assignment, note: Note, out: Path, say: Callable[[str], None]
-) -> None:
-    """Runs the study's own command for a shape; its checkpoints are in a folder of `out`."""
+def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> None:
+    """Runs the study's own command for a shape, which keeps its checkpoints in a folder."""
     config, folder = assignment.config, folder_of(Path(assignment.checkpoint))
-    claim(out, note)
     trial = CommandTrial(
         assignment, gpus=int(config.resources.gpus_per_trial != 0), chance_loss=math.inf
     )
     say(shlex.join(trial.command()))
-    interrupt, said, ending = Interrupt(), 0, out / ENDING
+    for report in _said(trial, assignment, say):
+        if report.outcome not in (None, Outcome.FINISHED):
+            raise ConfigError(f"the training {report.outcome}: {report.reason}")
+    say(f"checkpoints of the command in {folder}")
+
+
+def _said(
+    trial: RunningTrial | CommandTrial, assignment: Assignment, say: Callable[[str], None]
+) -> Iterator[Report]:
+    """Yields the reports of a training and says its evaluations, until an interrupt has saved it.
+
+    Raises:
+        KeyboardInterrupt: once an interrupted training is saved.
+    """
+    interrupt, said = Interrupt(), 0
+    ending = Path(assignment.checkpoint).with_name(ENDING)
     ending.unlink(missing_ok=True)  # of a training that was killed while it ended
     with interrupt.on_signals(ending, say, MESSAGE):
         for report in trial.reports():
+            yield report
             for point in report.points[said:]:
                 say(_line(point, assignment.budget))
             said = len(report.points)
-            if report.outcome not in (None, Outcome.FINISHED):
-                raise ConfigError(f"the training {report.outcome}: {report.reason}")
             if interrupt.requested and not report.outcome:
                 raise KeyboardInterrupt
-    say(f"checkpoints of the command in {folder}")
 
 
 def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | None) -> StudyConfig:
@@ -110,8 +113,9 @@ def _for_one_training(config: StudyConfig, tokens: str | None, corpus: str | Non
     user names."""
     changes: dict[str, object] = {
         "stopping": config.stopping.model_copy(update={"enabled": False}),
-        "train": config.train.model_copy(update={"diagnostics": False}),
     }
+    if not config.train.command:
+        changes["train"] = config.train.model_copy(update={"diagnostics": False})
     if tokens is not None:
         changes |= {"tokens": count_of("--tokens", tokens), "tokens_per_parameter": None}
     if corpus is not None:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real
+from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real, check_eval_tokens
 from fathom.objectives.text.corpus import (
     check_corpus,
     check_lengths,
@@ -42,11 +42,7 @@ class LanguageConfig(ObjectiveConfig):
 
     @model_validator(mode="after")
     def _check_evaluation(self) -> Self:
-        if self.eval_tokens < self.context:
-            raise ValueError(
-                f"`eval_tokens` must be at least `context`, got {self.eval_tokens} and "
-                f"{self.context}; use eval_tokens: {self.context} or more"
-            )
+        check_eval_tokens(self.eval_tokens, self.context)
         return self
 
     def vocab_size(self) -> int:
