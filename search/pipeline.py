@@ -199,6 +199,8 @@ def _held(held: ExitStack, folder: RunFolder) -> bool:
 def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_seconds: float) -> None:
     """Keeps what the trials of this run say of the speed of their devices, for the next plan."""
     resources = ready.config.resources
+    if ready.config.train.command:
+        return  # its speed is not Fathom's
     started = start_seconds(records, ready.began)
     alone = resources.processes_per_trial == resources.replicas == 1
     if started is None or not alone or ready.config.model.build:  # whose operations are estimates

@@ -150,13 +150,18 @@ class TrialRecord:
 
     @property
     def step_seconds(self) -> float | None:
-        """Mean time of a training step."""
-        return self.curve[-1].train_seconds / self.curve[-1].step if self.tokens else None
+        """Mean time of a training step; None where it is not known."""
+        return self._train_seconds / self.curve[-1].step if self._train_seconds else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Training throughput, evaluations excluded."""
-        return self.tokens / self.curve[-1].train_seconds if self.tokens else None
+        """Training throughput, evaluations excluded; None where it is not known."""
+        return self.tokens / self._train_seconds if self._train_seconds else None
+
+    @property
+    def _train_seconds(self) -> float:
+        """Seconds of training; 0 where the evaluations were read after their command had ended."""
+        return self.curve[-1].train_seconds if self.curve else 0.0
 
 
 def by_budget(records: Iterable[TrialRecord]) -> dict[int, list[TrialRecord]]:

@@ -150,13 +150,14 @@ def _sizes(shape: Shape) -> str:
 
 
 def _line(point: CurvePoint, budget: Budget) -> str:
-    share, rate = point.step / budget.steps, point.tokens / point.train_seconds
+    share = point.step / budget.steps
     metrics = "".join(f"  {name} {value:.4f}" for name, value in point.metrics.items())
+    text = f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
+    if not point.train_seconds:  # not known of a command that ended without its reader
+        return text
+    rate = point.tokens / point.train_seconds
     left = format_seconds((budget.tokens - point.tokens) / rate)
-    return (
-        f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
-        f"  {rate:,.0f} tokens/s  {left} left"
-    )
+    return f"{text}  {rate:,.0f} tokens/s  {left} left"
 
 
 def _end(point: CurvePoint, reason: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.records import Outcome, Report
+from fathom.search.record_json import to_json
+from fathom.search.records import Outcome, Report, TrialRecord, with_report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, parse
@@ -18,6 +19,7 @@ from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.trial import WorkerLostError
 from tests.support import trainer
+from tests.support.training import SHAPE
 
 pytestmark = pytest.mark.timeout(120)
 TOKENS_PER_STEP = 4 * 32
@@ -152,6 +154,35 @@ def test_a_command_that_never_evaluates_near_the_horizon_says_so(tmp_path: Path)
     last = last_of(trial_of(config, tmp_path / "b").reports())
     assert last.outcome is Outcome.FAILED
     assert "must print a loss at the horizon" in last.reason
+
+
+def test_what_a_command_printed_without_a_reader_is_read_at_the_next_start(tmp_path: Path) -> None:
+    config = study()
+    whole = last_of(trial_of(config, tmp_path).reports())
+    (tmp_path / "mine.jsonl").unlink()  # as if its worker had been killed before it read a line
+    again = last_of(trial_of(config, tmp_path).reports())
+    assert again.outcome is Outcome.FINISHED
+    assert [(p.tokens, p.loss) for p in again.points] == [(p.tokens, p.loss) for p in whole.points]
+    log = (tmp_path / "mine.log").read_text(encoding="utf-8")
+    assert log.count("a log begins") == 1, "a training that has ended is not started again"
+    record = record_of(again)
+    assert record.tokens_per_second is None, "how fast it was is not known"
+    assert to_json(record)["step_seconds"] is None
+
+
+def record_of(report: Report) -> TrialRecord:
+    began = TrialRecord(
+        spec=standalone_spec("mine", study(), expand_budgets(study())[0], SHAPE),
+        outcome=None,
+        reason="",
+        curve=(),
+        rungs={},
+        started=0.0,
+        ended=None,
+        setup_seconds=0.0,
+        peak_memory_bytes=None,
+    )
+    return with_report(began, report)
 
 
 def test_a_trial_without_a_gpu_hides_those_that_there_are(tmp_path: Path) -> None:
