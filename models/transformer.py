@@ -3,6 +3,7 @@
 Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,6 +84,8 @@ class Transformer(nn.Module):
 
         So compiling takes as long for any depth, and what surrounds a block may be anything.
         """
+        # The compiler looks at gradients of a block's input, which is no leaf but for the first.
+        warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor", UserWarning)
         compiled = torch.compile(Block.compute, dynamic=False)
         for block in self.blocks:
             assert isinstance(block, Block)

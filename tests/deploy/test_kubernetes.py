@@ -236,7 +236,7 @@ def test_the_job_queues_again_before_its_time_ends_and_shares_nodes_with_none() 
     lines = SLURM.read_text(encoding="utf-8").splitlines()
     options = {line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")}
 
-    assert {"--requeue", "--no-kill", "--exclusive", "--signal=B:USR1@120"} < options
+    assert {"--requeue", "--no-kill", "--exclusive", "--signal=B:USR1@300"} < options
     assert any(re.match(r"trap '.*scontrol requeue .*' USR1$", line) for line in lines)
 
 

@@ -218,7 +218,7 @@ def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
     ("arguments", "needed"),
     [
         (("--help",), []),
-        (("plan", str(TINY)), []),
+        (("plan", str(TINY)), ["numpy"]),
         (("predict", "--params", "1B"), ["numpy", "scipy"]),
         (("export", "--help"), []),
     ],
@@ -250,7 +250,7 @@ def test_plan_prints_the_contracts_json() -> None:
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     for entry in plan["budgets"]:
-        assert set(entry) == keys | {"rungs", "flops", "hours", "step", "shape_list"}
+        assert set(entry) == keys | {"epochs", "rungs", "flops", "hours", "step", "shape_list"}
         assert entry["step"]["memory"] > 0
         assert len(entry["shape_list"]) == entry["shapes"]
         for shape in entry["shape_list"]:

@@ -79,7 +79,7 @@ def _ray() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CPU_AS_GPU, "1")
         ray.init(
-            num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
+            address="local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False,
             logging_level=logging.ERROR,
         )  # fmt: skip
         yield

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,16 @@ def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
     (folder / "helper.py").write_text("NAME = 'helper'\n")
     (folder / "unused.py").write_text("1 / 0\n")
 
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    # Under a folder of its own, where no other test finds this cluster; sockets need a short path.
+    with tempfile.TemporaryDirectory(dir="/tmp") as ray:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(folder)],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": ray},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+        )
 
     assert done.stdout.endswith("all seen\n"), done.stderr[-2000:]
