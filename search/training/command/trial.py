@@ -14,27 +14,19 @@ from fathom.search.analysis.rung_value import rung_value
 from fathom.search.formatting import format_count, printable
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
-from fathom.search.run_folder import ENDING, append_line, read_as, truncate_torn_line
+from fathom.search.run_folder import append_line, read_as, truncate_torn_line
 from fathom.search.study.budget import rung_steps
 from fathom.search.study.command import filled
 from fathom.search.study.machine import processor
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.command.lines import (
-    CommandLine,
-    Evaluation,
-    LineError,
-    read_line,
-)
+from fathom.search.training.command.lines import Evaluation, LineError, read_line
 from fathom.search.training.command.parser import load_parser
 from fathom.search.training.command.process import CommandProcess
 from fathom.search.training.trial import WorkerLostError
+from fathom.search.training.trial_log import INTERRUPT_POLL_SECONDS, REPORT_SECONDS, ReportSchedule
 
 SAVE_SECONDS = 120.0
 """Time from SIGTERM to SIGKILL, in which the command saves."""
-POLL_SECONDS = 0.5
-"""Time between two looks for an interrupt of the search while no line comes."""
-REPORT_SECONDS = 5.0
-"""Least time between two reports between rungs."""
 NEAR = 0.01
 """How far the last evaluation may be from the horizon, as a share of its tokens."""
 OFF_BUDGET = 0.1
@@ -63,7 +55,8 @@ class CommandTrial:
         self._hopeless = chance_loss + HOPELESS_NATS
         path = Path(assignment.checkpoint)
         self._folder, self._log = folder_of(path), path.with_suffix(".log")
-        self._kept, self._ending = path.with_suffix(".jsonl"), path.with_name(ENDING)
+        self._kept = path.with_suffix(".jsonl")
+        self._schedule, self._interrupted = ReportSchedule(assignment), False
         steps = rung_steps(assignment.config, self._budget)
         self._rungs = [step * self._budget.tokens_per_step for step in steps]
         self._points: list[CurvePoint] = []
@@ -110,7 +103,7 @@ class CommandTrial:
         lines = self._log.read_bytes().splitlines() if self._log.exists() else []
         for raw in lines:
             with suppress(LineError):
-                new = self._read(raw).evaluation
+                new = self._heard(raw)
                 if new and (kept[-1].tokens if kept else 0) < new.tokens <= self._most_tokens:
                     kept.append(self._keep(new, seconds))
         return kept
@@ -134,6 +127,7 @@ class CommandTrial:
     def _trained(self) -> Iterator[Report]:
         reported = time.monotonic()
         for point in self._new_points():
+            self._check_converging(point)
             for rung in self._rungs:
                 if self._tokens < rung <= point.tokens:
                     self._points.append(_at(rung, self._points, point))
@@ -143,7 +137,7 @@ class CommandTrial:
             if time.monotonic() - reported >= REPORT_SECONDS:
                 reported = time.monotonic()
                 yield self._report()
-        if self._tokens >= (1 - NEAR) * self._budget.tokens:
+        if self._is_whole:
             yield self._report(outcome=Outcome.FINISHED, reason="trained to the horizon")
         else:
             yield self._report(saved=True)  # at an interrupt: the command has ended
@@ -152,11 +146,11 @@ class CommandTrial:
         """Yields the evaluations of earlier starts, then those of the command, up to the horizon.
 
         Raises:
-            TrialError: where the training has diverged, fallen silent or ended too early.
+            TrialError: where the command has fallen silent or ended too early.
         """
         kept = self._earlier()
         yield from kept
-        if self._tokens >= (1 - NEAR) * self._budget.tokens:
+        if self._is_whole:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic() - (kept[-1].train_seconds if kept else 0.0)
@@ -166,38 +160,40 @@ class CommandTrial:
                 yield self._keep(evaluation, time.monotonic() - began)
         finally:
             process.stop()
-        if not self._ending.exists() and self._tokens < (1 - NEAR) * self._budget.tokens:
+        if not (self._interrupted or self._is_whole):
             raise self._too_early(process.exit_status)
 
     def _evaluations(self, process: CommandProcess) -> Iterator[Evaluation]:
         """Yields each new evaluation up to the horizon, until the command ends or is interrupted.
 
         Raises:
-            TrialError: where the training has diverged, or the command has fallen silent.
+            TrialError: where the command has fallen silent, or its model has another size.
         """
         heard = time.monotonic()
-        for raw in process.lines(POLL_SECONDS):
-            if self._ending.exists():
+        for raw in process.lines(INTERRUPT_POLL_SECONDS):
+            self._interrupted = self._schedule.interrupted()
+            if self._interrupted:
                 return
             if raw:
                 heard = time.monotonic()
-                line = self._read(raw)
-                self._check_size(line.parameters)
-                new = line.evaluation
+                new = self._heard(raw)
                 if new and new.tokens > self._most_tokens:
                     return
                 if new and new.tokens > self._tokens:
-                    self._check_converging(new)
                     yield new
             elif time.monotonic() - heard > self._train.silence:
                 raise TrialError(
                     f"the command printed nothing for {self._train.silence} s (`train.silence`)"
                 )
 
-    def _read(self, raw: bytes) -> CommandLine:
+    def _heard(self, raw: bytes) -> Evaluation | None:
+        """The evaluation of a line, if it has one; the number of parameters is held against the
+        budget."""
         text = raw.decode(errors="replace").strip()
         self._last_text = printable(text) or self._last_text
-        return read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
+        line = read_line(text, self._parser, tokens_per_step=self._budget.tokens_per_step)
+        self._check_size(line.parameters)
+        return line.evaluation
 
     def _check_size(self, parameters: int | None) -> None:
         if parameters is None:
@@ -211,10 +207,10 @@ class CommandTrial:
             )
         self._parameters = parameters
 
-    def _check_converging(self, evaluation: Evaluation) -> None:
-        if not evaluation.loss <= self._hopeless:  # true of NaN too
+    def _check_converging(self, point: CurvePoint) -> None:
+        if not point.loss <= self._hopeless:  # true of NaN too
             raise TrialError(
-                f"held-out loss {evaluation.loss:.4g} after {evaluation.tokens:,} tokens, above "
+                f"held-out loss {point.loss:.4g} after {point.tokens:,} tokens, above "
                 f"{self._hopeless:.4g}",
                 Outcome.DIVERGED,
             )
@@ -232,6 +228,11 @@ class CommandTrial:
         memory = any(part in last.lower() for part in MEMORY)
         outcome = Outcome.OUT_OF_MEMORY if memory else Outcome.FAILED
         return TrialError(f"the command ended with exit status {status}: {last}", outcome)
+
+    @property
+    def _is_whole(self) -> bool:
+        """True once the training has come to the horizon."""
+        return self._tokens >= (1 - NEAR) * self._budget.tokens
 
     @property
     def _most_tokens(self) -> float:

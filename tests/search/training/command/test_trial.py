@@ -170,6 +170,15 @@ def test_what_a_command_printed_without_a_reader_is_read_at_the_next_start(tmp_p
     assert to_json(record)["step_seconds"] is None
 
 
+def test_a_divergence_that_was_printed_without_a_reader_is_one_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    tmp_path.joinpath("mine.log").write_text('{"step": 50, "loss": NaN}\n', encoding="utf-8")
+    last = last_of(trial_of(study(), tmp_path).reports())
+    assert last.outcome is Outcome.DIVERGED
+    assert last.points == ()
+
+
 def record_of(report: Report) -> TrialRecord:
     began = TrialRecord(
         spec=standalone_spec("mine", study(), expand_budgets(study())[0], SHAPE),
