@@ -38,7 +38,7 @@ class OwnRecipe:
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """What the function takes, by name."""
+        """The parameters of the function, by name."""
         try:
             return inspect.signature(self.function).parameters
         except (TypeError, ValueError) as error:
@@ -78,7 +78,7 @@ class OwnRecipe:
             )
 
     def arguments(self, shape: Shape) -> dict[str, Any]:
-        """What the function gets for a shape."""
+        """The arguments with which the function is called for a shape."""
         offered = {name: getattr(shape, name) for name in SIZES}
         if self.roles:
             offered[SCALES] = forward_scales(self.parametrization, shape)

@@ -120,7 +120,7 @@ class Count(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCounts:
-    """What a model of a user's own function has at a shape, counted rather than in closed form."""
+    """Parameters and memory of a user's own model at a shape, counted by building it."""
 
     total: int
     """Every trained parameter."""

@@ -102,6 +102,11 @@ class RunFolder:
         """
         return self.state / "checkpoints" / f"{trial}.pt"
 
+    def has_checkpoint(self, trial: str) -> bool:
+        """True if a trial left a state from which it can be resumed."""
+        path = self.checkpoint(trial)
+        return path.exists() or path.with_suffix("").is_dir()
+
     def forget_checkpoint(self, trial: str) -> None:
         """Delete a trial's last checkpoint, if it has one, and what its command has kept."""
         path = self.checkpoint(trial)

@@ -10,7 +10,7 @@ from fathom.objectives.external.keys import ExternalConfig
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """What is known of the data that a command reads by itself."""
+    """Vocabulary and context of the data that a command reads by itself."""
 
     vocab_size: int
     context: int

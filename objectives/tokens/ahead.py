@@ -15,7 +15,7 @@ class ReadAhead(Generic[T]):
         self._next: tuple[Hashable, int, Future[T]] | None = None
 
     def take(self, key: Hashable, step: int, make: Callable[[int], T]) -> T:
-        """What `make` returns for a step, which is begun for the next step too.
+        """The value of `make` for a step; that of the next step is begun meanwhile.
 
         The key names all but the step that `make` depends on.
         """

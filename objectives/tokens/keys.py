@@ -96,7 +96,7 @@ class TokensConfig(ObjectiveConfig):
         )  # fmt: skip
 
     def _found(self) -> tuple[TokenData, ...]:
-        """What lies at `train`, and what is held out if it does not lie there too."""
+        """The data at `train`, and those at `validation` where they are named or apart."""
         held_out = self.validation
         if held_out is None and has_split(self.train, VALIDATION):
             held_out = self.train

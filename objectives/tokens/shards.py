@@ -42,7 +42,7 @@ class Split(Group):
 
 
 class Index(Group):
-    """What a folder of shards holds."""
+    """The index of a folder of shards."""
 
     format: Literal["fathom-tokens-1"]
     made_of: str = ""

@@ -106,5 +106,5 @@ def _extension(
         and record.outcome is Outcome.STOPPED
         and max(record.rungs) < first_rung
     ]
-    anew = sum(not folder.checkpoint(trial).exists() for trial in again)
+    anew = sum(not folder.has_checkpoint(trial) for trial in again)
     return Extension(budget=budget, first_rung=first_rung, again=len(again), anew=anew)

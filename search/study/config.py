@@ -135,7 +135,7 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_own_model(self) -> Self:
-        """What a model of the user's own function can't have."""
+        """Refuses keys that don't go with a model of the user's own."""
         if self.model.build is None:
             return self
         if self.count not in (Count.TOTAL, Count.NON_EMBEDDING):

@@ -26,7 +26,7 @@ HASH_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSettings:
-    """How text becomes ids."""
+    """Settings by which text is cut into ids."""
 
     tokenizer: str | None
     """The text of a tokenizer.json; None for ids that are cut already."""
@@ -44,7 +44,7 @@ class CutSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSplit:
-    """What a block adds to a split."""
+    """The ids of a block that go to one split."""
 
     ids: NDArray[Any]
     """Ids, with `end` between documents but not before the first."""

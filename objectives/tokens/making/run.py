@@ -39,7 +39,7 @@ LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What tokens are made of."""
+    """The arguments of `fathom tokenize`."""
 
     source: str
     tokenizer: str
@@ -57,7 +57,7 @@ class Making:
 
 @dataclass(frozen=True, slots=True)
 class HowFar:
-    """How far the making has come."""
+    """The progress of `fathom tokenize`."""
 
     read: int
     """Bytes of the source, as it lies on the disk."""

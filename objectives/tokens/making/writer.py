@@ -27,7 +27,7 @@ READ_BYTES = 1 << 22
 
 
 class SplitProgress(Group):
-    """How far the shards of a split have come."""
+    """The tokens, documents and shards of a split that are written."""
 
     tokens: int = 0
     documents: int = 0
@@ -42,7 +42,7 @@ class SplitProgress(Group):
 
 
 class WritingProgress(Group):
-    """How far the writing has come."""
+    """The progress of both splits, as a file keeps it."""
 
     made_of: str
     """Digest of the source and of all settings."""
@@ -163,7 +163,7 @@ class ShardWriter:
 
 
 def read_progress(folder: Path, made_of: str) -> WritingProgress:
-    """How far an earlier writing has come; refuses one that was made of something else."""
+    """The progress that an earlier writing left; refuses one that was made of something else."""
     path = folder / PROGRESS
     if not path.exists():
         return WritingProgress(made_of=made_of)
