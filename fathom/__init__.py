@@ -3,8 +3,8 @@
 `from fathom import Study, load, run` gives the Python interface. Its modules take seconds to
 import, so they are loaded when one of these names is first used.
 
-In a checkout, `search`, `models` and `objectives` in this folder are links to the folders beside
-it.
+In a checkout, `search`, `models`, `objectives` and `configs` in this folder are links to those
+beside it.
 """
 
 import importlib

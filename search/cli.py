@@ -7,37 +7,29 @@ else.
 import errno
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fathom.search.commands.analyse import analyse
 from fathom.search.commands.answers import export, predict, train
+from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
 from fathom.search.commands.tokenize import tokenize
 
-VERBS = (
-    tokenize,
-    init,
-    plan,
-    check,
-    doctor,
-    run,
-    status,
-    report,
-    export,
-    train,
-    ask,
-    analyse,
-    predict,
-    schema,
-    ui,
-)
-"""Commands in the order of `fathom --help`."""
+VERBS = {
+    "Before a search": (init, plan, check, doctor, tokenize, schema),
+    "Search": (run, status, ui),
+    "Answers": (report, analyse, predict, ask),
+    "After it": (export, train),
+}
+"""Commands by group, in the order of `fathom --help`."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """Base class of Typer's errors of a command line, whose home depends on its version."""
@@ -57,9 +49,28 @@ INTERRUPTED = 130
 AGAIN_SECONDS = 0.05
 """Time after which a Ctrl-C that was lost is sent once more."""
 
+BOXES_WIDTH = 72
+"""Columns of a terminal in which boxes of options show each of them in full."""
+
+
+class Command(TyperCommand):
+    """A command whose help is plain lines on a narrow terminal, where boxes would cut options."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes the help."""
+        if shutil.get_terminal_size().columns < BOXES_WIDTH:
+            self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the examples, a line each."""
+        formatter.write(f"\n{self.epilog}\n")
+
+
 app = typer.Typer(
     name="fathom",
     help="Finds how deep a transformer should be, for a fixed number of parameters.",
+    epilog=START,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -91,8 +102,9 @@ def options(
     """Finds how deep a transformer should be, for a fixed number of parameters."""
 
 
-for verb in VERBS:
-    app.command()(verb)
+for group, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(cls=Command, epilog=EXAMPLES[verb.__name__], rich_help_panel=group)(verb)
 
 
 def main() -> None:

@@ -83,7 +83,8 @@ def test_the_wheel_adds_one_name(wheel: Path) -> None:
 
 
 def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
-    tracked = subprocess.check_output(["git", "ls-files", *COMMON_NAMES], cwd=ROOT, text=True)
+    folders = (*COMMON_NAMES, "configs")
+    tracked = subprocess.check_output(["git", "ls-files", *folders], cwd=ROOT, text=True)
 
     assert {f"fathom/{name}" for name in tracked.split()} <= {*zipfile.ZipFile(wheel).namelist()}
 

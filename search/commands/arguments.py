@@ -5,7 +5,23 @@ from typing import Annotated
 
 import typer
 
-StudyFile = Annotated[Path, typer.Argument(help="Study file (YAML).", metavar="STUDY.yaml")]
+BROUGHT = Path(__file__).parents[2] / "configs"
+"""The studies that come with Fathom."""
+
+
+def _found(study: Path) -> Path:
+    """Returns the study of this name that comes with Fathom, if there is no such file here."""
+    brought = BROUGHT / f"{study}.yaml"
+    is_name = study.name == str(study) and not study.is_file()
+    return brought if is_name and brought.is_file() else study
+
+
+StudyFile = Annotated[
+    Path,
+    typer.Argument(
+        help="Study file (YAML), or `quickstart`.", metavar="STUDY.yaml", callback=_found
+    ),
+]
 RunPath = Annotated[Path, typer.Argument(help="Run folder, runs/NAME.", metavar="RUN")]
 Runs = Annotated[Path, typer.Option(help="Folder that holds the run folders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -1,0 +1,85 @@
+"""Examples of each command, which end its help."""
+
+
+def _block(*lines: str) -> str:
+    """Returns lines as a block of code in Markdown, which a terminal shows as they are."""
+    return "\n\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def _examples(*pairs: tuple[str, str]) -> str:
+    """Returns commands, each below what it does; short enough for 50 columns."""
+    lines = [line for does, command in pairs for line in (f"# {does}", f"fathom {command}")]
+    return "Examples:" + _block(*lines)
+
+
+START = (
+    "Start here:"
+    + _block("fathom run quickstart", "fathom init my.yaml --corpus my.txt")
+    + "\n\nTab completes commands and options after:"
+    + _block("fathom --install-completion")
+)
+"""The end of `fathom --help`."""
+
+EXAMPLES = {
+    "init": _examples(
+        ("A search of an hour on your text", "init my.yaml --corpus my.txt"),
+        ("On many files, for a night", "init my.yaml --corpus 'texts/*.txt' --hours 8"),
+    ),
+    "plan": _examples(
+        ("What the search takes", "plan my.yaml"),
+        ("What it costs on rented GPUs", "plan my.yaml --gpu H100 --price 2.5"),
+    ),
+    "check": _examples(
+        ("Does the rate suit every shape?", "check my.yaml"),
+        ("With longer trainings", "check my.yaml --steps 1000"),
+    ),
+    "doctor": _examples(
+        ("This machine or cluster", "doctor"),
+        ("And what a study needs", "doctor my.yaml"),
+    ),
+    "tokenize": _examples(
+        ("Learn 32k tokens, cut the text", "tokenize my.jsonl --tokenizer bpe:32000 --out tokens"),
+        ("Shards of a column of token ids", "tokenize ids.parquet --tokenizer ids --out tokens"),
+    ),
+    "schema": _examples(
+        ("What an editor reads", "schema"),
+        ("As a file", "schema --out study.schema.json"),
+    ),
+    "run": _examples(
+        ("A study that Fathom brings", "run quickstart"),
+        ("Your own, for a night at most", "run my.yaml --max-hours 8"),
+    ),
+    "status": _examples(
+        ("Every run below runs/", "status"),
+        ("One of them, for a program", "status runs/my --json"),
+    ),
+    "ui": _examples(
+        ("The runs below runs/", "ui"),
+        ("Of another folder, at another port", "ui --runs old --port 5001"),
+    ),
+    "report": _examples(
+        ("The answer once more, also while it runs", "report runs/my"),
+        ("For a program", "report runs/my --json"),
+    ),
+    "analyse": _examples(
+        ("Runs that you already have", "analyse runs.csv"),
+        ("With a page and its figures", "analyse runs.csv --report page"),
+    ),
+    "predict": _examples(
+        ("By a published law", "predict --params 1B"),
+        ("By the law of a run", "predict --params 1B --law runs/my"),
+    ),
+    "ask": _examples(
+        ("How deep at 1B? A day of searching", "ask --params 1B --data my.txt --hours 24"),
+        ("Only what would be searched", "ask --params 1B --hours 24 --plan"),
+    ),
+    "export": _examples(
+        ("The best shape at 10M", "export runs/my --budget 10M --out best.yaml"),
+        ("For Hugging Face", "export runs/my --budget 10M --format hf --out model"),
+    ),
+    "train": _examples(
+        ("The exported shape", "train best.yaml"),
+        ("On more tokens, straight from a run", "train runs/my --budget 10M --tokens 1B"),
+    ),
+}  # fmt: skip
+"""Command -> the end of its help."""

@@ -1,0 +1,57 @@
+"""The help of the commands: `search/commands/examples.py` and the groups of `search/cli.py`."""
+
+import shlex
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from fathom.search.cli import VERBS, app
+from fathom.search.commands.examples import EXAMPLES
+
+PROGRAM: Any = get_command(app)
+LEAST_WIDTH = 50
+
+
+def examples(verb: str) -> list[str]:
+    return [line.strip() for line in EXAMPLES[verb].splitlines() if line.startswith("    fathom")]
+
+
+@pytest.mark.parametrize("verb", list(PROGRAM.commands))
+def test_a_verb_has_two_examples_that_its_own_options_understand(verb: str) -> None:
+    assert len(examples(verb)) == 2
+    for line in examples(verb):
+        name, *arguments = shlex.split(line)[1:]
+        assert name == verb
+        PROGRAM.commands[verb].make_context(verb, arguments)  # raises what a user would be told
+
+
+def test_the_help_has_every_verb_in_its_group() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    places = [shown.index(f" {group} ") for group in VERBS]
+    assert places == sorted(places)
+    for number, verbs in enumerate(VERBS.values()):
+        part = shown[places[number] : (*places, len(shown))[number + 1]]
+        assert all(f" {verb.__name__} " in part for verb in verbs)
+    assert "fathom run quickstart" in shown
+    assert "--install-completion" in shown
+
+
+@pytest.mark.parametrize("verb", list(PROGRAM.commands))
+def test_no_option_is_cut_short_on_a_narrow_terminal(verb: str) -> None:
+    shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": str(LEAST_WIDTH)}).stdout
+    assert "\u2026" not in shown
+    for own in PROGRAM.commands[verb].params:
+        assert all(option in shown for option in own.opts if option.startswith("--"))
+
+
+def test_a_study_that_fathom_brings_is_found_by_its_name(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    planned = CliRunner().invoke(app, ["plan", "quickstart"])
+    assert planned.exit_code == 0
+    assert planned.stdout.startswith("quickstart: ")
+    (tmp_path / "quickstart").write_text("study: [")
+    assert "YAML" in str(CliRunner().invoke(app, ["plan", "quickstart"]).exception), "one's own"
