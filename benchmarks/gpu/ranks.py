@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.distributed
-from torch.multiprocessing.spawn import spawn
 
 from benchmarks.gpu.finding import (
     Cases,
@@ -21,6 +20,7 @@ from benchmarks.gpu.finding import (
     left_out,
     measured,
 )
+from benchmarks.gpu.processes import in_processes
 from benchmarks.gpu.steps import waiting_operations
 from benchmarks.gpu.subject import python_source, shape_of, training_of
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
@@ -62,8 +62,9 @@ def _run(backend: str, size: int, alone: list[float]) -> Iterator[StageFinding]:
     """The losses of so many processes against those of one, what makes their steps wait, and the
     time of an all-reduce."""
     with tempfile.TemporaryDirectory() as folder:
-        spawn(_process, (Path(folder), backend, size), nprocs=size)  # type: ignore[no-untyped-call]
-        losses, waiting, seconds = torch.load(Path(folder) / "0.pt")
+        found, meeting = Path(folder) / "found.pt", Path(folder) / "meeting"
+        in_processes(_process, found, backend, size, size=size, meeting=meeting, backend=backend)
+        losses, waiting, seconds = torch.load(found)
     for way, own in losses.items():
         gap = max(abs(a - b) for a, b in zip(alone, own, strict=True))
         yield at_most(f"{size} processes, {way}, against one, nats", gap, SAME)
@@ -72,22 +73,15 @@ def _run(backend: str, size: int, alone: list[float]) -> Iterator[StageFinding]:
     yield measured(f"all-reduce of {REDUCED / 1e6:.0f}M numbers, ms", 1000 * seconds)
 
 
-def _process(rank: int, folder: Path, backend: str, size: int) -> None:
-    torch.set_num_threads(1)
+def _process(rank: int, found: Path, backend: str, size: int) -> None:
     device = torch.device("cpu" if backend == "gloo" else f"cuda:{rank}")
-    if backend == "nccl":
-        torch.cuda.set_device(rank)
-    torch.distributed.init_process_group(
-        backend, init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size
-    )
     ranks, setup = Ranks(rank, size), Setup(device=device, tiny=backend == "gloo")
     ways = WAYS if size > 1 else {}
     losses = {way: _losses(device, ranks, **how) for way, how in ways.items()}
     waiting = {way: waiting_operations(setup, ranks, **how) for way, how in ways.items()}
     seconds = _all_reduce_seconds(device)
     if rank == 0:
-        torch.save((losses, waiting, seconds), folder / "0.pt")
-    torch.distributed.destroy_process_group()
+        torch.save((losses, waiting, seconds), found)
 
 
 def _losses(device: torch.device, ranks: Ranks, **how: Any) -> list[float]:

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.futures import Future
-from torch.multiprocessing.spawn import spawn
 
+from benchmarks.gpu.processes import in_processes
 from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED, Batch
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
@@ -116,21 +116,16 @@ def trained(own: Case, plan: TrainPlan, ranks: Ranks) -> Trained:
 
 
 def _process(rank: int, folder: Path, size: int, cases: dict[str, Case]) -> None:
-    torch.set_num_threads(1)
     # Blocks are traced and derived as for any compiler; making kernels of them takes a minute.
     torch.compile = partial(torch.compile, backend="aot_eager")
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size
-    )
     found = {name: tuple(trained(one, one.plan, Ranks(rank, size))) for name, one in cases.items()}
     torch.save(found, folder / f"{rank}.pt")
-    torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_several_processes_train_the_same_model_as_one(tmp_path: Path, size: int) -> None:
     cases = CASES | (FOUR_PIECES if size == 2 else {})
-    spawn(_process, (tmp_path, size, cases), nprocs=size)  # type: ignore[no-untyped-call]
+    in_processes(_process, tmp_path, size, cases, size=size, meeting=tmp_path / "meeting")
     by_rank = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
     for name, one in cases.items():
         alone = trained(one, one.alone, SINGLE_PROCESS)

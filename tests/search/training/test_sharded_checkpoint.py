@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from torch.multiprocessing.spawn import spawn
 
+from benchmarks.gpu.processes import in_processes
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import PARTS
 from fathom.search.training import device
@@ -34,10 +34,6 @@ def until_first_rung(own: RunningTrial) -> list[Report]:
 
 
 def _process(rank: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
-    )
     ranks = Ranks(rank, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "usable_memory", lambda *_: 1.0)  # so that no whole model fits
@@ -49,14 +45,13 @@ def _process(rank: int, folder: Path) -> None:
         torch.distributed.barrier()
         *_, last = trial(folder / "two", ranks).reports()
     torch.save([point.loss for point in last.points], folder / f"{rank}.losses")
-    torch.distributed.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sharded")
     (folder / "two").mkdir()
-    spawn(_process, (folder,), nprocs=2)  # type: ignore[no-untyped-call]
+    in_processes(_process, folder, size=2, meeting=folder / "meeting")
     return folder
 
 

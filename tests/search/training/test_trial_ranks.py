@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed
-from torch.multiprocessing.spawn import spawn
 
+from benchmarks.gpu.processes import in_processes
 from fathom.objectives.contract import Batch
 from fathom.search.run_folder import ENDING
 from fathom.search.training import trial_log
@@ -40,11 +40,7 @@ class Interrupted(Successor):
         return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
 
 
-def _process(rank: int, folder: Path, meeting: str, how: str, at_step: int) -> None:
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder / meeting}", rank=rank, world_size=RANKS
-    )
+def _process(rank: int, folder: Path, how: str, at_step: int) -> None:
     trial_log.AGREE_SECONDS = trial_log.INTERRUPT_POLL_SECONDS = 0.0
     objective = Interrupted(folder=folder, at_step=at_step, how=how)
     given = Assignment(CONFIG, BUDGET, SPEC, str(folder / f"{SPEC.trial}.pt"))
@@ -57,14 +53,13 @@ def _process(rank: int, folder: Path, meeting: str, how: str, at_step: int) -> N
             if report.saved and (folder / ENDING).exists():
                 trial.stop_other_ranks()
                 break
-    torch.distributed.destroy_process_group()
 
 
 def train(folder: Path, meeting: str, how: str = "", at_step: int = -1) -> list[object]:
     """Trains the trial in two processes; returns the losses of its last report."""
     folder.mkdir(exist_ok=True)
     try:
-        spawn(_process, (folder, meeting, how, at_step), nprocs=RANKS)  # type: ignore[no-untyped-call]
+        in_processes(_process, folder, how, at_step, size=RANKS, meeting=folder / meeting)
     except Exception:
         if how != "kill":
             raise
