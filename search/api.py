@@ -24,7 +24,7 @@ from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
 from fathom.search.report.writer import make_charts
-from fathom.search.run_folder import RunFolder, locked, write_atomically
+from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
@@ -39,7 +39,6 @@ from fathom.search.study.preflight import (
     open_run,
 )
 from fathom.search.tracking.pages import headline
-from fathom.search.training.weights_folder import WEIGHTS
 
 
 class Study:
@@ -153,7 +152,8 @@ class Study:
     ) -> Path:
         """Trains the best shape of a budget as `fathom train` does; again, it resumes.
 
-        Returns the file of its weights, `out/weights.pt`; each evaluation is a line to `say`.
+        Returns the file of its weights, `out/weights.pt`, or the folder in which `train.command`
+        keeps its checkpoints; each evaluation is a line to `say`.
         `anyway` takes the shape with the lowest measured loss where there is no best depth.
 
         Raises:
@@ -163,8 +163,8 @@ class Study:
         check_trusted(self.config, self.folder.config, trust=self._trust)
         horizon = None if tokens is None else str(tokens)
         best = self._best(budget, anyway=anyway)
-        train_best(best, tokens=horizon, corpus=corpus, out=Path(out), say=say)
-        return Path(out) / WEIGHTS
+        cache = token_cache(self.folder.path.parent)
+        return train_best(best, tokens=horizon, corpus=corpus, out=Path(out), cache=cache, say=say)
 
     def export(
         self,

@@ -69,7 +69,7 @@ def train(
 ) -> None:
     """Train the exported shape, no search; the same command again resumes."""
     from fathom.search.export.best import best_file, check_answered, read_best
-    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.run_folder import default_tracking_uri, token_cache
     from fathom.search.study.preflight import check_trusted
     from fathom.search.study.store_uri import check_form, check_model_name
 
@@ -78,13 +78,16 @@ def train(
         check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
     if register is not None:  # checked before the training, which takes longer
-        check_model_name(register, chosen.config.model.build)
+        own = "`train.command`" if chosen.config.train.command else chosen.config.model.build
+        check_model_name(register, own)
         check_form(default_tracking_uri(runs))
     from fathom.search.commands.train_best import train_best
     from fathom.search.export.formats import next_step
 
     try:
-        train_best(chosen, tokens=tokens, corpus=corpus, out=out, say=print)
+        train_best(
+            chosen, tokens=tokens, corpus=corpus, out=out, cache=token_cache(runs), say=print
+        )
     except KeyboardInterrupt:
         print(f"fathom: interrupted; to resume: {command_again()}", file=sys.stderr)
         sys.exit(130)

@@ -70,6 +70,7 @@ def check(
     steps: Annotated[
         int, typer.Option(min=8, max=100_000, help="Length of each short training.")
     ] = 250,
+    runs: Runs = Path("runs"),
     as_json: Json = False,
 ) -> None:
     """Show whether one learning rate suits shapes of every depth and width, in two minutes.
@@ -79,20 +80,23 @@ def check(
     from rich.console import Console
 
     from fathom.search.study.config import load, placed
-    from fathom.search.study.preflight import check_trusted_study
+    from fathom.search.study.preflight import check_own_loop, check_trusted_study
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
+    with placed(study, overrides):
+        check_own_loop(config)
     console = Console(stderr=as_json, highlight=False)
     from fathom.search.commands.check import output
     from fathom.search.commands.check.check import check_study
     from fathom.search.commands.check.probe import Probe
+    from fathom.search.run_folder import token_cache
     from fathom.search.training.measure_speed import measure_speeds
 
     probe = Probe(steps=steps)
     output.print_opening(config, probe, console)
     with placed(study, overrides):
-        result = check_study(config, output.follow(console), probe)
+        result = check_study(config, output.follow(console), probe, token_cache(runs))
     measure_speeds(config.resources)  # the next plan reads it
     if as_json:
         print_json(output.check_json(result))

@@ -19,7 +19,7 @@ from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
-from fathom.search.training.assignment import Assignment, standalone_spec
+from fathom.search.training.assignment import Assignment, best_assignment
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.device import local_device
 from fathom.search.training.trial import RunningTrial
@@ -34,9 +34,13 @@ def train_best(
     tokens: str | None,
     corpus: str | None = None,
     out: Path,
+    cache: Path | None = None,
     say: Callable[[str], None],
-) -> None:
-    """Trains the shape, passes a line for each evaluation to `say`, and writes `out/weights.pt`.
+) -> Path:
+    """Trains the shape and passes a line for each evaluation to `say`; `cache` is the folder of
+    texts that are cut already.
+
+    Returns the file of its weights, or the folder in which a command keeps its checkpoints.
 
     Ctrl-C or SIGTERM saves the training at the step under way, and a second Ctrl-C ends it at once,
     after the last evaluation that was passed to `say`; the same call resumes.
@@ -49,13 +53,11 @@ def train_best(
     """
     config = _for_one_training(chosen.config, tokens, corpus)
     budget = next(own for own in expand_budgets(config) if own.params == chosen.budget)
-    spec = standalone_spec(f"{budget.label}-best", config, budget, chosen.shape)
-    assignment = Assignment(config, budget, spec, str(out / CHECKPOINT))
+    assignment = best_assignment(config, budget, chosen.shape, checkpoint=str(out / CHECKPOINT))
     if config.train.command:
         claim(out, Note(chosen.budget, chosen.shape, config))
-        _train_by_command(assignment, say)
-        return
-    objective = prepare(config.objective)
+        return _train_by_command(assignment, say)
+    objective = prepare(config.objective, cache)
     _check_vocabulary(objective, config, chosen)
     claim(out, Note(chosen.budget, chosen.shape, config, data_digest_of(objective)))
     device = local_device(config.resources)
@@ -72,9 +74,10 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
+    return out / WEIGHTS
 
 
-def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> None:
+def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> Path:
     """Runs the study's own command for a shape, which keeps its checkpoints in a folder."""
     config, folder = assignment.config, folder_of(Path(assignment.checkpoint))
     trial = CommandTrial(
@@ -85,6 +88,7 @@ def _train_by_command(assignment: Assignment, say: Callable[[str], None]) -> Non
         if report.outcome not in (None, Outcome.FINISHED):
             raise ConfigError(f"the training {report.outcome}: {report.reason}")
     say(f"checkpoints of the command in {folder}")
+    return folder
 
 
 def _said(

@@ -1,5 +1,7 @@
 """The file best.yaml: the best shape of each budget, how sure it is, and its study."""
 
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.training.command.arguments import best_arguments
 
 ANSWER = (
     *("budget", "count", "tokens", "optimal_depth", "lowest_depth", "interval"),
@@ -41,15 +44,15 @@ class BestShape:
 
 def best_yaml(conclusion: Conclusion) -> str:
     """Returns best.yaml: the best shape of each budget that has one, and the study."""
-    entries = [_entry(optimum) for optimum in conclusion.optima if optimum.shape]
-    return entries_yaml(conclusion.config, entries)
+    config = conclusion.config
+    return entries_yaml(config, [_entry(own, config) for own in conclusion.optima if own.shape])
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:
     """Returns the text of best.yaml; each entry has at least a `budget` and a `shape`."""
     # A tracking address may hold a password, and is of no use to whoever trains the shape.
     study = config.model_dump(mode="json", exclude={"tracking"})
-    return yaml.safe_dump({"best": list(entries), "study": study}, sort_keys=False)
+    return _text({"best": list(entries), "study": study})
 
 
 def shape_entry(shape: Shape) -> dict[str, Any]:
@@ -86,7 +89,12 @@ def select(path: Path, budget: str | None) -> str:
     content = _content(path)
     if budget is not None:
         content["best"] = [_choose(content["best"], budget, path)]
-    return yaml.safe_dump(content, sort_keys=False)
+    return _text(content)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    """YAML with long lines whole, so that a command can be copied."""
+    return yaml.safe_dump(content, sort_keys=False, width=math.inf)
 
 
 def read_best(path: Path, budget: str | None) -> BestShape:
@@ -137,10 +145,14 @@ def no_answer(budget: str, reason: object) -> str:
     )
 
 
-def _entry(optimum: Optimum) -> dict[str, Any]:
+def _entry(optimum: Optimum, config: StudyConfig) -> dict[str, Any]:
     assert optimum.shape is not None
     row = optimum_row(optimum)
-    return {**{name: row[name] for name in ANSWER}, **shape_entry(optimum.shape)}
+    entry = {**{name: row[name] for name in ANSWER}, **shape_entry(optimum.shape)}
+    if config.train.command:
+        command = best_arguments(config, optimum.budget, optimum.shape)
+        entry["command"] = shlex.join(command)
+    return entry
 
 
 def _content(source: Path) -> dict[str, Any]:

@@ -75,6 +75,12 @@ def fit(
             best=best, shape=shape, architecture=architecture, centred=centred, with_weights=weights
         )
 
+    if best.config.train.command:
+        raise ConfigError(
+            f"`--format {name}` is for Fathom's own model, and `train.command` trained this shape; "
+            "`fathom export` without `--format` gives the command for it, and `fathom train` runs "
+            "it"
+        )
     if best.config.model.build:
         raise ConfigError(
             f"`--format {name}` is for Fathom's own model, and this shape is of "

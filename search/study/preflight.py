@@ -109,6 +109,21 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
         )
 
 
+def check_own_loop(config: StudyConfig) -> None:
+    """Checks that Fathom's own loop trains the shapes, whose rates `fathom check` can try.
+
+    Raises:
+        PlanError: if a command of the user's own does.
+    """
+    if config.train.command:
+        raise PlanError(
+            "`fathom check` tries learning rates with Fathom's own loop, and `train.command` "
+            "trains this study's shapes; `fathom run` tries `confirm.rates`, "
+            f"{short(list(config.confirm.rates))}, at every depth in question instead",
+            key="train.command",
+        )
+
+
 def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
     """Checks `check_trusted` for a study file that is the `config.yaml` of a run folder."""
     folder = RunFolder(file.parent)

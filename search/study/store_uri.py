@@ -75,7 +75,7 @@ def check_model_name(name: str, own_model: str | None = None) -> None:
     if own_model:
         raise TrackingError(
             f"`--register` is for Fathom's own model, and this shape is of {own_model}; register "
-            "the weights with your module's own code"
+            "the weights with your own code"
         )
     if not name.strip() or set(name) & set("/:"):
         raise TrackingError(

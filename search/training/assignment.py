@@ -51,3 +51,11 @@ def standalone_spec(
         rate_scale=1.0,
         prunable=False,
     )
+
+
+def best_assignment(
+    config: StudyConfig, budget: Budget, shape: Shape, *, checkpoint: str
+) -> Assignment:
+    """The training of a best shape, outside a search."""
+    spec = standalone_spec(f"{budget.label}-best", config, budget, shape)
+    return Assignment(config, budget, spec, checkpoint)

@@ -10,6 +10,7 @@ both pass.
 import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from pathlib import Path
 from statistics import fmean
 
 from fathom.models.coordinates import Coordinates, OptimizerSettings, coordinates, slope
@@ -164,14 +165,16 @@ def scheme_of(config: StudyConfig) -> Scheme | None:
     return None if config.model.plain_rates else config.model.parametrization.scheme
 
 
-def check_study(config: StudyConfig, watch: Watch, probe: Probe = PROBE) -> CheckResult:
-    """The result of both parts of the check, on the study's own data.
+def check_study(
+    config: StudyConfig, watch: Watch, probe: Probe = PROBE, cache: Path | None = None
+) -> CheckResult:
+    """The result of both parts of the check, on the study's own data, which `cache` may hold.
 
     Raises:
         ValueError: when the text can't be read or a budget has too few shapes.
     """
     keys = config.objective.for_probe(context=probe.context, eval_tokens=probe.eval_tokens)
-    return check_on(config, prepare(keys), watch, probe)
+    return check_on(config, prepare(keys, cache), watch, probe)
 
 
 def check_on(

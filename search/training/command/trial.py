@@ -16,9 +16,9 @@ from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
 from fathom.search.run_folder import append_line, read_as, truncate_torn_line
 from fathom.search.study.budget import rung_steps
-from fathom.search.study.command import filled
 from fathom.search.study.machine import processor
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.command.arguments import arguments_of
 from fathom.search.training.command.lines import Evaluation, LineError, read_line
 from fathom.search.training.command.parser import load_parser
 from fathom.search.training.command.process import CommandProcess
@@ -78,22 +78,8 @@ class CommandTrial:
 
     def command(self) -> list[str]:
         """The arguments of the command for this trial."""
-        spec, budget = self._assignment.spec, self._budget
-        assert self._train.command is not None
-        values = {
-            "depth": spec.shape.depth,
-            "d_model": spec.shape.d_model,
-            "d_ff": spec.shape.d_ff,
-            "heads": spec.shape.n_heads,
-            "learning_rate": f"{spec.learning_rate:g}",
-            "batch_size": budget.batch_size,
-            "tokens": budget.tokens,
-            "steps": budget.steps,
-            "seed": self._assignment.seed,
-            "folder": self._folder,
-            "resume": int(self._folder.exists() and any(self._folder.iterdir())),
-        }
-        return filled(self._train.command, values)
+        resume = self._folder.exists() and any(self._folder.iterdir())
+        return arguments_of(self._assignment, self._folder, resume=resume)
 
     def _earlier(self) -> list[CurvePoint]:
         """The evaluations of earlier starts, with those that a command printed after the worker

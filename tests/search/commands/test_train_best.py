@@ -48,6 +48,23 @@ def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> 
     assert "rank_ratio" not in said[1]
 
 
+def test_a_text_that_was_cut_before_is_not_cut_again(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = LANGUAGE | {"corpus": str(corpus), "tokenizer": "bpe:260"}
+    best, cache = best_of(objective=objective, vocab_size=260), tmp_path / "runs" / ".tokens"
+
+    def weights(out: str) -> Path:
+        return train_best(
+            best, tokens="500", out=tmp_path / out, cache=cache, say=lambda _line: None
+        )
+
+    first = torch.load(weights("first"))
+    monkeypatch.setattr("fathom.objectives.text.language.cache.encode", None)
+    again = torch.load(weights("again"))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
 def test_ctrl_c_loses_no_printed_progress(
     best: BestShape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 from fathom.search.study.command import check_command, check_program, filled, own_parser
 from fathom.search.study.config import dump, parse
 from fathom.search.study.errors import ConfigError, PlanError
-from fathom.search.study.preflight import check_ready, check_trusted
+from fathom.search.study.preflight import check_own_loop, check_ready, check_trusted
+from fathom.search.study.store_uri import TrackingError, check_model_name
 
 COMMAND = ("python", "train.py", "--n={depth}", "--w={d_model}", "{folder}")
 STUDY = """
@@ -98,3 +99,11 @@ def test_the_command_of_a_run_folder_is_run_only_with_trust(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=r"names code, python train.py .* add --trust"):
         check_trusted(config, tmp_path / "config.yaml", trust=False)
     check_trusted(config, tmp_path / "config.yaml", trust=True)
+
+
+def test_what_only_fathoms_own_loop_does_is_refused() -> None:
+    check_own_loop(parse("{study: a, objective: language, budgets: [1M]}"))
+    with pytest.raises(PlanError, match=r"`fathom run` tries `confirm.rates`, \[0.5, 1.0, 2.0\]"):
+        check_own_loop(parse(STUDY))
+    with pytest.raises(TrackingError, match=r"this shape is of `train\.command`"):
+        check_model_name("best", "`train.command`")

@@ -206,6 +206,25 @@ def test_any_objective_can_be_checked(
     assert all(math.isfinite(loss) for point in result.base.points for loss in point.losses)
 
 
+def test_a_text_that_was_cut_before_is_not_cut_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"line {n} of {n * n}\n" for n in range(600)))
+    monkeypatch.setattr(
+        "fathom.search.commands.check.check.coordinate_check",
+        lambda config, axis: checked(Scheme.MUP, axis),
+    )
+    config = parse(
+        f"study: s\nobjective: {{name: language, corpus: {text}, tokenizer: 'bpe:270'}}\n"
+        "budgets: [20k]\ncount: non_embedding\nspace: {n_heads: 2}\n"
+    )
+    short, cache = replace(SHORT, steps=4, seeds=1), tmp_path / "runs" / ".tokens"
+    first = check_study(config, quiet, short, cache)
+    monkeypatch.setattr("fathom.objectives.text.language.cache.encode", None)
+    assert check_study(config, quiet, short, cache) == first
+
+
 def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
     first, again = (prober(Successor()).sweep(depth=1, widening=1, centre=0) for _ in range(2))
     assert first == again

@@ -1,0 +1,39 @@
+"""The arguments of the study's command for a trial. Imports no framework."""
+
+from pathlib import Path
+
+from fathom.models.shape import Shape
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.command import filled
+from fathom.search.study.config import StudyConfig
+from fathom.search.training.assignment import Assignment, best_assignment
+
+TRAINED = Path("trained")
+"""Folder of the checkpoints in the command of a best shape."""
+
+
+def arguments_of(assignment: Assignment, folder: Path, *, resume: bool) -> list[str]:
+    """The study's command with the values of a trial in place of each placeholder."""
+    spec, budget, command = assignment.spec, assignment.budget, assignment.config.train.command
+    assert command is not None, "only a study with a command asks"
+    values = {
+        "depth": spec.shape.depth,
+        "d_model": spec.shape.d_model,
+        "d_ff": spec.shape.d_ff,
+        "heads": spec.shape.n_heads,
+        "learning_rate": f"{spec.learning_rate:g}",
+        "batch_size": budget.batch_size,
+        "tokens": budget.tokens,
+        "steps": budget.steps,
+        "seed": assignment.seed,
+        "folder": folder,
+        "resume": int(resume),
+    }
+    return filled(command, values)
+
+
+def best_arguments(config: StudyConfig, budget: int, shape: Shape) -> list[str]:
+    """The study's command for the best shape of a budget, as `fathom train` starts it first."""
+    own = next(own for own in expand_budgets(config) if own.params == budget)
+    assignment = best_assignment(config, own, shape, checkpoint="")
+    return arguments_of(assignment, TRAINED, resume=False)
