@@ -19,6 +19,7 @@ from ray.tune.search import Searcher
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
+from fathom.search.cluster.alike_failures import AlikeFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
 from fathom.search.cluster.ray_session import (
@@ -47,13 +48,13 @@ class Adapter:
     """
 
     def __init__(
-        self, scheduler: Scheduler, failures: WorkerFailures, interrupt: Interrupt,
-        tick: Callable[[], None] = lambda: None,
+        self, scheduler: Scheduler, failures: WorkerFailures, alike: AlikeFailures,
+        interrupt: Interrupt, tick: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         """`tick` is called at every turn of Tune's loop."""
         super().__init__()
-        self._scheduler, self._failures, self._interrupt = scheduler, failures, interrupt
-        self._tick = tick
+        self._scheduler, self._failures, self._alike = scheduler, failures, alike
+        self._interrupt, self._tick = interrupt, tick
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -62,7 +63,11 @@ class Adapter:
         """Passes on a report; True if the trial continues. Without room to note it, the search
         pauses.
         """
+        if self._alike.holds(trial, report):
+            return False
         try:
+            for name, held in self._alike.released().items():
+                self._scheduler.report(name, held)
             return self._scheduler.report(trial, report)
         except OSError as error:
             if error.errno not in DISK_FULL:
@@ -77,11 +82,21 @@ class SearcherAdapter(Adapter, Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """The next assignments for a worker; None to be asked again later."""
         scheduler, requested = self._scheduler, self._interrupt.requested
-        specs = () if requested else scheduler.next_trials()
+        specs = () if requested else self._next_trials()
         if not specs and (scheduler.done or requested):
             finished: Any = Searcher.FINISHED  # Ray's word for the end is a string
             return finished  # type: ignore[no-any-return]
         return {"assignments": tuple(map(self._assignment, specs))} if specs else None
+
+    def _next_trials(self) -> tuple[TrialSpec, ...]:
+        scheduler, alike = self._scheduler, self._alike
+        if alike.many:
+            alike.check(scheduler.live)
+        running = {name for search in scheduler.budgets.values() for name in search.running}
+        specs = () if alike.many and running - alike.held else scheduler.next_trials()
+        if not specs:
+            alike.check(scheduler.live)
+        return specs
 
     def _assignment(self, spec: TrialSpec) -> Assignment:
         scheduler, failures = self._scheduler, self._failures
@@ -188,6 +203,7 @@ def run_trials(
         UnseenDataError: when a node does not see the data.
         DeviceError: when a node's PyTorch can't use the GPU that a trial was granted.
         AllWorkersDieError: when no worker lives long enough to report.
+        AllTrialsFailError: when all trials fail alike.
         OSError: when the run folder can't be written, for another reason than a full disk; of that
             `interrupt.error` tells.
     """
@@ -206,13 +222,15 @@ def run_trials(
     elif resources.processes_per_trial > 1:
         actor, actor_needs = MultiGpuActor, MULTI_GPU_ACTOR_NEEDS
     failures, interrupt = WorkerFailures(needs), interrupt or Interrupt()
+    earlier = (*scheduler.records, *scheduler.live.values())
+    alike = AlikeFailures(scheduler.folder, earlier)
     tuner = tune.Tuner(
         tune.with_resources(
             tune.with_parameters(actor, objective=objective), partial(_place, actor_needs)
         ),
         tune_config=tune.TuneConfig(
-            search_alg=SearcherAdapter(scheduler, failures, interrupt),
-            scheduler=SchedulerAdapter(scheduler, failures, interrupt, tick),
+            search_alg=SearcherAdapter(scheduler, failures, alike, interrupt),
+            scheduler=SchedulerAdapter(scheduler, failures, alike, interrupt, tick),
             num_samples=-1,
             max_concurrent_trials=concurrent_trials(resources),
             reuse_actors=True,

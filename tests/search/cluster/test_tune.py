@@ -21,6 +21,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
+from fathom.search.cluster.alike_failures import AlikeFailures, AllTrialsFailError
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import all_nodes_but, join_cluster, start_ray
 from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter, run_trials
@@ -344,6 +345,34 @@ def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_no_trial_
     assert {*scheduler(tmp_path).live} == {*search.live}, "a search that resumes takes them up"
 
 
+class Broken(Cycle):
+    """Data that fail in every trial until a file is there."""
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        if not Path(self.dies_once).exists():
+            raise RuntimeError(f"column {step} is missing")
+        return super().batch(seed=seed, step=step, batch_size=batch_size)
+
+
+def test_trials_that_all_fail_alike_end_the_search_and_run_again_once_that_is_mended(
+    tmp_path: Path,
+) -> None:
+    mended, text = tmp_path / "mended", STUDY.replace("[8k, 12k]", "[8k]")
+    broken = Broken(np.arange(4096) % 256, dies_once=str(mended))
+    search = scheduler(tmp_path, text)
+    with pytest.raises(AllTrialsFailError, match=r"all [34] so far failed alike: .*column 0"):
+        run_trials(search, broken)
+    assert not search.records
+    assert len(search.live) <= 4, "not all trials were tried"
+    mended.touch()
+    again = scheduler(tmp_path, text)
+    run_trials(again, broken)
+    assert again.done
+    records = read_records(search.folder.records)
+    assert {r.outcome for r in records} <= {Outcome.FINISHED, Outcome.STOPPED}
+    assert {*search.live} <= {r.spec.trial for r in records}
+
+
 def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() -> None:
     def worker_died(number: int) -> RayActorError:
         return RayActorError(error_msg=f"The actor died.\nProcess {number} has crashed.")
@@ -404,8 +433,9 @@ class Adapters:
 
     def __init__(self, search: Scheduler, aside: Path) -> None:
         failures = WorkerFailures({"CPU": 1.0})
-        self.searcher = SearcherAdapter(search, failures, Interrupt())
-        self.scheduler = SchedulerAdapter(search, failures, Interrupt(), lambda: None)
+        alike = AlikeFailures(search.folder, search.records)
+        self.searcher = SearcherAdapter(search, failures, alike, Interrupt())
+        self.scheduler = SchedulerAdapter(search, failures, alike, Interrupt(), lambda: None)
         self.path = aside / "error.pkl"
         self.assignment = self.suggest()
 
