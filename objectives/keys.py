@@ -131,6 +131,11 @@ class ObjectiveConfig(Group, ABC):
         they are not known without reading all of the data."""
         return 0
 
+    def most_train_tokens(self) -> int:
+        """At least so many training tokens as there are, where sizes of files bound them; else
+        0."""
+        return self.train_tokens()
+
     @property
     def pretraining_tokens(self) -> int:
         """Tokens at the start of the horizon that are of other data than the loss is measured on;

@@ -71,10 +71,22 @@ def check_corpus(corpus: str) -> None:
 
 def corpus_bytes(corpus: str) -> int | None:
     """Bytes of the files of a corpus, as they lie on the disk; None if it is not downloaded yet."""
-    if corpus in DOWNLOADS:
-        file = mirror_file(DOWNLOADS[corpus]) or cache_folder() / DOWNLOADS[corpus].path
-        return file.stat().st_size if file.is_file() else None
-    return sum(file.stat().st_size for file in _files(corpus))
+    files = _on_disk(corpus)
+    return sum(file.stat().st_size for file in files) if files else None
+
+
+def plain_bytes(corpus: str) -> int | None:
+    """Bytes of the files of a corpus; None if some are compressed, or not downloaded yet."""
+    packed = any(file.suffix == ".gz" for file in _on_disk(corpus))
+    return None if packed else corpus_bytes(corpus)
+
+
+def _on_disk(corpus: str) -> Sequence[Path]:
+    """The files of a corpus; none if it is not downloaded yet."""
+    if corpus not in DOWNLOADS:
+        return list(_files(corpus))
+    file = mirror_file(DOWNLOADS[corpus]) or cache_folder() / DOWNLOADS[corpus].path
+    return [file] if file.is_file() else []
 
 
 def corpus_contents(corpus: str) -> Iterator[Iterator[bytes]]:

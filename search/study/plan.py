@@ -10,6 +10,8 @@ from fathom.models.memory import step_memory
 from fathom.models.shape import Shape
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.search.formatting import rounded_count
+from fathom.search.study.affordable import MOST_EPOCHS
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.disk import checkpoint_bytes
@@ -186,6 +188,7 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
     """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
     notes = [config.objective.padding_note()]
+    notes.append(_epochs_note(config))
     if config.train.command:
         notes.append(
             "the time is that of Fathom's own training: how fast `train.command` trains, and how "
@@ -202,6 +205,20 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
             "parameter and token, and what its forward pass keeps in float32"
         )
     return tuple(filter(None, notes))
+
+
+def _epochs_note(config: StudyConfig) -> str:
+    """A line where a training repeats its data too often; empty where none does, or it is not
+    known."""
+    epoch, tokens = config.objective.most_train_tokens(), expand_budgets(config)[-1].tokens
+    if not epoch or tokens <= MOST_EPOCHS * epoch:
+        return ""
+    least = "" if config.objective.train_tokens() else "at least "
+    return (
+        f"a training takes {rounded_count(tokens)} tokens, {least}{tokens / epoch:.2g} epochs of "
+        f"its data; beyond {MOST_EPOCHS} a repeated token is worth less than a new one, and ever "
+        "less (Muennighoff et al. 2023): use more data, or fewer `tokens`"
+    )
 
 
 def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:

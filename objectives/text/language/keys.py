@@ -9,6 +9,7 @@ from fathom.objectives.text.corpus import (
     check_corpus,
     check_lengths,
     corpus_bytes,
+    plain_bytes,
     read_corpus,
 )
 from fathom.objectives.text.tokenizer import BYTES, CHARS, count_ids
@@ -53,6 +54,10 @@ class LanguageConfig(ObjectiveConfig):
             tokenizer=self.tokenizer,
             validation_fraction=self.validation_fraction,
         )
+
+    def most_train_tokens(self) -> int:
+        """Bytes of the training split, about; no tokenizer makes more tokens of them."""
+        return int((plain_bytes(self.corpus) or 0) * (1 - self.validation_fraction))
 
     def _check_corpus(self) -> None:
         """Raises `ObjectiveError` if the text is too small, whatever the tokenizer: no token is

@@ -1,8 +1,11 @@
 """The planned cost of a study: `search/study/plan.py`."""
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from fathom.models.parametrization import OptimizerName
@@ -122,3 +125,24 @@ def test_a_model_that_fits_in_parts_only_is_planned_so_and_refused_for_muon() ->
     machine = replace(MACHINE, memory=in_parts[-1].memory)
     with pytest.raises(PlanError, match=r"`train.optimizer: muon`.* must fit each .* larger GPUs"):
         largest_step(config, budget, shapes, machine)
+
+
+def test_a_training_that_repeats_its_data_too_often_is_noted(tmp_path: Path) -> None:
+    text, ids = tmp_path / "text.txt", tmp_path / "ids.bin"
+    text.write_text("0123456789" * 4000)
+    np.zeros(40_000, np.uint16).tofile(ids)
+    language: dict[str, Any] = {"name": "language", "corpus": str(text), "context": 32}
+    tokens = {"name": "tokens", "train": str(ids), "vocabulary": 9, "context": 32}
+
+    def notes(objective: dict[str, Any], horizon: str) -> str:
+        study = {"study": "s", "objective": objective, "budgets": ["8k", "20k"], "tokens": horizon}
+        return " ".join(study_notes(study_of(study)))
+
+    pairs = language | {"tokenizer": "bpe:300"}
+    for objective in (language, tokens, pairs):
+        assert notes(objective, "140k") == ""
+    assert "takes 360k tokens, at least 10 epochs of its data" in notes(language, "360k")
+    assert "takes 360k tokens, at least 10 epochs of its data" in notes(pairs, "360k")
+    assert "takes 396k tokens, 10 epochs of its data; beyond 4" in notes(tokens, "396k")
+    (tmp_path / "text.txt.gz").write_bytes(gzip.compress(text.read_bytes(), mtime=0))
+    assert notes(language | {"corpus": f"{text}.gz"}, "360k") == "", "its size is not known"
