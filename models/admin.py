@@ -12,32 +12,32 @@ import torch
 from torch import Tensor, nn
 
 from fathom.models.blocks import Block
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.transformer import Transformer
 
 
 @torch.no_grad()
-def profile(model: Transformer, tokens_BT: Tensor) -> list[float]:
+def profile(model: Transformer, *tokens: Tensor) -> list[float]:
     """Sets each omega of a model of `residual: admin` from its initial weights and returns them.
 
-    The first omega is 1, and each next one the root of the variance of the previous sum,
-    omega * x + f(x), over all elements. Nothing else of the model changes, so that the training may
-    start from the weights that were profiled. The same tokens give the same omegas again.
+    `tokens` are what the model is called with. The first omega is 1, and each next one the root of
+    the variance of the previous sum, omega * x + f(x), over all elements. An encoder and a decoder
+    begin with 1 each; the encoder's come first. Nothing else of the model changes, so that the
+    training may start from the weights that were profiled. The same tokens give the same omegas
+    again.
     """
-    omegas = [1.0]
-    hooks = []
-    for block in model.blocks:
-        assert isinstance(block, Block)
-        for branch, skip in (
-            (block.attention, block.attention_skip),
-            (block.feed_forward, block.feed_forward_skip),
-        ):
-            if branch is not None:
+    stacks = [model.encoder, model] if isinstance(model, EncoderDecoder) else [model]
+    omegas, hooks = [[1.0] for _ in stacks], []
+    for stack, own in zip(stacks, omegas, strict=True):
+        for block in stack.blocks:
+            assert isinstance(block, Block)
+            for branch, skip in block.branches():
                 assert isinstance(skip, nn.Parameter)
-                hooks.append(branch.register_forward_hook(partial(_see, omegas, skip)))
-    model(tokens_BT)
+                hooks.append(branch.register_forward_hook(partial(_see, own, skip)))
+    model(*tokens)
     for hook in hooks:
         hook.remove()
-    return omegas[:-1]
+    return [omega for own in omegas for omega in own[:-1]]
 
 
 def _see(

@@ -3,8 +3,8 @@
 Operation by operation, rotating queries and keys takes a tenth of a step on a CPU. Here a pair of
 features is a complex number, and one product in place turns all of them, there and on the way back.
 
-Shapes: B batch, T time, H heads, S heads of keys and as many of values, J = H + S heads that
-positions rotate, G = H + 2 S, K head dimension, P = K / 2 pairs of features.
+Shapes: B batch, T time, U time of the keys, H heads, S heads of keys and as many of values,
+J = H + S heads that positions rotate, G = H + 2 S, K head dimension, P = K / 2 pairs of features.
 """
 
 from typing import Any
@@ -30,15 +30,21 @@ def attend(
     Without a mask attention is causal; with one, all keys that it allows are seen. The arguments
     may be overwritten.
     """
-    q_BTHK, k_BTSK, v_BTSK = _rotated(qkv_BTGK, S, turns_2TJP2)
+    return mixed(*rotated(qkv_BTGK, S, turns_2TJP2), scale, mask_B11T)
+
+
+def mixed(
+    q_BTHK: Tensor, k_BUSK: Tensor, v_BUSK: Tensor, scale: float, mask: Tensor | None
+) -> Tensor:
+    """Values mixed by the attention of queries to keys, (B, T, H, K); causal without a mask."""
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
-        k_BTSK.transpose(1, 2),
-        v_BTSK.transpose(1, 2),
-        attn_mask=mask_B11T,
-        is_causal=mask_B11T is None,
+        k_BUSK.transpose(1, 2),
+        v_BUSK.transpose(1, 2),
+        attn_mask=mask,
+        is_causal=mask is None,
         scale=scale,
-        enable_gqa=q_BTHK.shape[2] > S,
+        enable_gqa=q_BTHK.shape[2] > k_BUSK.shape[2],
     )
     return y_BHTK.transpose(1, 2)
 
@@ -51,7 +57,7 @@ def pattern(
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
     """Attention weights (B, H, T, T) by which `attend` mixes values, a row for each query."""
-    q_BTHK, k_BTSK, _ = _rotated(qkv_BTGK, S, turns_2TJP2)
+    q_BTHK, k_BTSK, _ = rotated(qkv_BTGK, S, turns_2TJP2)
     k_BTHK = of_each_query(k_BTSK, q_BTHK.shape[2])
     logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
     if mask_B11T is None:
@@ -103,7 +109,7 @@ def turned(x_BTJK: Tensor, turns_TJP2: Tensor) -> Tensor:
     return torch.stack(pairs, dim=-1).flatten(-2)
 
 
-def _rotated(qkv_BTGK: Tensor, S: int, turns_2TJP2: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def rotated(qkv_BTGK: Tensor, S: int, turns_2TJP2: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Rotated queries (B, T, H, K), rotated keys and values (B, T, S, K)."""
     if turns_2TJP2 is None:
         return apart(qkv_BTGK, S)

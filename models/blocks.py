@@ -4,8 +4,8 @@ Pre-norm blocks keep the stream in units of the residual scale: instead of every
 stream's beginning is scaled. A norm, which comes first in every branch, sees no units but through
 its epsilon. That saves a pass over activations for each branch. The other kinds have no such scale.
 
-Shapes: B batch, T time, N = B * T, D d_model, H heads, S heads of keys and as many of values,
-J = H + S, G = H + 2 S, K head dimension, F d_ff.
+Shapes: B batch, T time, U time of the keys, N = B * T, D d_model, H heads, S heads of keys and as
+many of values, J = H + S, G = H + 2 S, K head dimension, F d_ff.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fathom.models.attention import apart, as_complex, attend, is_exact_on_cpu, smeared
+from fathom.models.attention import (
+    apart,
+    as_complex,
+    attend,
+    is_exact_on_cpu,
+    mixed,
+    rotated,
+    smeared,
+)
+from fathom.models.decoding_cache import LayerCache
 from fathom.models.fused_block import fused_block
 from fathom.models.parametrization import ForwardScales
 from fathom.models.shape import Activation, Normalization, Residual, Shape
@@ -86,6 +95,16 @@ class Attention(nn.Module):
         out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
         return out
 
+    def cached(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, kept: LayerCache) -> Tensor:
+        """Outputs (N, D) of new tokens, whose keys and values join those of earlier ones."""
+        q_BTHK, k_BTSK, v_BTSK = rotated(self.heads(x_ND, T), self.kv_heads, turns_2TJP2)
+        k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)
+        U = k_BUSK.shape[1]
+        seen_TU = torch.ones(T, U, dtype=torch.bool, device=x_ND.device).tril(U - T)
+        y_BTHK = mixed(q_BTHK, k_BUSK, v_BUSK, self.scale, seen_TU)
+        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
+        return out
+
     def heads(self, x_ND: Tensor, T: int) -> Tensor:
         """Queries, keys and values, (B, T, G, K), before they are rotated."""
         heads = self.n_heads + 2 * self.kv_heads
@@ -118,6 +137,11 @@ class FeedForward(nn.Module):
         return out
 
 
+def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
+    """The weight of a skip connection: a constant or a trained vector."""
+    return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
+
+
 class Block(nn.Module):
     """Attention, then feed-forward unless `d_ff` is 0; each is joined by the shape's residual.
 
@@ -134,20 +158,29 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(shape) if shape.d_ff else None
         self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 
-        def skip() -> float | nn.Parameter:
-            return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
-
+        self.dropout = 0.0
+        """Share of a branch's output that is set to zero in training (Srivastava et al. 2014)."""
         self.compiled: Callable[..., Tensor] | None = None
         """`compute` as the compiler has it, for training; None if it is not compiled."""
-        self.attention_skip = skip()
-        self.feed_forward_skip = skip() if shape.d_ff else 1.0
+        self.attention_skip = skip_of(shape, scales)
+        self.feed_forward_skip = skip_of(shape, scales) if shape.d_ff else 1.0
 
     def forward(
-        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
+        self,
+        x_ND: Tensor,
+        T: int,
+        turns_2TJP2: Tensor | None,
+        mask_B11T: Tensor | None,
+        *others: Any,
     ) -> Tensor:
         if self.compiled is None or not self.training or torch.compiler.is_compiling():
-            return self.compute(x_ND, T, turns_2TJP2, mask_B11T)
-        return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T)
+            return self.compute(x_ND, T, turns_2TJP2, mask_B11T, *others)
+        return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T, *others)
+
+    def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
+        """The residual branches in their order, each with the weight of its skip connection."""
+        both = (self.attention, self.attention_skip), (self.feed_forward, self.feed_forward_skip)
+        return [(branch, skip) for branch, skip in both if branch is not None]
 
     def compute(
         self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
@@ -159,6 +192,10 @@ class Block(nn.Module):
             *(x_ND, self.attention_norm, self.attention_skip, self.attention),
             *(T, turns_2TJP2, mask_B11T),
         )
+        return self._fed_forward(x_ND)
+
+    def _fed_forward(self, x_ND: Tensor) -> Tensor:
+        """The stream (N, D) after the feed-forward branch, if there is one."""
         if self.feed_forward is None or self.feed_forward_norm is None:
             return x_ND
         return self._joined(x_ND, self.feed_forward_norm, self.feed_forward_skip, self.feed_forward)
@@ -168,16 +205,20 @@ class Block(nn.Module):
     ) -> Tensor:
         """The stream (N, D) after a branch, which gets `others` besides its input."""
         if not self.post_norm:
-            branch_ND: Tensor = branch(norm(x_ND), *others)
+            branch_ND: Tensor = self._dropped(branch(norm(x_ND), *others))
             return x_ND.add(branch_ND) if self.has_skips else branch_ND
         # The branch comes first: Admin's profile sets the weight of the skip once it has seen it.
-        branch_ND = branch(x_ND, *others)
+        branch_ND = self._dropped(branch(x_ND, *others))
         normed_ND: Tensor = norm(x_ND * skip + branch_ND)
         return normed_ND
 
+    def _dropped(self, branch_ND: Tensor) -> Tensor:
+        """The output of a branch with dropout, in training."""
+        return F.dropout(branch_ND, self.dropout, self.training) if self.dropout else branch_ND
+
     def _may_be_fused(self, x_ND: Tensor) -> bool:
         """True if the block trains on a CPU without autocast and no hook watches its parts."""
-        if not (self.is_plain and self.training and is_exact_on_cpu(x_ND)):
+        if self.dropout or not (self.is_plain and self.training and is_exact_on_cpu(x_ND)):
             return False
         watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
         return not (watched or torch.is_autocast_enabled("cpu"))

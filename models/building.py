@@ -2,6 +2,7 @@
 
 import torch
 
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.own_model import OwnModel
 from fathom.models.recipe import OwnRecipe, Recipe
 from fathom.models.shape import Shape
@@ -16,7 +17,8 @@ def build_model(shape: Shape, recipe: Recipe, *, seed: int, device: torch.device
     if isinstance(recipe, OwnRecipe):
         return OwnModel(shape, recipe, seed=seed, device=device)
     # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
+    kind = EncoderDecoder if shape.encoder_depth else Transformer
     with device:
-        model = Transformer(shape, recipe)
+        model = kind(shape, recipe)
     model.initialise(torch.Generator().manual_seed(seed))
     return model

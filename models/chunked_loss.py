@@ -22,25 +22,29 @@ class LossTerms(NamedTuple):
     """Weight of each token's loss in the sum."""
     chunk: int
     """Number of tokens whose logits exist at once."""
+    smoothing: float = 0.0
+    """Share of each target that is spread over the whole vocabulary."""
 
 
 def chunked_loss(
-    x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor, chunk: int
-) -> Tensor:
+    x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor, chunk: int,
+    smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
     """Sum of the losses of all tokens in nats, each times its weight: a scalar."""
     device, dtype = x_ND.device.type, x_ND.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
     targets_N = targets_N.clamp(min=0)
-    settings = (dtype, chunk, torch.is_grad_enabled())
+    settings = (dtype, chunk, torch.is_grad_enabled(), smoothing)
     with torch.autocast(device, enabled=False):
         loss: Tensor = _ChunkedLoss.apply(x_ND, head_VD, targets_N, weights_N, settings)  # type: ignore[no-untyped-call]
     return loss
 
 
 def _of_chunk(
-    x_CD: Tensor, head_VD: Tensor, targets_C: Tensor, weights_C: Tensor, differentiates: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+    x_CD: Tensor, head_VD: Tensor, targets_C: Tensor, weights_C: Tensor, differentiates: bool,
+    smoothing: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Loss of a chunk, and the gradients of the head's input and weights if they are asked for.
 
     A function of its own, so that its logits are freed before those of the next chunk.
@@ -48,11 +52,16 @@ def _of_chunk(
     targets_C1, weights_C1 = targets_C[:, None], weights_C[:, None]
     # In float32 whatever the model computes in: shapes differ by thousandths of a nat.
     log_p_CV = F.log_softmax(F.linear(x_CD, head_VD), dim=-1, dtype=torch.float32)
-    loss = -(log_p_CV.gather(1, targets_C1) * weights_C1).sum()
+    log_p_C1 = log_p_CV.gather(1, targets_C1)
+    if smoothing:
+        log_p_C1 = (1 - smoothing) * log_p_C1 + smoothing * log_p_CV.mean(1, keepdim=True)
+    loss = -(log_p_C1 * weights_C1).sum()
     if not differentiates:
         return loss, x_CD, head_VD
     p_CV = log_p_CV.exp_()
-    p_CV.scatter_add_(1, targets_C1, p_CV.new_full(targets_C1.shape, -1.0))
+    p_CV.scatter_add_(1, targets_C1, p_CV.new_full(targets_C1.shape, smoothing - 1.0))
+    if smoothing:
+        p_CV -= smoothing / p_CV.shape[1]
     d_CV = p_CV.mul_(weights_C1).to(x_CD.dtype)
     return loss, d_CV @ head_VD, d_CV.t() @ x_CD
 
@@ -63,9 +72,9 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor,
-        settings: tuple[torch.dtype, int, bool],
+        settings: tuple[torch.dtype, int, bool, float],
     ) -> Tensor:  # fmt: skip
-        dtype, chunk, differentiates = settings
+        dtype, chunk, differentiates, smoothing = settings
         loss = torch.zeros((), device=x_ND.device)
         d_x_ND = torch.empty_like(x_ND) if differentiates else None
         d_head_VD = torch.zeros_like(head_VD) if differentiates else None
@@ -78,6 +87,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 targets_N[at : at + chunk],
                 weights_N[at : at + chunk],
                 differentiates,
+                smoothing,
             )
             loss += own
             if d_x_ND is not None and d_head_VD is not None:

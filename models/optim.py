@@ -285,6 +285,8 @@ def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
         return [len(weight)]
     if role is Role.ATTENTION_IN:
         return [shape.d_attention, shape.d_kv, shape.d_kv]
+    if role is Role.CROSS_KEY_VALUE:
+        return [shape.d_kv, shape.d_kv]
     if role is Role.FEED_FORWARD_IN and shape.gated:
         return [shape.d_ff, shape.d_ff]
     return [len(weight)]

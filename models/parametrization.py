@@ -55,14 +55,23 @@ class Role(StrEnum):
     """Trained weight of a skip connection, Admin's omega."""
     SMEAR = "smear"
     ATTENTION_IN = "attention_in"
+    CROSS_QUERY = "cross_query"
+    """Queries of attention to an encoder's output."""
+    CROSS_KEY_VALUE = "cross_key_value"
+    """Keys and values of an encoder's output."""
     ATTENTION_OUT = "attention_out"
     FEED_FORWARD_IN = "feed_forward_in"
     FEED_FORWARD_OUT = "feed_forward_out"
     UNEMBEDDING = "unembedding"
 
 
-MATRICES = (Role.ATTENTION_IN, Role.ATTENTION_OUT, Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT)
+MATRICES = (
+    *(Role.ATTENTION_IN, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE, Role.ATTENTION_OUT),
+    *(Role.FEED_FORWARD_IN, Role.FEED_FORWARD_OUT),
+)
 """Roles of the weights that Muon updates."""
+ATTENTION_INPUTS = (Role.ATTENTION_IN, Role.CROSS_QUERY, Role.CROSS_KEY_VALUE)
+"""Roles of the weights that queries, keys and values come from."""
 RMS_OF_ADAMW = 0.2
 """Root mean square of AdamW's usual step at a rate of 1 (Liu et al. 2025, arXiv 2502.16982)."""
 
@@ -98,22 +107,25 @@ class ForwardScales:
     skip: float
 
 
-def forward_scales(parametrization: Parametrization, shape: Shape) -> ForwardScales:
-    """The multipliers of the forward pass.
+def forward_scales(
+    parametrization: Parametrization, shape: Shape, *, read_by: int = 0
+) -> ForwardScales:
+    """The multipliers of the forward pass; those of the decoder for a shape with an encoder.
 
     muP divides attention logits by head_dim, not by its root; the root of the base head dimension
-    makes both agree there.
+    makes both agree there. `read_by` is the number of decoder layers that read the stack, if the
+    shape is an encoder's. Branches of each stack are scaled by its own depth.
 
     Raises:
         ValueError: when the scheme says nothing of the shape's kind of residual.
     """
     check_scheme(parametrization.scheme, shape.residual)
-    skip = deepnorm_skip(shape) if shape.residual is Residual.DEEPNORM else 1.0
+    skip = deepnorm_skip(shape, read_by) if shape.residual is Residual.DEEPNORM else 1.0
     if parametrization.scheme is Scheme.STANDARD:
         return ForwardScales(1.0, shape.head_dim**-0.5, 1.0, skip)
     deep = parametrization.scheme is Scheme.COMPLETEP
     return ForwardScales(
-        residual=parametrization.base_depth / shape.depth if deep else 1.0,
+        residual=parametrization.base_depth / shape.decoder_depth if deep else 1.0,
         attention=parametrization.base_head_dim**0.5 / shape.head_dim,
         logits=parametrization.base_width / shape.d_model,
         skip=skip,
@@ -129,30 +141,40 @@ def check_scheme(scheme: Scheme, residual: Residual) -> None:
         )
 
 
-def deepnorm_skip(shape: Shape) -> float:
-    """DeepNorm's alpha of a decoder, (2 L)^(1/4) for its 2 L branches (Wang et al. 2022)."""
+def deepnorm_skip(shape: Shape, read_by: int = 0) -> float:
+    """DeepNorm's alpha of a decoder, (2 L)^(1/4) for its 2 L branches, or for the 3 L branches of
+    one with an encoder; of an encoder that M decoder layers read, 0.81 (L^4 M)^(1/16) (Wang et al.
+    2022, table 1)."""
+    if read_by:
+        return float(0.81 * (shape.depth**4 * read_by) ** (1 / 16))
     return float(shape.branches**0.25)
 
 
-def deepnorm_gain(shape: Shape) -> float:
-    """DeepNorm's beta, (8 L)^(-1/4): initial gain of values, outputs and feed-forward matrices."""
+def deepnorm_gain(shape: Shape, read_by: int = 0) -> float:
+    """DeepNorm's beta, (8 L)^(-1/4), or (12 L)^(-1/4) with an encoder; of an encoder
+    0.87 (L^4 M)^(-1/16): initial gain of values, outputs and feed-forward matrices."""
+    if read_by:
+        return float(0.87 * (shape.depth**4 * read_by) ** (-1 / 16))
     return float((4 * shape.branches) ** -0.25)
 
 
 def first_skip(shape: Shape) -> float:
-    """Initial value of Admin's omega: the closed form of microsoft/admin-torch; 1 if profiled."""
+    """Initial value of Admin's omega: the closed form of microsoft/admin-torch; 1 if profiled.
+
+    Its number of branches is 2 L, or 3 L in a decoder with an encoder.
+    """
     if shape.residual is not Residual.ADMIN_CLOSED:
         return 1.0
     n = shape.branches
     return math.sqrt((n + 1) / math.log(n + 1) - 1)
 
 
-def rules(parametrization: Parametrization, shape: Shape) -> dict[Role, Rule]:
-    """Role -> rule for its weights; every role is present."""
+def rules(parametrization: Parametrization, shape: Shape, *, read_by: int = 0) -> dict[Role, Rule]:
+    """Role -> rule for its weights; every role is present. `read_by` as for `forward_scales`."""
     by_role = _rules_of_scheme(parametrization, shape)
     if shape.residual is Residual.PRE:
         return by_role
-    spreads = _glorot(shape).items()
+    spreads = _glorot(shape, read_by).items()
     return by_role | {role: replace(by_role[role], init_std=std) for role, std in spreads}
 
 
@@ -180,10 +202,11 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     plain[Role.OUTER_NORM] = Rule(0.0, weight_decay=0.0)
     vectors = (Role.NORM, Role.BIAS, Role.SKIP, Role.SMEAR)
     if parametrization.scheme is Scheme.STANDARD:
-        out = Rule(std / math.sqrt(2 * shape.depth))  # Radford et al. 2019
+        branches = 3 if shape.encoder_depth else 2
+        out = Rule(std / math.sqrt(branches * shape.decoder_depth))  # Radford et al. 2019
         return plain | {
             **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0)),
-            Role.ATTENTION_IN: Rule(std),
+            **dict.fromkeys(ATTENTION_INPUTS, Rule(std)),
             Role.FEED_FORWARD_IN: Rule(std),
             Role.ATTENTION_OUT: out,
             Role.FEED_FORWARD_OUT: out,
@@ -191,7 +214,8 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
     # No 1/sqrt(2 depth) at initialisation: the residual multiplier does that work already.
     width, depth = parametrization.base_width, parametrization.base_depth
     # A looped block's gradient is the sum over all layers, each of which has that multiplier.
-    eps_depth = depth / shape.blocks if parametrization.scheme is Scheme.COMPLETEP else 1.0
+    deep = parametrization.scheme is Scheme.COMPLETEP
+    eps_depth = depth / (shape.blocks - shape.encoder_depth) if deep else 1.0
     eps = eps_depth * width / shape.d_model
 
     def hidden(fan_in: int, base_fan_in: int) -> Rule:
@@ -200,24 +224,24 @@ def _rules_of_scheme(parametrization: Parametrization, shape: Shape) -> dict[Rol
 
     return plain | {
         **dict.fromkeys(vectors, Rule(0.0, weight_decay=0.0, eps=eps)),
-        Role.ATTENTION_IN: hidden(shape.d_model, width),
+        **dict.fromkeys(ATTENTION_INPUTS, hidden(shape.d_model, width)),
         Role.FEED_FORWARD_IN: hidden(shape.d_model, width),
         Role.ATTENTION_OUT: hidden(shape.d_attention, width),
         Role.FEED_FORWARD_OUT: hidden(max(shape.d_ff, 1), BASE_FF_RATIO * width),
     }
 
 
-def _glorot(shape: Shape) -> dict[Role, float]:
+def _glorot(shape: Shape, read_by: int) -> dict[Role, float]:
     """Spread of hidden matrices by both fans (Glorot & Bengio 2010), with DeepNorm's gain.
 
     Queries, keys, values and gates count as matrices of their own. Values, which lie in one matrix
     with queries and keys, get their gain when they are drawn.
     """
-    gain = deepnorm_gain(shape) if shape.residual is Residual.DEEPNORM else 1.0
+    gain = deepnorm_gain(shape, read_by) if shape.residual is Residual.DEEPNORM else 1.0
     attention = math.sqrt(2 / (shape.d_model + shape.d_attention))
     feed_forward = math.sqrt(2 / (shape.d_model + shape.d_ff))
     return {
-        Role.ATTENTION_IN: attention,
+        **dict.fromkeys(ATTENTION_INPUTS, attention),
         Role.ATTENTION_OUT: gain * attention,
         Role.FEED_FORWARD_IN: gain * feed_forward,
         Role.FEED_FORWARD_OUT: gain * feed_forward,

@@ -5,7 +5,7 @@ Standard library only: planning a search must not wait for a deep-learning frame
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 LEAST_RATIO = 1e-3
@@ -175,6 +175,11 @@ class Shape:
     """True if one block is applied `depth` times."""
     bidirectional: bool = False
     """True if there is no causal mask; token 0 is then padding, which is not attended to."""
+    encoder_depth: int = 0
+    """Layers of the encoder, which are part of `depth`; 0 without an encoder. The other layers are
+    the decoder's, and have attention to the encoder's output as well."""
+    source_vocab_size: int = 0
+    """Number of token ids of the encoder's own embedding; 0 if both stacks share one."""
     own_counts: OwnCounts | None = None
     """Counts of a user's own model, to which the options above say nothing."""
 
@@ -194,12 +199,25 @@ class Shape:
             )
         check_loop(looped=self.looped, residual=self.residual)
         check_activation(gated=self.gated, activation=self.activation)
+        self._check_stacks()
+
+    def _check_stacks(self) -> None:
+        """Raises `ValueError` for an encoder that can't be."""
+        if not 0 <= self.encoder_depth < self.depth:
+            raise ValueError(
+                f"`encoder_depth` must be at least 0 and below `depth`, got {self.encoder_depth} "
+                f"of {self.depth}"
+            )
+        if self.encoder_depth:
+            check_encoder({name: getattr(self, name) for name in WITHOUT_ENCODER})
+        elif self.source_vocab_size:
+            raise ValueError("`source_vocab_size` is for a shape with an encoder; drop it")
 
     @property
     def has_plain_blocks(self) -> bool:
         """True if the blocks have no option that the fused block of `fused_block.py` lacks."""
         options = self.biases or self.gated or self.smeared_keys or self.bidirectional
-        options = options or self.qk_norm or self.queries_per_key > 1
+        options = options or self.qk_norm or self.queries_per_key > 1 or bool(self.encoder_depth)
         return self.d_ff > 0 and self.residual is Residual.PRE and not (options or self.own_counts)
 
     @property
@@ -237,14 +255,38 @@ class Shape:
         return 1 if self.looped else self.depth
 
     @property
+    def decoder_depth(self) -> int:
+        """Layers of the decoder; all layers without an encoder."""
+        return self.depth - self.encoder_depth
+
+    @property
+    def cross_layers(self) -> int:
+        """Layers with attention to an encoder's output: those of a decoder that has an encoder."""
+        return self.decoder_depth if self.encoder_depth else 0
+
+    @property
     def branches_per_block(self) -> int:
-        """Residual branches of a block: attention and, unless `d_ff` is 0, feed-forward."""
+        """Residual branches of a block: attention and, unless `d_ff` is 0, feed-forward. A layer
+        with attention to an encoder's output has one more."""
         return 2 if self.d_ff else 1
 
     @property
     def branches(self) -> int:
-        """Residual branches that a token goes through."""
-        return self.depth * self.branches_per_block
+        """Residual branches that a token goes through; with an encoder, a token of the decoder."""
+        return self.decoder_depth * self.branches_per_block + self.cross_layers
+
+    @property
+    def encoder(self) -> "Shape":
+        """The encoder alone; its embedding counts though both stacks may share one."""
+        return replace(
+            self,
+            depth=self.encoder_depth,
+            vocab_size=self.source_vocab_size or self.vocab_size,
+            tied=True,
+            bidirectional=True,
+            encoder_depth=0,
+            source_vocab_size=0,
+        )
 
     @property
     def post_norm(self) -> bool:
@@ -265,8 +307,9 @@ class Shape:
     def parameter_groups(self) -> dict[str, int]:
         """Parameters by structure; the parts sum to `params_total`. Tied weights count once.
 
-        There is a norm for each branch, and one behind the last block or, where norms stand behind
-        the sums, behind the embedding.
+        There is a norm for each branch, and for each stack one behind the last block or, where
+        norms stand behind the sums, behind the embedding. Attention to an encoder's output has as
+        many weights as self-attention, and an encoder has learned positions of its own.
         """
         attention, feed_forward = self._matrices_of_a_block
         if self.biases:
@@ -274,15 +317,17 @@ class Shape:
             feed_forward += (self.d_ff * (2 if self.gated else 1) + self.d_model) * bool(self.d_ff)
         if self.smeared_keys:
             attention += self.kv_heads
-        norms = self.blocks * self.branches_per_block + 1
-        head_norms = self.blocks * 2 * self.head_dim if self.qk_norm else 0
+        attentions, stacks = self.blocks + self.cross_layers, 2 if self.encoder_depth else 1
+        skips = self.blocks * self.branches_per_block + self.cross_layers
+        head_norms = attentions * 2 * self.head_dim if self.qk_norm else 0
+        positions = stacks * self.context if self.positions is Positions.LEARNED else 0
         return {
-            "embedding": self._vocabulary_matrices,
-            "positions": self.context * self.d_model if self.positions is Positions.LEARNED else 0,
-            "attention": self.blocks * attention,
+            "embedding": self._vocabulary_matrices + self._source_matrices,
+            "positions": positions * self.d_model,
+            "attention": attentions * attention,
             "feed_forward": self.blocks * feed_forward,
-            "norms": norms * self.d_model * (2 if self.norm_biases else 1) + head_norms,
-            "skips": (norms - 1) * self.d_model if self.trained_skips else 0,
+            "norms": (skips + stacks) * self.d_model * (2 if self.norm_biases else 1) + head_norms,
+            "skips": skips * self.d_model if self.trained_skips else 0,
             "unembedding": 0 if self.tied else self._vocabulary_matrices,
         }
 
@@ -299,6 +344,19 @@ class Shape:
         if self.embedding_rank is None:
             return self.vocab_size * self.d_model
         return (self.vocab_size + self.d_model) * self.embedding_rank
+
+    @property
+    def _source_matrices(self) -> int:
+        """Weights of an embedding that is the encoder's own."""
+        if not self.source_vocab_size:
+            return 0
+        return replace(self, vocab_size=self.source_vocab_size)._vocabulary_matrices
+
+    @property
+    def _all_matrices(self) -> int:
+        """Weights of the matrix products of all blocks."""
+        attention, feed_forward = self._matrices_of_a_block
+        return self.blocks * (attention + feed_forward) + self.cross_layers * attention
 
     @property
     def params_total(self) -> int:
@@ -323,7 +381,7 @@ class Shape:
             case Count.NON_EMBEDDING:
                 return self.params_non_embedding
             case Count.MATRICES:
-                return self.blocks * sum(self._matrices_of_a_block)
+                return self._all_matrices
             case Count.FLOPS:
                 return round(self.forward_flops_per_token)
             case Count.HEADS:
@@ -339,17 +397,20 @@ class Shape:
         tied or not; looking up an embedding is none, but its second factor is one), and in each
         layer two products with every position that is seen: all of them, or with causal attention
         (context + 1) / 2 on average. A user's own model is taken to have the unembedding and two
-        for every other parameter, an estimate.
+        for every other parameter, an estimate. With an encoder, each token of the target comes with
+        one of the source, and both sides have the context's length.
         """
         if self.own_counts:
             embedding = self.own_counts.total - self.own_counts.non_embedding
             head = min(embedding, self.vocab_size * self.d_model)
             return 2 * (self.own_counts.non_embedding + head)
-        weights = self.depth * sum(self._matrices_of_a_block) + self._vocabulary_matrices
+        stacks = 2 if self.encoder_depth else 1
+        weights = self.depth // self.blocks * self._all_matrices + self._vocabulary_matrices
         if self.embedding_rank is not None:
-            weights += self.embedding_rank * self.d_model
-        seen = self.context if self.bidirectional else (self.context + 1) / 2
-        return 2 * weights + self.depth * 4 * self.d_attention * seen
+            weights += stacks * self.embedding_rank * self.d_model
+        causal = self.context if self.bidirectional else (self.context + 1) / 2
+        seen = self.decoder_depth * causal + (self.encoder_depth + self.cross_layers) * self.context
+        return 2 * weights + 4 * self.d_attention * seen
 
     @property
     def train_flops_per_token(self) -> float:
@@ -364,6 +425,24 @@ def check_loop(*, looped: bool, residual: Residual) -> None:
             "`residual: admin` profiles every layer, and `looped` layers are one; "
             f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}"
         )
+
+
+WITHOUT_ENCODER: Mapping[str, bool] = {
+    "looped": False,
+    "smeared_keys": False,
+    "bidirectional": False,
+}
+"""Options of a shape, as they must be with an encoder."""
+
+
+def check_encoder(options: Mapping[str, object]) -> None:
+    """Raises `ValueError` for an option that does not go with an encoder."""
+    for name, value in WITHOUT_ENCODER.items():
+        if options[name] != value:
+            raise ValueError(
+                f"`model.{name}` does not go with an encoder, got {str(options[name]).lower()}; "
+                "drop it"
+            )
 
 
 def check_activation(*, gated: bool, activation: Activation) -> None:

@@ -27,6 +27,8 @@ from fathom.models.parametrization import (
 from fathom.models.shape import Positions, Residual, Shape
 
 ROTARY_BASE = 10_000.0
+HAVE_VALUES = (Role.ATTENTION_IN, Role.CROSS_KEY_VALUE)
+"""Roles of the matrices whose last rows give the values of attention."""
 
 
 class Transformer(nn.Module):
@@ -42,12 +44,19 @@ class Transformer(nn.Module):
     computes_loss = True
     """True as a call can return the loss of its tokens instead of their logits."""
 
-    def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
+    block_type: type[Block] = Block
+
+    def __init__(self, shape: Shape, parametrization: Parametrization, *, read_by: int = 0) -> None:
         super().__init__()
         self.recomputes = False
         """True to compute a block's activations again in the backward pass, to save memory."""
         self.shape, self.parametrization = shape, parametrization
-        self.scales = scales = forward_scales(parametrization, shape)
+        self.read_by = read_by
+        """Number of decoder layers that read the stack, if it is an encoder."""
+        self.dropout = 0.0
+        self.label_smoothing = 0.0
+        """Share of each target that training spreads over the vocabulary (Szegedy et al. 2016)."""
+        self.scales = scales = forward_scales(parametrization, shape, read_by=read_by)
         self.embedding = nn.Embedding(shape.vocab_size, shape.embedding_rank or shape.d_model)
         self.embedding_projection = _projection(shape)
         self.positions = None
@@ -57,7 +66,8 @@ class Transformer(nn.Module):
         self.register_buffer("rotary", None, persistent=False)
         self.reset_tables()
         self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
-        self.blocks = nn.ModuleList(Block(shape, scales) for _ in range(shape.blocks))
+        own_blocks = shape.blocks - shape.encoder_depth
+        self.blocks = nn.ModuleList(self.block_type(shape, scales) for _ in range(own_blocks))
         self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
         self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:
@@ -67,17 +77,32 @@ class Transformer(nn.Module):
 
     def forward(self, tokens_BT: Tensor, loss: LossTerms | None = None) -> Tensor:
         """Logits (B, T, V) or, with `loss`, the loss of the tokens without all of their logits."""
+        return self._answer(self._stream(tokens_BT), tokens_BT, loss)
+
+    def _stream(self, tokens_BT: Tensor, *others: Any) -> Tensor:
+        """The last block's stream (N, D); blocks get `others` as well."""
         T = tokens_BT.shape[1]
         turns_2TJP2 = None if self.rotary is None else self.rotary[:, :T]
         mask_B11T = not_padding(tokens_BT) if self.shape.bidirectional else None
         x_ND = self._embed(tokens_BT)
         for _ in range(self.shape.depth // self.shape.blocks):
             for block in self.blocks:
-                x_ND = self._through(block, x_ND, T, turns_2TJP2, mask_B11T)
+                x_ND = self._through(block, x_ND, T, turns_2TJP2, mask_B11T, *others)
+        return x_ND
+
+    def _answer(self, x_ND: Tensor, tokens_BT: Tensor, loss: LossTerms | None) -> Tensor:
+        """Logits (B, T, V) or the loss, from the last block's stream."""
         x_ND, head_VD = self._before_head(x_ND)
         if loss is not None:
             return chunked_loss(x_ND, head_VD, *loss)
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
+
+    def regularise(self, *, dropout: float, label_smoothing: float) -> None:
+        """Sets the dropout of embeddings and branches, and the label smoothing of the loss."""
+        self.label_smoothing = label_smoothing
+        for module in self.modules():
+            if isinstance(module, Transformer | Block):
+                module.dropout = dropout
 
     def compile_blocks(self) -> None:
         """Compile the blocks in training; one is compiled for all, as they differ in weights only.
@@ -86,7 +111,7 @@ class Transformer(nn.Module):
         """
         # The compiler looks at gradients of a block's input, which is no leaf but for the first.
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor", UserWarning)
-        compiled = torch.compile(Block.compute, dynamic=False)
+        compiled = torch.compile(self.block_type.compute, dynamic=False)
         for block in self.blocks:
             assert isinstance(block, Block)
             block.compiled = compiled
@@ -95,21 +120,23 @@ class Transformer(nn.Module):
         """Output (N, D) of a block."""
         recomputes = self.recomputes and torch.is_grad_enabled()
         out_ND: Tensor = (
-            checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=False)
+            checkpoint(block, *inputs, use_reentrant=False, preserve_rng_state=self.dropout > 0)
             if recomputes
             else block(*inputs)
         )
         return out_ND
 
-    def _embed(self, tokens_BT: Tensor) -> Tensor:
+    def _embed(self, tokens_BT: Tensor, start: int = 0) -> Tensor:
         """Input of the first block, (N, D), in units of the residual scale."""
         x_BTD: Tensor = self.embedding(tokens_BT)
         if self.embedding_projection is not None:
             x_BTD = x_BTD @ self.embedding_projection
         if self.positions is not None:
-            x_BTD = x_BTD + self.positions[: tokens_BT.shape[1]]
+            x_BTD = x_BTD + self.positions[start : start + tokens_BT.shape[1]]
         if self.embedding_norm is not None:
             x_BTD = self.embedding_norm(x_BTD)
+        if self.dropout:
+            x_BTD = F.dropout(x_BTD, self.dropout, self.training)
         if self.scales.residual != 1.0:
             x_BTD = x_BTD / self.scales.residual
         return x_BTD.flatten(0, 1)
@@ -133,8 +160,8 @@ class Transformer(nn.Module):
 
     def weights(self) -> Iterator[tuple[nn.Parameter, Role, Rule]]:
         """Yields each weight, its role and its rule."""
-        by_role = rules(self.parametrization, self.shape)
-        for name, parameter in self.named_parameters():
+        by_role = self._rules()
+        for name, parameter in self._own_parameters():
             role = role_of(name)
             yield parameter, role, by_role[role]
 
@@ -149,10 +176,10 @@ class Transformer(nn.Module):
 
         A generator of the CPU gives the same weights on every device.
         """
-        by_role = rules(self.parametrization, self.shape)
+        by_role = self._rules()
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
-        for name, parameter in self.named_parameters():
+        for name, parameter in self._own_parameters():
             role = role_of(name)
             if name.endswith(".bias"):
                 parameter.zero_()
@@ -161,9 +188,16 @@ class Transformer(nn.Module):
             else:
                 drawn = torch.empty(parameter.shape, device=generator.device)
                 parameter.copy_(drawn.normal_(0.0, by_role[role].init_std, generator=generator))
-            if role is Role.ATTENTION_IN and self.shape.residual is Residual.DEEPNORM:
-                values = parameter[self.shape.d_attention + self.shape.d_kv :]
-                values.mul_(deepnorm_gain(self.shape))
+            if role in HAVE_VALUES and self.shape.residual is Residual.DEEPNORM:
+                values = parameter[-self.shape.d_kv :]
+                values.mul_(deepnorm_gain(self.shape, self.read_by))
+
+    def _own_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """The weights that the rules of this stack hold for, with their names."""
+        return self.named_parameters()
+
+    def _rules(self) -> dict[Role, Rule]:
+        return rules(self.parametrization, self.shape, read_by=self.read_by)
 
 
 def _projection(shape: Shape) -> nn.Parameter | None:
@@ -185,6 +219,13 @@ ROLES = {
     "attention_skip": Role.SKIP,
     "feed_forward_norm": Role.NORM,
     "feed_forward_skip": Role.SKIP,
+    "cross_norm": Role.NORM,
+    "cross_skip": Role.SKIP,
+    "cross_attention.q_norm": Role.NORM,
+    "cross_attention.k_norm": Role.NORM,
+    "cross_attention.query": Role.CROSS_QUERY,
+    "cross_attention.key_value": Role.CROSS_KEY_VALUE,
+    "cross_attention.out": Role.ATTENTION_OUT,
     "attention.smear": Role.SMEAR,
     "attention.q_norm": Role.NORM,
     "attention.k_norm": Role.NORM,
@@ -200,7 +241,7 @@ def role_of(name: str) -> Role:
     """The role of a parameter by its name in `named_parameters`."""
     if name.startswith("blocks."):
         name = name.split(".", 2)[2]
-    if name.endswith((".into.bias", ".out.bias")):
+    if name.endswith((".into.bias", ".out.bias", ".query.bias", ".key_value.bias")):
         return Role.BIAS
     return ROLES[name.removesuffix(".weight").removesuffix(".bias")]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-Model = Callable[[Tensor], Tensor]
-"""Tokens (B, T) to logits (B, T, V)."""
+Model = Callable[..., Tensor]
+"""Tokens (B, T), and sources (B, S) for a model with an encoder, to logits (B, T, V)."""
 
 
 IGNORED = -100
@@ -27,6 +27,19 @@ class Batch(NamedTuple):
 
     inputs: Tensor
     targets: Tensor
+    sources: Tensor | None = None
+    """What an encoder reads, (B, S) and int64, padded with token 0; S is at most the context. None
+    for a model without an encoder."""
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """What the model is called with: the inputs, and the sources if there are any."""
+        return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
+
+    def chunk(self, count: int) -> list["Batch"]:
+        """The batch in at most so many parts of whole sequences."""
+        parts = (() if one is None else one.chunk(count) for one in self)
+        return [Batch(*part) for part in zip(*filter(None, parts), strict=True)]
 
 
 class Objective(Protocol):

@@ -104,6 +104,8 @@ class ObjectiveConfig(Group, ABC):
     """True if a model that attends to both sides does not see the answers among its inputs."""
     batched: ClassVar[bool] = False
     """True if several trials may train as one batched model (`contract.ReplicatedObjective`)."""
+    has_sources: ClassVar[bool] = False
+    """True if batches have sources, which an encoder reads."""
     cached: ClassVar[bool] = False
     """True if what is made of the data once can be kept in a folder, for the next start."""
 
@@ -120,6 +122,11 @@ class ObjectiveConfig(Group, ABC):
         Raises:
             ObjectiveError: if data that it depends on are missing or do not suit.
         """
+
+    def source_vocab_size(self) -> int:
+        """Number of token ids of the sources, where they have a vocabulary of their own; 0 if both
+        sides share one. It is asked for each of many thousand shapes."""
+        return 0
 
     @abstractmethod
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:

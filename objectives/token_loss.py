@@ -15,10 +15,13 @@ from fathom.objectives.keys import logit_tokens
 
 
 def token_losses(model: Model, batch: Batch) -> Tensor:
-    """Loss of each token in nats, (N,)."""
-    logits_NV, targets_N = model(batch.inputs).flatten(0, 1), batch.targets.flatten()
-    if torch.compiler.is_compiling():
-        return F.cross_entropy(logits_NV.float(), targets_N, reduction="none")
+    """Loss of each token in nats, (N,); in training with the label smoothing of the model."""
+    logits_NV, targets_N = model(*batch.read).flatten(0, 1), batch.targets.flatten()
+    smoothing = _smoothing(model)
+    if smoothing or torch.compiler.is_compiling():
+        return F.cross_entropy(
+            logits_NV.float(), targets_N, reduction="none", label_smoothing=smoothing
+        )
     losses_N: Tensor = _CrossEntropy.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
     return losses_N
 
@@ -38,8 +41,14 @@ def masked_loss(model: Model, batch: Batch) -> Tensor:
     chunk = _chunk(model)
     if chunk is not None and len(asked_N) > chunk:
         return _chunked(model, batch, asked_N / asked_N.sum().clamp(min=1), chunk)
-    losses_N = token_losses(model, Batch(batch.inputs, batch.targets.clamp(min=0)))
+    losses_N = token_losses(model, batch._replace(targets=batch.targets.clamp(min=0)))
     return (losses_N * asked_N).sum() / asked_N.sum().clamp(min=1)  # a micro-batch may have none
+
+
+def _smoothing(model: Model) -> float:
+    """Label smoothing of a model that trains; 0 for one that is evaluated."""
+    own: Any = getattr(model, "module", model)
+    return own.label_smoothing if getattr(own, "label_smoothing", 0.0) and own.training else 0.0
 
 
 def _chunk(model: Model) -> int | None:
@@ -51,7 +60,8 @@ def _chunk(model: Model) -> int | None:
 
 def _chunked(model: Any, batch: Batch, weights_N: Tensor, chunk: int) -> Tensor:
     """The sum of weighted losses, which the model computes in chunks of tokens."""
-    loss: Tensor = model(batch.inputs, (batch.targets.flatten(), weights_N, chunk))
+    terms = (batch.targets.flatten(), weights_N, chunk, _smoothing(model))
+    loss: Tensor = model(*batch.read, terms)
     return loss
 
 
@@ -60,7 +70,7 @@ def answers(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     likely token is right. All (B, T)."""
     asked_BT = batch.targets != IGNORED
     targets_BT = batch.targets.clamp(min=0)
-    logits_BTV = model(batch.inputs)
+    logits_BTV = model(*batch.read)
     losses_BT = F.cross_entropy(
         logits_BTV.flatten(0, 1).float(), targets_BT.flatten(), reduction="none"
     ).view_as(targets_BT)

@@ -23,6 +23,8 @@ LARGEST_REAL = 3.5e38
 """Upper limit of every other number: what float32 holds."""
 LARGEST = 10**18
 """Upper limit of every count of a study: parameters, tokens and seeds."""
+OF_AN_ENCODER = ("encoder_depth", "source_vocab_size")
+"""Fields of a shape that are written only if it has an encoder."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """Errors that reading a line that Fathom did not write may raise."""
 
@@ -85,6 +87,10 @@ def _check_texts(value: object) -> None:
 def to_values(value: Any) -> dict[str, Any]:
     """The fields of a dataclass as JSON holds them: choices are text, tuples are lists."""
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
+    shape = values.get("spec", values).get("shape", values)
+    if not shape.get("encoder_depth", True):
+        for name in OF_AN_ENCODER:
+            del shape[name]
     return values
 
 

@@ -93,14 +93,15 @@ class SyntheticObjective(ABC):
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Sequences of mixed difficulties."""
         batch, _ = self.draw(batch_size, None, training_draws(seed=seed, step=step))
-        return Batch(*(sent(part, self.device) for part in batch))
+        return Batch(sent(batch.inputs, self.device), sent(batch.targets, self.device))
 
     def held_out(self, difficulty: int) -> tuple[Batch, Tensor]:
         """The evaluation's sequences of a difficulty, and the mask (B, T) of counted targets."""
         batch, counted_BT = self.draw(
             self.keys.eval_examples, difficulty, held_out_draws(difficulty)
         )
-        return Batch(*(part.to(self.device) for part in batch)), counted_BT.to(self.device)
+        placed = Batch(batch.inputs.to(self.device), batch.targets.to(self.device))
+        return placed, counted_BT.to(self.device)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats over the targets that are not `IGNORED`, a scalar."""
@@ -149,7 +150,8 @@ def solved(errors: Mapping[int, float]) -> float:
 def _sums(model: Model, batch: Batch, counted: Tensor, tokens_at_once: int) -> Tensor:
     """Fields of a `Tally` in order, (6,)."""
     rows = max(1, tokens_at_once // counted.shape[1])
-    chunks = zip(*(torch.split(one, rows) for one in (*batch, counted)), strict=True)
+    parts = (torch.split(one, rows) for one in (batch.inputs, batch.targets, counted))
+    chunks = zip(*parts, strict=True)
     return torch.stack([_sums_of_chunk(model, *chunk) for chunk in chunks]).sum(0)
 
 

@@ -58,6 +58,8 @@ class Architecture:
         ]
         if shape.queries_per_key > 1 and not self.grouped:
             found.append(f"`{option_key('queries_per_key')}: {shape.queries_per_key}` (it has 1)")
+        if shape.encoder_depth:
+            found.append("`space.split` (it has no encoder)")
         if not shape.d_ff:
             found.append("`space.feed_forward: false`")
         elif self.d_ff_is_4_d_model and shape.d_ff != 4 * shape.d_model:

@@ -13,7 +13,14 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from fathom.models.parametrization import OptimizerName
-from fathom.models.shape import PLAIN, Count, Positions, check_groups, option_key
+from fathom.models.shape import (
+    PLAIN,
+    Count,
+    Positions,
+    check_encoder,
+    check_groups,
+    option_key,
+)
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.objectives.user_objective import UserObjectiveConfig
@@ -134,6 +141,33 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        """An encoder goes with sources, and with some options only."""
+        space, own = self.space, isinstance(self.objective, UserObjectiveConfig)
+        if space.split is None:
+            if self.objective.has_sources:
+                raise ValueError(
+                    f"`space.split` is needed with `objective: {self.objective.name}`, whose "
+                    "sources an encoder reads; for example 1-1"
+                )
+            return self
+        if not (self.objective.has_sources or own):
+            raise ValueError(
+                f"`space.split` needs an objective with sources, which {self.objective.name} has "
+                "not; drop it"
+            )
+        if self.count is Count.HEADS or self.model.build:
+            key = "model.build" if self.model.build else "count: heads"
+            raise ValueError(f"`space.split` does not go with `{key}`; drop one")
+        if not space.depths:
+            raise ValueError(
+                f"`space.depth` must hold a depth of the split {space.split}, got "
+                f"{list(space.depth)}; each stack has at least a layer"
+            )
+        check_encoder(self.model.options)
+        return self
+
+    @model_validator(mode="after")
     def _check_own_model(self) -> Self:
         """Refuses keys that don't go with a model of the user's own."""
         if self.model.build is None:
@@ -220,8 +254,11 @@ class StudyConfig(Group):
             conflicts["model.build"] = self.model.build
         if self.train.optimizer is OptimizerName.MUON:
             conflicts["train.optimizer"] = self.train.optimizer
-        if self.train.patience:
-            conflicts["train.patience"] = self.train.patience
+        for name in ("patience", "dropout", "label_smoothing"):
+            if getattr(self.train, name):
+                conflicts[f"train.{name}"] = getattr(self.train, name)
+        if self.space.split:
+            conflicts["space.split"] = self.space.split
         if not self.objective.batched:
             conflicts["objective"] = self.objective.name
         for key, value in conflicts.items():

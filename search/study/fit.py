@@ -87,9 +87,11 @@ def fit_step(
 
 def may_shard(config: StudyConfig) -> bool:
     """True if a process may train with a part of the model: Muon needs whole matrices, Admin sets
-    whole skip connections, and a user's own model may use its weights in any way."""
+    whole skip connections, a user's own model may use its weights in any way, and two stacks may
+    share an embedding."""
     model, adamw = config.model, config.train.optimizer is OptimizerName.ADAMW
-    return adamw and model.residual is not Residual.ADMIN and model.build is None
+    own = model.build is not None or config.space.split is not None
+    return adamw and model.residual is not Residual.ADMIN and not own
 
 
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:

@@ -37,6 +37,17 @@ from fathom.objectives.keys import (
 from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
 from fathom.search.study.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
+from fathom.search.study.split import SPLIT_PATTERN, encoder_layers
+
+
+def is_none(value: object) -> bool:
+    """True for None: a key that is then left out of what is saved of a study."""
+    return value is None
+
+
+def is_zero(value: float) -> bool:
+    """True for 0: a key that is then left out of what is saved of a study."""
+    return value == 0
 
 
 class SpaceConfig(Group):
@@ -46,6 +57,9 @@ class SpaceConfig(Group):
     """Fewest and most layers. Three or more numbers are a list of the depths: [1, 4, 16]."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest ratio of d_ff to d_model."""
+    split: str | None = Field(None, pattern=SPLIT_PATTERN, examples=["1-1"], exclude_if=is_none)
+    """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
+    sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
     feed_forward: bool = True
     """Feed-forward branches; without them every layer is attention alone, and `ff_ratio` is
     unused."""
@@ -75,12 +89,18 @@ class SpaceConfig(Group):
                 raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
         return self
 
-    @property
+    @cached_property  # read for each of many thousand shapes
     def depths(self) -> Sequence[int]:
         """The depths that may be tried, ascending."""
-        if len(self.depth) > 2:
-            return self.depth
-        return range(self.depth[0], self.depth[1] + 1)
+        depths: Sequence[int] = self.depth
+        if len(self.depth) == 2:
+            depths = range(self.depth[0], self.depth[1] + 1)
+        return [one for one in depths if self.encoder_depth(one)] if self.split else depths
+
+    def encoder_depth(self, depth: int) -> int:
+        """Number of layers that are the encoder's; 0 without one, or if the split has no such
+        depth."""
+        return encoder_layers(self.split, depth) if self.split else 0
 
     def check_count(self, count: Count) -> None:
         """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
@@ -214,6 +234,8 @@ class ModelConfig(Group):
     """Gated feed-forward branches (SwiGLU)."""
     tied: bool = True
     """The unembedding shares the embedding's weights."""
+    tied_source: bool = Field(True, exclude_if=bool)
+    """The encoder shares the decoder's embedding, if the objective has one vocabulary for both."""
     positions: Positions = Positions.ROTARY
     """Encoding of positions."""
     residual: Residual = Residual.PRE
@@ -240,7 +262,7 @@ class ModelConfig(Group):
     @cached_property  # read for each of many thousand shapes
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
-        groups = {"build", "roles", "attention", "feed_forward", "parametrization"}
+        groups = {"build", "roles", "tied_source", "attention", "feed_forward", "parametrization"}
         own = {name: value for name, value in self if name not in groups}
         if self.build:  # its positions are its own, and so is what they ask of heads
             own["positions"] = Positions.NONE
@@ -315,6 +337,11 @@ class TrainConfig(Group):
     """Epsilon of AdamW."""
     grad_clip: PositiveReal = 1.0
     """Largest norm of the gradient; larger gradients are scaled down to it."""
+    dropout: Share = Field(0.0, exclude_if=is_zero)
+    """Share of the embeddings and of each branch's output that is set to zero in training."""
+    label_smoothing: Share = Field(0.0, exclude_if=is_zero)
+    """Share of each target that the training loss, and no held-out loss, spreads over the
+    vocabulary."""
     evaluations: Few = 16
     """Number of evenly spaced evaluations of a trial; rungs add their own."""
     patience: Positive | None = None

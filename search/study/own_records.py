@@ -61,6 +61,8 @@ def _facts(
     yield "context", shape.context, config.objective.context
     yield from ((name, getattr(shape, name), own) for name, own in config.model.options.items())
     yield "own counts", shape.own_counts is not None, config.model.build is not None
+    encoder_depth = config.space.encoder_depth(shape.depth)
+    yield "encoder layers", shape.encoder_depth, encoder_depth
     if abs(budget.count_error(shape)) > budget.tolerance or shape.depth not in config.space.depths:
         yield "a shape", f"of depth {shape.depth}, size {shape.size(spec.count)}", budget.label
     yield "fingerprint", spec.fingerprint or "none", fingerprint or "none"

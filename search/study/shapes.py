@@ -10,12 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fathom.models.shape import Count, Positions, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
+from fathom.search.study.groups import SpaceConfig
 from fathom.search.study.own_model import (
     BUILDS_OF_A_WIDTH,
     MOST_BUILDS,
@@ -87,7 +89,7 @@ def default_head_dim(config: StudyConfig) -> int:
 @dataclass(frozen=True, slots=True)
 class _Width:
     """One value of d_model; its shapes have `outside + blocks * (block + per_d_ff * d_ff)`
-    parameters."""
+    parameters, and `cross` for each layer of a decoder that has an encoder."""
 
     outside: int
     block: int
@@ -96,16 +98,20 @@ class _Width:
     """Feed-forward widths that the ratios allow, ascending; may be empty."""
     looped: bool
     """True if all layers share one block."""
+    cross: int
+    space: SpaceConfig
 
     def params(self, depth: int, d_ff: int) -> int:
         """Parameters of a shape of this width."""
-        return self.outside + self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
+        blocks = self._blocks(depth) * (self.block + self.per_d_ff * d_ff)
+        return self._outside(depth) + blocks
 
     def nearest_d_ff(self, depth: int, params: int) -> int:
         """The allowed feed-forward width whose shape is nearest to a number of parameters."""
         if not self.per_d_ff:
             return self.d_ffs[0]
-        wanted = ((params - self.outside) / self._blocks(depth) - self.block) / self.per_d_ff
+        of_blocks = params - self._outside(depth)
+        wanted = (of_blocks / self._blocks(depth) - self.block) / self.per_d_ff
         index = round((wanted - self.d_ffs.start) / self.d_ffs.step)
         return self.d_ffs[min(max(index, 0), len(self.d_ffs) - 1)]
 
@@ -115,10 +121,15 @@ class _Width:
         From the thickest layers to the thinnest; empty when the first is above the second.
         """
         thinnest, thickest = (self.block + self.per_d_ff * self.d_ffs[end] for end in (0, -1))
+        thickest += self.cross  # as though all layers were a decoder's
         fewest, more = (least - self.outside) / thickest, (most - self.outside) / thinnest
         if not self.looped:
             return fewest, more
         return (0, math.inf) if fewest <= 1 <= more else (1, 0)
+
+    def _outside(self, depth: int) -> int:
+        decoder_layers = depth - self.space.encoder_depth(depth)
+        return self.outside + self.cross * decoder_layers
 
     def _blocks(self, depth: int) -> int:
         return 1 if self.looped else depth
@@ -165,7 +176,7 @@ def _sharing_heads(config: StudyConfig, budget: Budget, vocab_size: int) -> list
 
 def _solve(config: StudyConfig, budget: Budget, vocab_size: int) -> tuple[Shape, ...]:
     step = _width_step(config)
-    shallowest = config.space.depth[0]
+    shallowest = config.space.depths[0]
     fixed = config.space.d_model
     if fixed:
         _check_width(fixed, heads_step(config), key="space.d_model")
@@ -211,22 +222,28 @@ def _depths(config: StudyConfig, budget: Budget, width: _Width) -> Sequence[int]
 
 
 def _width(config: StudyConfig, budget: Budget, vocab_size: int, d_model: int) -> _Width:
-    # Three sizes fix what is affine in the depth and in the feed-forward width.
+    # A few sizes fix what is affine in the depth of each stack and in the feed-forward width.
     d_ffs = _d_ffs(config, d_model)
     first = 1 if config.space.feed_forward else 0  # without the branch its norm is not there either
-    one, wider, deeper = (
-        replace(build_shape(config, vocab_size, depth, d_model, d_ff), looped=False).size(
-            budget.count
-        )
-        for depth, d_ff in ((1, first), (1, 2 * first), (2, first))
-    )
-    per_d_ff = wider - one
+    encoder = 1 if config.space.split else 0
+
+    def size(encoder_depth: int, decoder_depth: int, d_ff: int) -> int:
+        depth = encoder_depth + decoder_depth
+        shape = build_shape(config, vocab_size, depth, d_model, d_ff, encoder_depth=encoder_depth)
+        return replace(shape, looped=False).size(budget.count)
+
+    one, wider = size(encoder, 1, first), size(encoder, 1, 2 * first)
+    of_decoder = size(encoder, 2, first) - one
+    of_encoder = size(2, 1, first) - one if encoder else of_decoder
+    per_d_ff = (wider - one) // (1 + encoder)
     return _Width(
-        outside=2 * one - deeper,
-        block=deeper - one - per_d_ff,
+        outside=one - of_decoder - encoder * of_encoder,
+        block=of_encoder - per_d_ff,
         per_d_ff=per_d_ff,
         d_ffs=d_ffs,
         looped=config.model.looped and budget.count is not Count.FLOPS,
+        cross=of_decoder - of_encoder,
+        space=config.space,
     )
 
 
@@ -263,9 +280,20 @@ def _default_multiple(config: StudyConfig) -> int:
     return 1 if min(config.budgets) < 1_000_000 else 8
 
 
-def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int) -> Shape:
-    """The shape of these sizes with the heads and model options of the study."""
+def build_shape(
+    config: StudyConfig, vocab_size: int, depth: int, d_model: int, d_ff: int, *,
+    encoder_depth: int | None = None,
+) -> Shape:  # fmt: skip
+    """The shape of these sizes with the heads, the model options and, unless another is given, the
+    split of the study."""
     n_heads, head_dim = _heads(config, d_model)
+    stacks: dict[str, Any] = {}
+    if config.space.split:
+        own = 0 if config.model.tied_source else vocab_size
+        stacks = {
+            "encoder_depth": encoder_depth or config.space.encoder_depth(depth),
+            "source_vocab_size": config.objective.source_vocab_size() or own,
+        }
     shape = Shape(
         depth=depth,
         d_model=d_model,
@@ -275,6 +303,7 @@ def build_shape(config: StudyConfig, vocab_size: int, depth: int, d_model: int, 
         vocab_size=vocab_size,
         context=config.objective.context,
         **config.model.options,
+        **stacks,
     )
     counter = counter_of(config)
     return counter.counted(shape, _d_ffs(config, d_model)) if counter else shape
@@ -284,7 +313,7 @@ def smallest_shape(config: StudyConfig, vocab_size: int) -> Shape:
     """The smallest shape that the study allows, of whatever size."""
     d_model = config.space.d_model or _width_step(config)
     return build_shape(
-        config, vocab_size, config.space.depth[0], d_model, _d_ffs(config, d_model).start
+        config, vocab_size, config.space.depths[0], d_model, _d_ffs(config, d_model).start
     )
 
 

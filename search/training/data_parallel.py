@@ -72,8 +72,7 @@ class Ranks:
             raise ValueError(
                 f"a batch of {len(batch.inputs)} sequences can't be shared by {self.size} GPUs"
             )
-        inputs, targets = (tokens.chunk(self.size)[self.rank] for tokens in batch)
-        return Batch(inputs, targets)
+        return batch.chunk(self.size)[self.rank]
 
     def backward(self, loss: Tensor) -> None:
         """Compute gradients of this rank's part of a loss; several ranks average theirs."""

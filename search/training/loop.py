@@ -17,6 +17,7 @@ from fathom.models.optim import set_learning_rate
 from fathom.models.shape import Residual
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model, Objective
+from fathom.search.records import derive_seed
 from fathom.search.training.best_weights import updated
 from fathom.search.training.evaluation import autocast, divergence_with_origin, evaluate
 from fathom.search.training.layer_metrics import Layers
@@ -53,7 +54,7 @@ def train(
         return
     if training.step == 0 and training.model.shape.residual is Residual.ADMIN:
         first = objective.batch(seed=training.seed, step=0, batch_size=plan.batch_size)
-        profile(training.transformer, first.inputs)
+        profile(training.transformer, *first.read)
     if plan.compiled and training.step < plan.steps:
         began = time.perf_counter()
         compile_step(training, objective)
@@ -150,6 +151,7 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
     the steps to come. Several ranks wait for each other, so they all begin anew instead.
     """
     while True:
+        draw_dropout(training)
         try:
             return _backward_in_parts(training, _loss_of(training, objective), batch)
         except Exception as error:
@@ -158,6 +160,12 @@ def _backward(training: Training, objective: Objective, batch: Batch) -> Tensor:
                 raise
         training.model.zero_grad(set_to_none=True)
         free_memory()
+
+
+def draw_dropout(training: Training) -> None:
+    """Seeds the dropout of a step, which is thus the same after an interruption."""
+    if training.plan.dropout:
+        torch.manual_seed(derive_seed(training.seed, "dropout", training.step, training.ranks.rank))
 
 
 def _backward_in_parts(

@@ -46,7 +46,6 @@ def weighted_micro_batches(
     """
     if ranks.size == count == 1:
         return [(batch, None)]
-    own = ranks.local_batch(batch)
-    chunks = zip(own.inputs.chunk(count), own.targets.chunk(count), strict=True)
     total = (batch.targets != IGNORED).sum()
-    return [(Batch(*chunk), (chunk[1] != IGNORED).sum() / total) for chunk in chunks]
+    parts = ranks.local_batch(batch).chunk(count)
+    return [(part, (part.targets != IGNORED).sum() / total) for part in parts]

@@ -42,6 +42,10 @@ class TrainPlan:
     eps: float
     optimizer: OptimizerName = OptimizerName.ADAMW
     grad_clip: float
+    dropout: float = 0.0
+    """Share of the embeddings and of each branch's output that is set to zero in training."""
+    label_smoothing: float = 0.0
+    """Share of each target that the training loss spreads over the vocabulary."""
     evaluation_steps: tuple[int, ...]
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
     bfloat16: bool
@@ -115,6 +119,8 @@ class Training:
             torch.compiler.reset()
             if isinstance(self.model, Transformer):
                 self.model.compile_blocks()
+        if isinstance(self.model, Transformer):
+            self.model.regularise(dropout=plan.dropout, label_smoothing=plan.label_smoothing)
         self.model.recomputes = plan.recomputes
         self.micro_batches = plan.micro_batches
         """Micro-batches of a step: the plan's, or more since memory ran out."""

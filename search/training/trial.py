@@ -43,6 +43,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
     """Training settings of a trial of a budget; fractions of the horizon become steps."""
     settings, compiled = config.train, _compiled(config, budget, spec, device)
     in_one = config.resources.processes_per_trial == 1 and config.model.build is None
+    stacks = spec.shape.encoder_depth > 0
     return TrainPlan(
         steps=budget.steps,
         batch_size=budget.batch_size,
@@ -55,11 +56,13 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         eps=settings.eps,
         optimizer=settings.optimizer,
         grad_clip=settings.grad_clip,
+        dropout=settings.dropout,
+        label_smoothing=settings.label_smoothing,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=compiled,
-        cuda_graphs=compiled and in_one and uses_cuda_graphs(spec.shape, device),
-        diagnostics=settings.diagnostics and config.model.build is None,
+        cuda_graphs=compiled and in_one and not stacks and uses_cuda_graphs(spec.shape, device),
+        diagnostics=settings.diagnostics and config.model.build is None and not stacks,
         patience=settings.patience,
     )
 
@@ -68,7 +71,9 @@ def _compiled(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str)
     setting = config.train.compile
     if setting != "auto":
         return setting
-    if config.model.build:  # whose code may do what can't be compiled
+    if config.model.build or config.space.split:
+        # A model of the user's may do what can't be compiled; sources and targets of many lengths
+        # would be compiled for each.
         return False
     tokens = budget.tokens_per_step // config.resources.processes_per_trial
     worth = pays(spec.shape, steps=budget.steps, tokens_per_step=tokens, device_type=device)

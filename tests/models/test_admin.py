@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.models.admin import profile
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.parametrization import (
     Parametrization,
     Scheme,
@@ -117,3 +118,37 @@ def test_the_closed_form_is_the_published_one() -> None:
             torch.equal(s, torch.full((32,), first_skip(shape))) for s in skips(model_of(shape))
         )
     assert first_skip(SHAPE) == 1.0, "a profile sets it"
+
+
+def test_encoder_and_decoder_are_profiled_apart_and_grow_as_a_root() -> None:
+    shape = replace(SHAPE, depth=36, encoder_depth=24, d_model=64, n_heads=4, head_dim=16, d_ff=256)
+    model = EncoderDecoder(shape, STANDARD)
+    model.initialise(torch.Generator().manual_seed(0))
+    both = torch.randint(1, shape.vocab_size, (2, 4, shape.context))
+    omegas = profile(model, *both)
+    encoder, decoder = omegas[: 2 * 24], omegas[2 * 24 :]
+    assert len(decoder) == 3 * 12
+    for stack in (encoder, decoder):
+        assert stack[0] == 1.0
+        assert stack == sorted(stack)
+        growth = math.log(stack[-1] / stack[7]) / math.log(len(stack) / 8)
+        assert growth == pytest.approx(0.5, abs=0.12)
+    order = [skip for block in model.blocks for _, skip in block.branches()]  # type: ignore[operator]
+    assert [float(skip.detach()[0]) for skip in order] == pytest.approx(decoder)
+    assert profile(model, *both) == pytest.approx(omegas)
+
+
+def test_the_closed_form_of_two_stacks_is_of_admin_torch() -> None:
+    shape = replace(
+        SHAPE, depth=200, encoder_depth=100, residual=Residual.ADMIN_CLOSED, d_model=8, d_ff=8
+    )
+    assert first_skip(shape.encoder) == pytest.approx(6.075, abs=5e-4)
+    assert first_skip(shape) == pytest.approx(7.193, abs=5e-4)
+    small = replace(shape, depth=5, encoder_depth=2)
+    model = EncoderDecoder(small, STANDARD)
+    model.initialise(torch.Generator().manual_seed(0))
+    skips = {name: one for name, one in model.named_parameters() if name.endswith("_skip")}
+    assert len(skips) == 2 * 2 + 3 * 3
+    for name, one in skips.items():
+        n = 4 if name.startswith("encoder.") else 9
+        assert float(one[0].detach()) == pytest.approx(math.sqrt((n + 1) / math.log(n + 1) - 1))

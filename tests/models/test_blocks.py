@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.admin import profile
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.parametrization import (
     Parametrization,
     Role,
@@ -49,6 +50,32 @@ def test_deepnorm_starts_with_its_published_constants() -> None:
         assert deepnorm_skip(shape) == pytest.approx((2 * layers) ** 0.25)
         assert forward_scales(STANDARD, shape).skip == deepnorm_skip(shape)
         assert deepnorm_gain(shape) == pytest.approx((8 * layers) ** -0.25)
+
+
+def test_deepnorm_of_two_stacks_starts_with_its_published_constants() -> None:
+    # Wang et al. 2022, N encoder and M decoder layers; the encoder by both, the decoder by its own.
+    for encoder, decoder in ((6, 6), (12, 1), (18, 60)):
+        shape = replace(
+            SHAPE, depth=encoder + decoder, encoder_depth=encoder, residual=Residual.DEEPNORM
+        )
+        both = encoder**4 * decoder
+        own = forward_scales(STANDARD, shape.encoder, read_by=decoder).skip
+        assert own == pytest.approx(0.81 * both ** (1 / 16))
+        assert deepnorm_gain(shape.encoder, decoder) == pytest.approx(0.87 * both ** (-1 / 16))
+        assert forward_scales(STANDARD, shape).skip == pytest.approx((3 * decoder) ** 0.25)
+        assert deepnorm_gain(shape) == pytest.approx((12 * decoder) ** -0.25)
+
+
+def test_deepnorms_gain_is_on_the_values_of_an_encoders_output() -> None:
+    shape = replace(
+        SHAPE, depth=3, encoder_depth=1, d_model=96, n_heads=6, head_dim=24,
+        residual=Residual.DEEPNORM,
+    )  # fmt: skip
+    model = EncoderDecoder(shape, STANDARD)
+    model.initialise(torch.Generator().manual_seed(0))
+    weight = model.get_parameter("blocks.0.cross_attention.key_value.weight").detach()
+    keys, values = weight.chunk(2)
+    assert float(values.std() / keys.std()) == pytest.approx(deepnorm_gain(shape), rel=0.05)
 
 
 @pytest.mark.parametrize("residual", OTHERS)

@@ -149,11 +149,12 @@ def test_other_steps_and_other_seeds_give_other_batches(objective: Objective) ->
 def test_batches_have_the_promised_shape_and_only_ids_of_the_vocabulary(
     objective: Objective, batch_size: int
 ) -> None:
-    for tokens in objective.batch(seed=0, step=0, batch_size=batch_size):
+    batch = objective.batch(seed=0, step=0, batch_size=batch_size)
+    for tokens in (*batch.read, batch.targets):
         assert tokens.shape[0] == batch_size
         assert 1 <= tokens.shape[1] <= objective.context
         assert tokens.dtype == torch.int64
-    inputs, targets = objective.batch(seed=0, step=0, batch_size=batch_size)
+    inputs, targets, _ = batch
     asked = targets[targets != IGNORED]
     assert inputs.shape == targets.shape
     assert len(asked) > 0
@@ -196,8 +197,8 @@ def test_a_prepared_objective_survives_a_pickle(prepared: Objective) -> None:
     arrived = pickle.loads(pickle.dumps(prepared, protocol=5)).to(CPU)
     here = prepared.to(CPU)
     for one, other in zip(
-        arrived.batch(seed=1, step=1, batch_size=2),
-        here.batch(seed=1, step=1, batch_size=2),
+        arrived.batch(seed=1, step=1, batch_size=2).read,
+        here.batch(seed=1, step=1, batch_size=2).read,
         strict=True,
     ):
         assert torch.equal(one, other)

@@ -139,7 +139,7 @@ def test_the_answers_of_the_example_are_the_parities(monkeypatch: pytest.MonkeyP
         torch.device("cpu")
     )
 
-    inputs, targets = task.batch(seed=0, step=0, batch_size=20)
+    inputs, targets, _ = task.batch(seed=0, step=0, batch_size=20)
 
     ones = 0
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):

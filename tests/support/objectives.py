@@ -28,7 +28,7 @@ def perfect(objective: Objective, batches: list[Batch]) -> Model:
     answers = {
         tuple(inputs.tolist()): targets
         for batch in batches
-        for inputs, targets in zip(*batch, strict=True)
+        for inputs, targets in zip(batch.inputs, batch.targets, strict=True)
     }
 
     def model(inputs: Tensor) -> Tensor:

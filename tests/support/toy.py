@@ -75,7 +75,8 @@ class Successors(Successor):
 
     def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
         own = [self.batch(seed=seed, step=step, batch_size=batch_size) for seed in seeds]
-        return Batch(*(torch.cat(parts) for parts in zip(*own, strict=True)))
+        inputs, targets = zip(*((one.inputs, one.targets) for one in own), strict=True)
+        return Batch(torch.cat(inputs), torch.cat(targets))
 
     def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
         logits = model(batch.inputs).flatten(0, 1).float()

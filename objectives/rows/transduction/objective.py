@@ -103,8 +103,9 @@ class Pretraining:
         text = arrays.tokens_of(self.text)
         starts = training_windows(len(text), context, seed=seed, step=step, batch_size=batch_size)
         starts_B = arrays.sent(torch.from_numpy(starts), text.device)
-        inputs, targets = arrays.windows(text, starts_B, context)
-        return Batch(inputs, targets.masked_fill(targets == word_ids.UNKNOWN, IGNORED))
+        batch = arrays.windows(text, starts_B, context)
+        unknown = batch.targets == word_ids.UNKNOWN
+        return Batch(batch.inputs, batch.targets.masked_fill(unknown, IGNORED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -127,6 +127,8 @@ class Prober:
             eps=settings.eps,
             optimizer=settings.optimizer,
             grad_clip=settings.grad_clip,
+            dropout=settings.dropout,
+            label_smoothing=settings.label_smoothing,
             evaluation_steps=(probe.steps,),
             bfloat16=False,
         )

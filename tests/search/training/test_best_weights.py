@@ -45,7 +45,7 @@ class Overfitted(Successor):
 
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:
-        inputs, targets = self._from(torch.arange(self.vocab_size)[:, None])
+        inputs, targets, _ = self._from(torch.arange(self.vocab_size)[:, None])
         logits = model(inputs).flatten(0, 1)
         usual = F.cross_entropy(logits, targets.flatten())
         other = F.cross_entropy(logits, (targets.flatten() + 1) % self.vocab_size)

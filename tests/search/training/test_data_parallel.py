@@ -34,7 +34,7 @@ class HalfAsked(Successor):
     """Every sequence asks for another number of tokens, so that ranks have unequal shares."""
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        inputs, targets = Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
+        inputs, targets, _ = Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
         asked = torch.arange(self.context) <= torch.arange(batch_size)[:, None] % self.context
         return Batch(inputs, targets.where(asked, IGNORED))
 

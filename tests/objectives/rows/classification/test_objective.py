@@ -27,7 +27,7 @@ def mood_task(folder: Path, **settings: Any) -> Classification:
 
 
 def ids_of(task: Classification, rows: int = 20) -> tuple[list[list[int]], list[list[int]]]:
-    inputs, targets = task.train.batch(np.arange(rows), 4)
+    inputs, targets, _ = task.train.batch(np.arange(rows), 4)
     return inputs.tolist(), targets.tolist()
 
 

@@ -48,7 +48,7 @@ def ids(task: Transduction, text: str) -> list[int]:
 
 
 def test_a_row_is_source_then_target_and_only_the_target_has_a_loss(task: Transduction) -> None:
-    inputs, targets = task.train.batch(np.array([1]), 7)
+    inputs, targets, _ = task.train.batch(np.array([1]), 7)
 
     ant, bee = ids(task, "ant bee")
     assert inputs.tolist() == [[START, ant, bee, SEPARATOR, bee, ant, END]]
@@ -59,7 +59,7 @@ def test_batches_are_as_wide_as_their_longest_row_in_a_few_widths(files: Path) -
     rows = str(files / "rows.tsv")
     task = rows_task(data=rows, dev=rows, context=80)
 
-    inputs, targets = task.batch(seed=0, step=0, batch_size=4)
+    inputs, targets, _ = task.batch(seed=0, step=0, batch_size=4)
 
     assert inputs.shape == (4, 10)
     assert bool((inputs[:, 7:] == PAD).all())
@@ -110,7 +110,7 @@ def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
 def test_every_known_word_of_the_text_has_a_loss(pretrained: Transduction) -> None:
     # The four most frequent: `,`, `an`, `emu`, and `.`, which is before its equals `a` and `bee`.
     assert pretrained.words == (",", ".", "an", "ant", "bee", "cat", "dog", "emu")
-    inputs, targets = pretrained.batch(seed=0, step=0, batch_size=2)
+    inputs, targets, _ = pretrained.batch(seed=0, step=0, batch_size=2)
 
     assert inputs.shape == targets.shape == (2, 16)
     known = inputs[:, 1:] != UNKNOWN

@@ -14,7 +14,7 @@ from tests.support.objectives import constant, perfect, prepared
 
 def test_blocks_alternate_and_the_answer_marks_the_last_block() -> None:
     task: Blocks = prepared("blocks", blocks=4, train_lengths=[4, 11], test_lengths=())
-    inputs, targets = task.batch(seed=0, step=0, batch_size=100)
+    inputs, targets, _ = task.batch(seed=0, step=0, batch_size=100)
 
     lengths = set()
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):

@@ -48,7 +48,7 @@ def distance(edges: list[tuple[int, int]], start: int, end: int) -> int | None:
 @pytest.mark.parametrize("edge_tokens", [1, 2])
 def test_the_answers_are_those_of_a_search_through_the_graph(edge_tokens: int) -> None:
     task: Connectivity = prepared("connectivity", diameter=5, edge_tokens=edge_tokens)
-    inputs, targets = task.batch(seed=0, step=0, batch_size=300)
+    inputs, targets, _ = task.batch(seed=0, step=0, batch_size=300)
 
     diameters: Counter[int] = Counter()
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
@@ -72,7 +72,9 @@ def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the
     draws = torch.Generator().manual_seed(0)
     batch, away = task._batch(torch.randint(1, 6, (60,), generator=draws), draws)
 
-    for row, answers, told in zip(*(own.tolist() for own in (*batch, away)), strict=True):
+    for row, answers, told in zip(
+        batch.inputs.tolist(), batch.targets.tolist(), away.tolist(), strict=True
+    ):
         edges, first, asked = graph_of(row, task)
         degrees = Counter(vertex for edge in edges for vertex in edge)
         [left_out] = set(degrees) - set(asked) - {first}

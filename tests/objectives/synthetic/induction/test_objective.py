@@ -14,7 +14,7 @@ from tests.support.objectives import perfect, prepared
 
 def test_the_target_is_the_token_that_followed_the_previous_occurrence() -> None:
     task: Induction = prepared("induction", symbols=40, block=[3, 9], gap=[0, 7])
-    inputs, targets = task.batch(seed=1, step=1, batch_size=50)
+    inputs, targets, _ = task.batch(seed=1, step=1, batch_size=50)
 
     for row, asked in zip(inputs.tolist(), targets.tolist(), strict=True):
         assert row[0] == START
@@ -30,7 +30,7 @@ def test_the_target_is_the_token_that_followed_the_previous_occurrence() -> None
 
 def test_neither_the_distance_nor_the_place_of_a_repeat_is_fixed() -> None:
     task: Induction = prepared("induction", symbols=40, block=[3, 9], gap=[0, 7])
-    inputs, targets = task.batch(seed=1, step=1, batch_size=400)
+    inputs, targets, _ = task.batch(seed=1, step=1, batch_size=400)
 
     distances: Counter[int] = Counter()
     for row, asked in zip(inputs.tolist(), targets.tolist(), strict=True):
@@ -44,7 +44,7 @@ def test_neither_the_distance_nor_the_place_of_a_repeat_is_fixed() -> None:
 
 def test_the_baseline_guesses_among_tokens_seen_once_less_than_the_current_one() -> None:
     task: Induction = prepared("induction", symbols=20, block=[3, 7], gap=[0, 5])
-    inputs, targets = batch = task.batch(seed=1, step=1, batch_size=40)
+    inputs, targets, _ = batch = task.batch(seed=1, step=1, batch_size=40)
 
     errors = []
     for row, asked in zip(inputs.tolist(), targets.tolist(), strict=True):

@@ -28,7 +28,7 @@ def hop_by_definition(symbols: list[int], k: int) -> list[int | None]:
 
 def test_hop_is_definition_4_1() -> None:
     task: Hop = prepared("hop", symbols=4, hops=6, context=40)
-    inputs, targets = task.batch(seed=0, step=0, batch_size=60)
+    inputs, targets, _ = task.batch(seed=0, step=0, batch_size=60)
 
     seen = set()
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
