@@ -23,6 +23,7 @@ from fathom.search.pipeline import conclude_run, run_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.charts.paper_figures import ShownFigure, static
 from fathom.search.report.data import tables
+from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
 from fathom.search.study.config import StudyConfig, study_of
@@ -255,8 +256,8 @@ def run(
     if isinstance(study, str | Path):
         check_trusted_study(config, Path(study), trust=trust)
     ready = check_ready(config, Path(runs))
-    with locked(ready.folder):
-        run_study(ready, Console())
+    with locked(ready.folder), Steps(Console()) as steps:
+        run_study(ready, steps)
     return load(ready.folder.path, trust=True)
 
 

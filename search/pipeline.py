@@ -23,6 +23,7 @@ from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
 from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
+from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import write_report
 from fathom.search.run_folder import (
     InUseError,
@@ -73,7 +74,7 @@ class RunResult:
 
 def run_study(
     ready: ReadyStudy,
-    console: Console,
+    steps: Steps,
     *,
     objective: Objective | None = None,
     studies: Studies | None = None,
@@ -90,7 +91,8 @@ def run_study(
         OSError: when the disk is full; what was trained is saved, as far as there was room.
     """
     config, folder, plans = ready.config, ready.folder, ready.plans
-    studies = studies or open_database(config, folder)
+    studies, console = studies or open_database(config, folder), steps.console
+    steps.begin("starting Ray" if objective else "reading the data")
     objective = objective or prepare(config.objective, token_cache(ready.runs))
     fingerprint = settled_fingerprint(
         folder,
@@ -101,6 +103,7 @@ def run_study(
     if extended or not ready.has_report:
         start_ray(config.resources, folder.resume_command, config.own_code)
     folder.create()
+    steps.begin("opening MLflow")
     with (
         _checked(folder, own_records(config, fingerprint)),
         closing(studies or FileStudies(folder.optuna)) as kept,
@@ -116,6 +119,7 @@ def run_study(
             _extend(config, folder, plans, console)
         spaces = {plan.budget: plan.shapes for plan in plans}
         scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
+        steps.end()
         with Progress(scheduler, plans, console) as progress:
             interrupt = Interrupt()
             limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
@@ -134,6 +138,7 @@ def run_study(
             progress.print_interruption(len(interrupt.saved))
             tracker.close()
             raise interrupt.error or KeyboardInterrupt
+        steps.begin("computing the answer and the report")
         if digest := content():  # before the verdict
             keep_content(folder, config, fingerprint, digest)
         searched = time.time()

@@ -4,10 +4,38 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.search.analysis.joint_curve import finished_depths, incumbent_depth
+from fathom.search.analysis.curve_families import PowerCurve
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.analysis.joint_curve import (
+    finished_depths,
+    fit_joint_curve,
+    incumbent_depth,
+)
 from fathom.search.analysis.optimum import find_optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class DepthLoss:
+    """The loss of one depth at the horizon, as far as it is known."""
+
+    depth: int
+    loss: float
+    """Nats per token."""
+    error: float
+    """Its standard error."""
+    finished: bool
+    """Whether a trial finished; the losses of other depths are forecasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class DepthLosses:
+    """The losses of the depths of one budget, ascending in depth, and the curve through them."""
+
+    losses: tuple[DepthLoss, ...]
+    curve: PowerCurve
+
 
 ENOUGH_DEPTHS = 3
 """Number of confirmed depths from which the answer is computed as at the end."""
@@ -70,3 +98,18 @@ def interim_answer(
         lowest_loss=min(point.loss for record in evaluated for point in record.curve),
         trials={own.value: outcomes[own] for own in Outcome} | {"running": outcomes[None]},
     )
+
+
+def depth_losses(records: Sequence[TrialRecord]) -> DepthLosses | None:
+    """The losses of the depths so far, measured or forecast; None with fewer than three depths."""
+    fitted = fit_joint_curve(records, estimate_depths(records))
+    if fitted is None:
+        return None
+    done, points = finished_depths(records), fitted.points
+    rows = zip(points.depths, points.losses, points.errors, fitted.certain, strict=True)
+    losses = {
+        int(depth): DepthLoss(int(depth), float(loss), float(error), int(depth) in done)
+        for depth, loss, error, certain in rows
+        if certain or int(depth) not in done
+    }
+    return DepthLosses(tuple(losses.values()), fitted.power)

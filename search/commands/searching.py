@@ -1,6 +1,7 @@
 """Commands that search or read a run: `run`, `status`, `report`, `ask` and `ui`."""
 
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -30,59 +31,55 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Search every budget of a study; the same command again resumes what was interrupted."""
-    from fathom.search.study.config import load, placed
-
-    config = load(study, overrides)
-    from fathom.search.study.preflight import check_ready, check_trusted_study
-
-    check_trusted_study(config, study, trust=trust)
-
-    with placed(study, overrides):
-        ready = replace(check_ready(config, runs), max_hours=max_hours)
-    studies = None
-    if config.tracking.optuna is not None:  # an address that does not answer is refused at once
-        from fathom.search.scheduling.optuna_studies import open_database
-
-        studies = open_database(config, ready.folder)
     from rich.console import Console
 
+    from fathom.search.report.terminal.steps import Steps
+
+    console, began = Console(stderr=as_json), time.monotonic()
+    with Steps(console) as steps:
+        if console.is_terminal:
+            steps.begin("checking the study")
+        from fathom.search.study.config import load, placed
+
+        config = load(study, overrides)
+        from fathom.search.study.preflight import check_ready, check_trusted_study
+
+        check_trusted_study(config, study, trust=trust)
+
+        with placed(study, overrides):
+            ready = replace(check_ready(config, runs), max_hours=max_hours)
+        studies = None
+        if config.tracking.optuna is not None:  # an address that does not answer is refused at once
+            from fathom.search.scheduling.optuna_studies import open_database
+
+            studies = open_database(config, ready.folder)
     from fathom.search.run_folder import locked
 
-    console = Console(stderr=as_json)
-    console.print(f"Study {config.study}: reading the text and starting Ray", style="dim")
     try:
-        with locked(ready.folder):
+        with locked(ready.folder), Steps(console) as steps:
+            steps.begin(f"Study {config.study}")
             if extend or not ready.has_report:
                 from fathom.search.cluster.ray_session import start_ray
 
+                steps.begin("starting Ray")
                 with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
                     aside.submit(import_module, "torch")
                     start_ray(config.resources, command_again(), config.own_code)
+                    steps.begin("loading PyTorch")
             from fathom.search.pipeline import run_study
 
-            result = run_study(ready, console, studies=studies, extended=extend)
+            result = run_study(ready, steps, studies=studies, extended=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
+    from fathom.search.commands.run_result import print_run
     from fathom.search.report.data import report_json
-    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
-    from fathom.search.report.terminal.tables import print_whole
-    from fathom.search.report.text import next_steps
-    from fathom.search.scheduling.extend import waits, warnings
 
-    folder, conclusion = result.folder, result.conclusion
-    print_conclusion(conclusion, console)
-    for line in waits(conclusion.audits):
-        console.print(line, highlight=False)
-    for line in warnings(conclusion.audits, command_again()):
-        console.print(line, style="yellow", highlight=False)
-    print_whole(f"\nReport      {folder.report}\nShapes      {folder.best}", console)
-    print_whole(f"MLflow      fathom ui --runs {runs}", console)
-    print_next(next_steps(conclusion, str(folder.path)), console)
+    print_run(result, runs, time.monotonic() - began, console)
     if as_json:
-        print_json(report_json(conclusion))
-    answered = any(optimum.lowest_depth for optimum in conclusion.optima)
-    if not (answered or conclusion.unfinished):
-        print(f"fathom: no trial finished; {folder.records} says why", file=sys.stderr)
+        print_json(report_json(result.conclusion))
+    answered = any(optimum.lowest_depth for optimum in result.conclusion.optima)
+    if not (answered or result.conclusion.unfinished):
+        print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
         sys.exit(1)
 
 
@@ -180,6 +177,7 @@ def ask(
 
     from fathom.search.commands.ask.run import prepare_study, print_answer
     from fathom.search.pipeline import run_study
+    from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked
     from fathom.search.study.preflight import check_ready
 
@@ -189,8 +187,8 @@ def ask(
         if only_plan:
             return
         ready = check_ready(config, runs)
-        with locked(ready.folder):
-            result = run_study(ready, console, objective=objective)
+        with locked(ready.folder), Steps(console) as steps:
+            result = run_study(ready, steps, objective=objective)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     found = print_answer(asked, file, objective.vocab_size, result, console)

@@ -4,7 +4,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from fathom.search.analysis.interim import InterimAnswer, interim_answer
+from fathom.search.analysis.interim import (
+    DepthLosses,
+    InterimAnswer,
+    depth_losses,
+    interim_answer,
+)
 from fathom.search.record_json import from_values
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_as, truncate_torn_line
@@ -40,6 +45,8 @@ class AnswerLog:
         self._folder, self._planned, self._seed = folder, planned_tokens, seed
         self._series = {series.budget: list(series.answers) for series in read_answers(folder)}
         self.latest: dict[int, InterimAnswer] = {}
+        self.losses: dict[int, DepthLosses | None] = {}
+        """Losses of the depths of each budget that has a current answer."""
         self._changed: dict[int, None] = {}
         self._next = 0.0
 
@@ -70,7 +77,7 @@ class AnswerLog:
         if found is None:
             self.latest.pop(budget, None)
             return
-        self.latest[budget] = found
+        self.latest[budget], self.losses[budget] = found, depth_losses(records)
         series = self._series.setdefault(budget, [])
         gap = found.tokens - (series[-1].tokens if series else 0)
         if gap > (0 if last else KEPT_SHARE * self._planned[budget]):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from fathom.models.shape import Shape
+from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
@@ -12,6 +13,7 @@ from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
+from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.report.text import (
     answer_row,
@@ -26,6 +28,8 @@ COLUMNS = (
     *("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict"),
     "best shape",
 )
+LEAST = ("tokens", "plateau", "best shape", "loss")
+"""Columns that a narrow terminal leaves out, the first one first."""
 VERDICT_STYLES = {
     Verdict.IDENTIFIED: "green",
     Verdict.PLATEAU: "cyan",
@@ -46,6 +50,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     table = empty_table(
         f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full})",
         tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
+        LEAST,
     )
     for optimum in conclusion.optima:
         cells = optimum_cells(optimum)
@@ -54,6 +59,9 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     table.caption_justify = "left"
     if conclusion.optima:
         console.print(table)
+    if console.is_terminal and not console.options.ascii_only:
+        drawn = [picture for own in conclusion.optima if (picture := _picture(own))]
+        console.print(pictures(drawn, console.width))
     for optimum in conclusion.optima:
         label = format_count(optimum.budget)
         console.print(f"{label}: {optimum.reason}", highlight=False)
@@ -87,6 +95,23 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
         "best shape": _short(optimum.shape) if optimum.shape else "",
         "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
     }
+
+
+def _picture(optimum: Optimum) -> DepthPicture | None:
+    """Returns the losses of the depths that finished; None with fewer than two."""
+    losses = [DepthLoss(o.depth, o.loss, o.standard_error, True) for o in optimum.depths]
+    if len(losses) < 2:
+        return None
+    best = optimum.optimal_depth
+    bounds = f" [{_bounds(optimum)}]" if optimum.interval else ""
+    answer = f"depth {best}{bounds}" if best else "no best depth"
+    return DepthPicture(
+        title=f"{format_count(optimum.budget)}: {answer}, {optimum.verdict.value}",
+        losses=losses,
+        curve=optimum.power if best else None,
+        interval=optimum.interval,
+        best=best,
+    )
 
 
 def _bounds(optimum: Optimum) -> str:

@@ -1,26 +1,24 @@
-"""The state of a search as a table of 80 columns, and as one line for each budget."""
+"""The state of a search as a table, and as one line for each budget."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
-from fathom.search.analysis.interim import InterimAnswer
+from fathom.search.analysis.interim import DepthLosses, InterimAnswer
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, Stage, TrialRecord
+from fathom.search.report.terminal.picture import DepthPicture
 from fathom.search.report.terminal.tables import RoomyTable
 from fathom.search.study.plan import BudgetPlan
 
 HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")
 COUNTS = ("done", "paused", "lost")
+LEAST = ("rungs", "lost", "paused", "done", "run", "trials")
+"""Columns that a narrow terminal leaves out, the first one first."""
 UNKNOWN = "-"
 LOST = (Outcome.DIVERGED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
-RUNNING_LINES = 4
-"""Most running trials that are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,7 @@ class LiveRow:
     plan: BudgetPlan
     records: Sequence[TrialRecord]
     answer: InterimAnswer | None
+    losses: DepthLosses | None
     done: bool
 
     @property
@@ -54,6 +53,20 @@ class LiveRow:
             return UNKNOWN
         interval = "" if answer.low is None else f" [{answer.low}-{answer.high}]"
         return f"{answer.depth}{interval}"
+
+    @property
+    def picture(self) -> DepthPicture | None:
+        """Loss against depth; None before there are losses of three depths."""
+        if self.losses is None or self.answer is None:
+            return None
+        low, high = self.answer.low, self.answer.high
+        return DepthPicture(
+            title=f"{format_count(self.plan.budget.params)}: depth {self.best}, {self.result}",
+            losses=self.losses.losses,
+            curve=self.losses.curve,
+            interval=(low, high) if low and high else None,
+            best=self.answer.depth,
+        )
 
     @property
     def loss(self) -> str:
@@ -86,6 +99,7 @@ class LiveRow:
 def budget_table(states: Sequence[LiveRow]) -> Table:
     """Returns a table with one row for each budget."""
     table = RoomyTable(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    table.least = LEAST
     for heading in (*HEADINGS, *COUNTS):
         is_text = heading in HEADINGS[:3]
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=True)
@@ -98,36 +112,16 @@ def budget_table(states: Sequence[LiveRow]) -> Table:
     return table
 
 
-def whole_table(title: str, states: Sequence[LiveRow], share: float, left: str) -> RenderableType:
-    """Returns the table, the running trials, and a bar of the share that is done."""
-    records = (record for state in states for record in state.records)
-    running = [record for record in records if record.outcome is None]
-    lines = [Text(_running_line(record), style="dim") for record in running[:RUNNING_LINES]]
-    if len(running) > RUNNING_LINES:
-        lines.append(Text(f"  and {len(running) - RUNNING_LINES} more", style="dim"))
-    foot = Table.grid(padding=(0, 1))
-    foot.add_row(ProgressBar(total=1.0, completed=share, width=24), f"{share:.0%}", left)
-    return Group(Text(title, style="bold"), budget_table(states), *lines, foot)
-
-
 def summary_line(state: LiveRow) -> str:
-    """Returns the state of a budget as one line of a log file."""
+    """Returns the state of a budget as one line."""
     running, done, paused, lost = state.counts
-    losses = f", lost {lost}" if lost else ""
-    answer = f"best so far {state.best}"
+    name = format_count(state.plan.budget.params)
+    loss = "" if state.loss == UNKNOWN else f", loss {state.loss}"
     if state.done:
-        answer = f"best depth {state.best}, {state.result}"
-    if state.loss != UNKNOWN:
-        answer += f", loss {state.loss}"
+        return f"{name} done: best depth {state.best}, {state.result}{loss}, {state.trials} trials"
     trials = state.trials.replace("/", " of at most ")
+    losses = f", lost {lost}" if lost else ""
     return (
-        f"{format_count(state.plan.budget.params):<6} {state.stage:<8} {answer:<44} trials "
-        f"{trials}: {done} done, {paused} paused, {running} running{losses}"
+        f"{name} {state.stage}: best so far {state.best}{loss}, trials {trials}: "
+        f"{done} done, {paused} paused, {running} running{losses}"
     )
-
-
-def _running_line(record: TrialRecord) -> str:
-    spec = record.spec
-    share = record.tokens / spec.horizon_tokens
-    passed = f", {len(record.rungs)} rungs passed" if record.rungs and spec.prunable else ""
-    return f"  {spec.trial}: depth {spec.shape.depth}, {share:.0%} of its tokens{passed}"

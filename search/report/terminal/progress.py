@@ -5,29 +5,33 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from fathom.search.formatting import format_hours, format_seconds
 from fathom.search.records import TrialRecord
 from fathom.search.report.answer_log import AnswerLog
 from fathom.search.report.terminal.live_table import (
     LOST,
+    UNKNOWN,
     LiveRow,
     budget_table,
     summary_line,
-    whole_table,
 )
+from fathom.search.report.terminal.live_view import LiveView
 from fathom.search.report.terminal.remaining_work import (
     SearchPace,
     flops_done,
     flops_left,
 )
+from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.plan import BudgetPlan
 
-LINES_SECONDS = 60.0
-"""Time between two lines of a budget in a file; a new stage is printed at once."""
+LINES_SECONDS = 10.0
+"""Least time between two lines of a budget in a file; a new stage is printed at once."""
+QUIET_SECONDS = 900.0
+"""Time without a change after which a line says that the search goes on."""
 
 
 class Progress:
@@ -45,14 +49,16 @@ class Progress:
         self._shares: dict[str, float] = {}
         planned = {budget: plan.expected_tokens for budget, plan in self._plans.items()}
         self.answers = AnswerLog(scheduler.folder, planned, seed=scheduler.config.seed)
-        self._printed: dict[int, tuple[float, str]] = {}
+        self._ruled_out = RuledOut()
+        self._printed: dict[int, tuple[float, str, str]] = {}
         for record in (*scheduler.records, *scheduler.live.values()):
             self._take(record)
         scheduler.listeners.append(self.trial)
         self._pace = SearchPace(self._done())
-        self._began = self._drawn = time.monotonic()
+        self._began = self._drawn = self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
+        self._screen.draw(self.view())
         return self
 
     def __exit__(
@@ -63,8 +69,7 @@ class Progress:
     ) -> None:
         self._screen.close()
         self._update_answers(all_budgets=True)
-        if not self._screen.shows_table:
-            self._print_budgets(time.monotonic())
+        self._print_changes(time.monotonic())
 
     def trial(self, record: TrialRecord) -> None:
         """Updates the display with a trial that has changed."""
@@ -75,6 +80,7 @@ class Progress:
 
     def print_line(self, text: str) -> None:
         """Print a line, above the table where there is one."""
+        self._last_line = time.monotonic()
         self._screen.print_line(text)
 
     def tick(self) -> None:
@@ -82,11 +88,10 @@ class Progress:
         self._pace.passed(self._running)
         self._update_answers()
         now = time.monotonic()
-        if not self._screen.shows_table:
-            self._print_budgets(now)
-        elif now - self._drawn > self._screen.refresh_seconds:
+        self._print_changes(now)
+        if now - self._drawn > self._screen.refresh_seconds:
             self._drawn = now
-            self._screen.draw(self.table())
+            self._screen.draw(self.view())
 
     def _update_answers(self, *, all_budgets: bool = False) -> None:
         """Computes the answers of budgets that are done at once, so that no earlier one is shown
@@ -98,31 +103,54 @@ class Progress:
                 self.answers.update_now(budget, records, done=search.done)
         self.answers.update(self._of)
 
-    def table(self) -> RenderableType:
-        """Returns the table of all budgets, with the running trials and the time left."""
+    def view(self) -> LiveView:
+        """Returns the state of all budgets, the running trials and the time left."""
         done, left = sum(self._done().values()), sum(self._left().values())
-        share = done / (done + left) if done else 0.0
-        title = f"Study {self._scheduler.config.study}, {self._elapsed()}: best depths so far"
-        return whole_table(title, self._states(), share, self._time_left())
+        return LiveView(
+            title=self._title,
+            states=self._states(),
+            share=done / (done + left) if done else 0.0,
+            left=self._time_left(),
+        )
+
+    def _title(self) -> str:
+        return f"Study {self._scheduler.config.study}, {self._elapsed()}: best depths so far"
 
     def print_interruption(self, saved: int) -> None:
         """Print the answers so far and the numbers of trials, when the user ends the search."""
-        records = [record for own in self._records.values() for record in own.values()]
-        ended = sum(record.outcome is not None for record in records)
+        ended = self._ended()
         self._console.print(budget_table(self._states()))
         self.print_line(
             f"Ended after {self._elapsed()}: {ended} trials over or paused, {saved} saved where"
             " they stood"
         )
 
-    def _print_budgets(self, now: float) -> None:
-        """Print a line for each budget that is due."""
+    def _print_changes(self, now: float) -> None:
+        """Print what has become certain; in a file also each new answer, and a line when there was
+        none for long."""
         for state in self._states():
-            budget = state.plan.budget.params
-            at, stage = self._printed.get(budget, (self._began, "explore"))
-            if stage != state.stage or (now - at > LINES_SECONDS and stage != "done"):
-                self._printed[budget] = (now, state.stage)
+            if state.answer and not state.done:
+                depths = {shape.depth for shape in state.plan.shapes}
+                for sentence in self._ruled_out.news(state.answer, depths):
+                    self.print_line(f"{_now()}  {sentence}")
+            if self._is_due(state, now):
+                budget = state.plan.budget.params
+                self._printed[budget] = (now, state.stage, state.best)
                 self.print_line(f"{_now()}  {summary_line(state)}; {self._time_left()}")
+        if not self._screen.shows_table and now - self._last_line > QUIET_SECONDS:
+            ended = sum(
+                r.outcome is not None for own in self._records.values() for r in own.values()
+            )
+            self.print_line(f"{_now()}  {ended} trials over or paused; {self._time_left()}")
+
+    def _is_due(self, state: LiveRow, now: float) -> bool:
+        """Whether a budget has news: a new stage, or in a file another answer."""
+        at, stage, best = self._printed.get(
+            state.plan.budget.params, (self._began, "explore", UNKNOWN)
+        )
+        if state.done or self._screen.shows_table:
+            return state.done and stage != "done"
+        return stage != state.stage or (best != state.best and now - at > LINES_SECONDS)
 
     def _take(self, record: TrialRecord) -> None:
         budget, trial = record.spec.budget, record.spec.trial
@@ -138,6 +166,10 @@ class Progress:
             return 0.0
         return self._scheduler.budgets[record.spec.budget].worker_share(record.spec.trial)
 
+    def _ended(self) -> int:
+        """Returns the number of trials that are over or paused."""
+        return sum(r.outcome is not None for own in self._records.values() for r in own.values())
+
     def _of(self, budget: int) -> list[TrialRecord]:
         return list(self._records[budget].values())
 
@@ -147,6 +179,7 @@ class Progress:
                 plan,
                 self._of(budget),
                 self.answers.latest.get(budget),
+                self.answers.losses.get(budget),
                 self._scheduler.budgets[budget].done,
             )
             for budget, plan in self._plans.items()

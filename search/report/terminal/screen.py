@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 NOTEBOOK_WIDTH = 80
+FRAMES_PER_SECOND = 4
 
 
 class Screen:
@@ -39,12 +40,13 @@ class Terminal(Screen):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._live = Live(console=console, auto_refresh=False, transient=True)
+        # A thread of its own draws it again, so that time goes on while Ray keeps this one waiting.
+        self._live = Live(console=console, refresh_per_second=FRAMES_PER_SECOND, transient=True)
 
     def draw(self, table: RenderableType) -> None:
         """Draw over the last table."""
-        self._live.start()
-        self._live.update(table, refresh=True)
+        self._live.update(table)
+        self._live.start(refresh=True)
 
     def close(self) -> None:
         """Remove the table and show the cursor again."""

@@ -1,6 +1,9 @@
 """The layout of the tables on a terminal: titles, and columns of text and of numbers."""
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Self
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -9,25 +12,40 @@ from rich.text import Text
 
 
 class RoomyTable(Table):
-    """A table that becomes a list, a line for each cell, where it is wider than the terminal.
+    """A table that leaves out columns where it is wider than the terminal, and becomes a list, a
+    line for each cell, where that is not enough.
 
     A table of rich would cut numbers short there: `2.9…`.
     """
 
+    least: Sequence[str] = ()
+    """Headings of the columns to leave out, the first one first."""
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yields the table, or its title, the cells by row and its caption."""
-        if self._needed_width() <= options.max_width:
-            yield from super().__rich_console__(console, options)
+        table = self
+        for heading in self.least:
+            if table._needed_width() > options.max_width:
+                table = table._without(heading)
+        if table._needed_width() <= options.max_width:
+            yield from super(RoomyTable, table).__rich_console__(console, options)
             return
         if self.title:
             yield Text(str(self.title), style=self.title_style or "bold")
-        for row in zip(*(column.cells for column in self.columns), strict=True):
-            for number, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
+        for row in zip(*(column.cells for column in table.columns), strict=True):
+            for number, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
                 if text := _text(cell):
                     indent = "  " if number else ""
                     yield Text.assemble(f"{indent}{column.header}: ", text, overflow="fold")
         if self.caption:
             yield Text(str(self.caption), style="dim")
+
+    def _without(self, heading: str) -> Self:
+        """Returns a copy without the column of this heading."""
+        smaller = copy.copy(self)
+        kept = [column for column in self.columns if column.header != heading]
+        smaller.columns = [replace(own, _index=number) for number, own in enumerate(kept)]
+        return smaller
 
     def _needed_width(self) -> int:
         """Columns of a terminal that hold every cell in full; texts that may wrap need their
@@ -41,11 +59,13 @@ class RoomyTable(Table):
         return width
 
 
-def empty_table(title: str, headings: tuple[str, ...]) -> Table:
-    """Returns a table without rows, with text aligned to the left and numbers to the right."""
+def empty_table(title: str, headings: tuple[str, ...], least: Sequence[str] = ()) -> Table:
+    """Returns a table without rows, with text aligned to the left and numbers to the right; the
+    columns `least` go first where a terminal is narrow."""
     table = RoomyTable(
         title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1)
     )
+    table.least = least
     for heading in headings:
         is_text = heading in ("depths", "plateau", "verdict")
         # A list of depths may wrap; a verdict may not.

@@ -1,0 +1,56 @@
+"""What a command does before there is anything to show: a spinner, or a line for each step."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+
+from fathom.search.formatting import format_seconds
+
+LEAST_SECONDS = 1.0
+"""Time of a step from which on it leaves a line on a terminal."""
+
+
+class Steps:
+    """The steps of a start, one at a time, each with the time that it took."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._status: Status | None = None
+        self._step, self._began = "", 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def begin(self, step: str) -> None:
+        """Ends the last step and begins the next, such as `starting Ray`."""
+        self.end()
+        self._step, self._began = step, time.monotonic()
+        if self.console.is_terminal:
+            kind = "line" if self.console.options.ascii_only else "dots"
+            self._status = Status(step, console=self.console, spinner=kind)
+            self._status.start()
+        else:
+            self.console.print(step, highlight=False, markup=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Ends the step; on a terminal one that took a while leaves a line."""
+        if self._status is None:
+            return
+        self._status.stop()
+        self._status = None
+        took = time.monotonic() - self._began
+        if took >= LEAST_SECONDS:
+            self.console.print(
+                f"{self._step}: {format_seconds(took)}", style="dim", highlight=False
+            )

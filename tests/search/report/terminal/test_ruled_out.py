@@ -1,0 +1,39 @@
+"""Depths that are out: `search/report/terminal/ruled_out.py`."""
+
+from dataclasses import replace
+
+from fathom.search.analysis.interim import InterimAnswer
+from fathom.search.report.terminal.ruled_out import RuledOut
+
+DEPTHS = {1, 2, 3, 4, 5, 8}
+ANSWER = InterimAnswer(
+    budget=80_000, tokens=1, time=0.0, depth=3, low=2, high=4, verdict=None, loss=2.0,
+    lowest_loss=2.0, trials={},
+)  # fmt: skip
+
+
+def told(*intervals: tuple[int, int] | None) -> list[str]:
+    ruled_out, sentences = RuledOut(), []
+    for tokens, interval in enumerate(intervals):
+        low, high = interval or (None, None)
+        answer = replace(ANSWER, tokens=tokens, low=low, high=high)
+        sentences += ruled_out.news(answer, DEPTHS)
+        assert not ruled_out.news(answer, DEPTHS), "the same answer is no news"
+    return sentences
+
+
+def test_a_depth_is_out_once_two_intervals_in_a_row_leave_it_out() -> None:
+    assert told((2, 4)) == []
+    assert told((2, 4), (1, 4), (2, 4)) == ["80k: depths 5, 8 are out, 95 % interval [1-4] so far"]
+    assert told((2, 8), (2, 8), (2, 8)) == ["80k: depth 1 is out, 95 % interval [2-8] so far"]
+    assert told((4, 4), (4, 4)) == ["80k: depths 1-3, 5, 8 are out, 95 % interval [4-4] so far"]
+
+
+def test_a_depth_that_the_interval_has_again_is_told_too() -> None:
+    assert told((2, 8), (2, 8), (1, 8))[1:] == [
+        "80k: depth 1 is possible again, 95 % interval [1-8] so far"
+    ]
+
+
+def test_nothing_is_out_without_an_interval() -> None:
+    assert told(None, None) == []
