@@ -62,7 +62,6 @@ HOMES = {
     "pyarrow": ("objectives.tokens",),
     "safetensors": ("search.export.weights",),
     "pandas": ("search.api", "search.tables.parquet"),
-    "plotly": ("search.report",),
     "jinja2": ("search.report",),
     "matplotlib": ("search.report",),
 }

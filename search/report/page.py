@@ -16,7 +16,15 @@ from fathom.search.report.analysed import analysis_facts
 from fathom.search.report.caveats import unsupported
 from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
-from fathom.search.report.charts.page_figures import interactive, palette, plotly_script
+from fathom.search.report.charts.page_figures import (
+    SYMBOLS,
+    Notes,
+    PageFigure,
+    page_figure,
+    palette,
+)
+from fathom.search.report.depth_standing import depth_standings, standing_row
+from fathom.search.report.hero import hero, next_commands
 from fathom.search.report.papers import metrics_values, papers_values
 from fathom.search.report.provenance import provenance, settings_of
 from fathom.search.scheduling.audit import RungAudit
@@ -34,7 +42,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         conclusion,
         charts,
         extent=f"{trials}; losses are {conclusion.loss_unit}",
-        steps=text.next_steps(conclusion, "best.yaml"),
+        steps=next_commands(conclusion),
         provenance=provenance(conclusion),
         settings=settings_of(conclusion.config),
         of_study=True,
@@ -49,7 +57,7 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
         found,
         charts,
         extent=f"{text.counted(analysis.runs, 'run')} of a table",
-        steps=[],
+        steps=None,
         provenance=analysis_facts(analysis),
         settings="",
         of_study=False,
@@ -66,36 +74,28 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    optima = conclusion.optima
+    optima, notes = conclusion.optima, Notes()
+    drawn = [page_figure(chart, notes) for chart in charts]
+    top = hero(conclusion, notes)
+    small = [card["figure"].chart for card in top["cards"] if card["figure"]]
     return environment.get_template("report.html").render(
         study=conclusion.title,
         extent=f"{text.counted(len(optima), 'budget')}, {extent}",
         unfinished=text.unfinished_text(conclusion),
-        answers=[_answer(optimum) for optimum in optima],
+        hero=top,
         optima=[_table_row(optimum) for optimum in optima],
         laws=[text.law_text(law) for law in conclusion.laws],
         null_laws=text.null_laws_text(conclusion.laws, conclusion.null_laws),
         predictions=_predictions(conclusion.laws, optima),
-        charts_across=[chart for chart in charts if chart.budget is None],
-        budgets=[_budget(conclusion, optimum, charts) for optimum in optima],
+        figures_across=[figure for figure in drawn if figure.chart.budget is None],
+        budgets=[_budget(conclusion, optimum, drawn) for optimum in optima],
         limits=unsupported(conclusion),
-        plotly=plotly_script(),
-        charts={chart.key: interactive(chart) for chart in charts},
-        palette=palette(charts),
+        symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
+        hues=palette([*charts, *small]),
+        notes=notes.texts,
         **papers_values(conclusion.papers),
         **values,
     )
-
-
-def _answer(optimum: Optimum) -> dict[str, str]:
-    return {
-        "question": text.question(optimum),
-        "depth": text.depth_text(optimum),
-        "interval": text.interval(optimum),
-        "plateau": text.plateau(optimum),
-        "verdict": optimum.verdict.value,
-        "reason": text.sentence(optimum.reason),
-    }
 
 
 def _table_row(optimum: Optimum) -> dict[str, str]:
@@ -134,16 +134,21 @@ def _prediction(law: Law, size: int) -> str:
     return ""
 
 
-def _budget(conclusion: Findings, optimum: Optimum, charts: Sequence[Chart]) -> dict[str, Any]:
+def _budget(
+    conclusion: Findings, optimum: Optimum, figures: Sequence[PageFigure]
+) -> dict[str, Any]:
     rungs = conclusion.audits_of(optimum.budget)
+    records = conclusion.records_of(optimum.budget)
     label = format_count(optimum.budget)
     return {
+        "verdict": optimum.verdict.value,
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",
         "answer": text.answer(optimum),
         "certainty": certainty(optimum),
-        "charts": [chart for chart in charts if chart.budget == optimum.budget],
+        "depths": [standing_row(own) for own in depth_standings(records, optimum)],
+        "figures": [figure for figure in figures if figure.chart.budget == optimum.budget],
         "metrics": metrics_values(conclusion.papers, optimum.budget),
         "sentences": [text.sentence(rung.sentence) for rung in rungs],
         "audit": [_audit_row(rung) for rung in rungs],

@@ -188,6 +188,7 @@ def papers_values(papers: PaperFindings) -> dict[str, Any]:
 
 def _crossings(found: Crossings) -> dict[str, Any]:
     return {
+        "crossed": any(pair.params for pair in found.pairs),
         "law": sentence(crossing_law_text(found.law)),
         "neighbours": [_pair_row(pair) for pair in found.pairs if pair.neighbours],
         "others": [_pair_row(pair) for pair in found.pairs if not pair.neighbours],

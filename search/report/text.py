@@ -12,6 +12,7 @@ from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges
 
+SETTLED = (Verdict.IDENTIFIED, Verdict.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 SUMMARY = (
@@ -26,6 +27,30 @@ def answer(optimum: Optimum) -> str:
     known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
     depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
     return f"{question(optimum)}: {depth}, {optimum.verdict.value}"
+
+
+def summary(optima: Sequence[Optimum]) -> str:
+    """Returns the answers of all budgets as one sentence; a second names those that are open."""
+    settled = [own for own in optima if own.verdict in SETTLED and own.optimal_depth]
+    others = [own for own in optima if own not in settled]
+    sentences = []
+    if settled:
+        depths = [
+            f"{own.optimal_depth}{interval(own, ' [', ']')} at {format_count(own.budget)}"
+            for own in settled
+        ]
+        sentences.append(f"The best depth is {joined(depths)} {settled[0].count.unit}.")
+    if others:
+        names = [f"{format_count(own.budget)} ({own.verdict.value})" for own in others]
+        sentences.append(f"{'Not settled' if settled else 'No best depth is settled yet'}:")
+        sentences.append(f"{joined(names)}.")
+    return " ".join(sentences)
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Returns the parts as people list them: `a, b and c`."""
+    *others, last = parts
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def question(optimum: Optimum) -> str:
@@ -90,12 +115,17 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
 
     They name the largest budget whose depth is settled; none if no budget's is.
     """
-    settled = (Verdict.IDENTIFIED, Verdict.PLATEAU)
-    budgets = [own.budget for own in conclusion.optima if own.verdict in settled and own.shape]
-    if not budgets:
+    chosen = to_train(conclusion)
+    if chosen is None:
         return []
-    which = f"{shlex.quote(source)} --budget {exact_count(max(budgets))}"
+    which = f"{shlex.quote(source)} --budget {exact_count(chosen.budget)}"
     return [f"fathom train {which}", f"fathom export {which}"]
+
+
+def to_train(conclusion: Findings) -> Optimum | None:
+    """Returns the largest budget whose depth is settled and whose shape is known."""
+    known = [own for own in conclusion.optima if own.verdict in SETTLED and own.shape]
+    return max(known, key=lambda own: own.budget, default=None)
 
 
 def trials(optimum: Optimum) -> str:

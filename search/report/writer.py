@@ -1,7 +1,7 @@
 """The files of a report: the page, figures for papers, and tables as CSV."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,10 +13,13 @@ from fathom.search.report.charts.law import depth_against_budget
 from fathom.search.report.charts.metrics import metric_against_depth
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
+from fathom.search.report.charts.strip_figure import save_strip
 from fathom.search.report.charts.trials import learning_curves
-from fathom.search.report.data import Row, save_tables, tables
+from fathom.search.report.data import save_tables, tables
+from fathom.search.report.hero import strip_charts
 from fathom.search.report.page import analysis_page, page
 from fathom.search.report.papers import metrics_by_kind
+from fathom.search.report.text import summary
 from fathom.search.tables.analysis import Analysis
 
 FIGURES = (".png", ".svg")
@@ -30,7 +33,7 @@ def write_report(conclusion: Conclusion, run_folder: Path) -> Path:
     moved, the page last, so that an interruption leaves an earlier report whole.
     """
     charts = make_charts(conclusion)
-    return _write(run_folder, page(conclusion, charts), charts, tables(conclusion))
+    return _write(run_folder, page(conclusion, charts), charts, conclusion)
 
 
 def write_analysis(analysis: Analysis, folder: Path) -> Path:
@@ -38,18 +41,18 @@ def write_analysis(analysis: Analysis, folder: Path) -> Path:
     [found] = analysis.findings
     charts = make_charts(found, of_trials=False)
     folder.mkdir(parents=True, exist_ok=True)
-    return _write(folder, analysis_page(analysis, charts), charts, tables(found))
+    return _write(folder, analysis_page(analysis, charts), charts, found)
 
 
-def _write(
-    folder: Path, text: str, charts: Sequence[Chart], found: Mapping[str, Sequence[Row]]
-) -> Path:
+def _write(folder: Path, text: str, charts: Sequence[Chart], found: Findings) -> Path:
     with TemporaryDirectory(dir=folder, prefix=".report-") as aside:
         draft = Path(aside)
         (draft / "figures").mkdir()
         (draft / "tables").mkdir()
         save_static(charts, draft / "figures")
-        save_tables(draft / "tables", found)
+        strip = [chart for chart in strip_charts(found) if chart is not None]
+        save_strip(strip, draft / "figures", study=found.title, summary=summary(found.optima))
+        save_tables(draft / "tables", tables(found))
         (draft / "report.html").write_text(text, encoding="utf-8")
         _publish(draft / "figures", folder / "figures", FIGURES)
         _publish(draft / "tables", folder / "tables", TABLES)

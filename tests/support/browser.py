@@ -72,6 +72,13 @@ class Browser:
         """The visible text of the page."""
         return str(self.ask("document.body.innerText"))
 
+    def show(self, *, width: int, height: int, scheme: str) -> None:
+        """Give the window a size, and the page a light or dark scheme."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._call("Emulation.setEmulatedMedia", media="screen", features=features)
+
     def screenshot(self, path: Path) -> None:
         """The page as a PNG image."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))

@@ -1,7 +1,6 @@
 """A chart as values: axes with ticks, and marks in data units.
 
-`page_figures.py` draws the interactive version and `paper_figures.py` the printed one, both from
-the same values.
+`page_figures.py` draws it for the page and `paper_figures.py` for papers, from the same values.
 """
 
 import math
@@ -9,37 +8,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, rounded_count
+from fathom.search.report.charts.colours import Hue
 
-VIRIDIS = (
-    (68, 1, 84),
-    (70, 50, 127),
-    (54, 92, 141),
-    (39, 127, 142),
-    (31, 161, 135),
-    (74, 194, 109),
-    (159, 218, 58),
-    (253, 231, 37),
-)
-"""Eight colours of matplotlib's viridis, in which lightness rises throughout."""
 MOST_TICKS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Hue:
-    """One colour of the report, on a light and on a dark page."""
+class Form(StrEnum):
+    """How a value is written for people."""
 
-    light: str
-    dark: str
+    PLAIN = "plain"
+    """Four significant digits."""
+    COUNT = "count"
+    """Three significant digits, in thousands or more."""
+    FIXED = "fixed"
+    """Four decimals."""
 
-
-# Okabe and Ito's colours, which the colour-blind can tell apart; lightened for the dark page.
-INK = Hue("#1c2128", "#e6e9ee")
-MUTED = Hue("#7b8494", "#8d97a7")
-ACCENT = Hue("#0072b2", "#56b4e9")
-GREEN = Hue("#00805c", "#2fc594")
-ORANGE = Hue("#c25400", "#ff9248")
-PINK = Hue("#b35a92", "#e79ac8")
+    def text(self, value: float) -> str:
+        """Returns the value in this form; `charts.js` writes the values of lines alike."""
+        match self:
+            case Form.COUNT:
+                return rounded_count(value)
+            case Form.FIXED:
+                return f"{value:.4f}"
+        return f"{value:.4g}"
 
 
 class Marker(StrEnum):
@@ -68,8 +60,14 @@ class Axis:
     log: bool = False
     quantity: str
     """Short name of the values in hover texts."""
-    hover: str = ".4~g"
-    """Format of the values in hover texts, in d3's notation."""
+    form: Form = Form.PLAIN
+    """How its values are written in hover texts and tables."""
+
+    def place(self, value: float) -> float:
+        """Returns where a value lies between the ends, as a share of the axis."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
 
     @property
     def edge(self) -> float:
@@ -122,7 +120,20 @@ class Band:
     hue: Hue
 
 
-Mark = Points | Line | Band
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """Texts beside what they name; the first letter of each stands right of its place."""
+
+    name: str = "names"
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    texts: tuple[str, ...]
+    hues: tuple[Hue, ...]
+    above: bool = False
+    """True if they stand above their places, in the middle."""
+
+
+Mark = Points | Line | Band | Labels
 
 
 def visible(*marks: Mark) -> tuple[Mark, ...]:
@@ -148,24 +159,6 @@ class Chart:
     legend_title: str = ""
     wide: bool = False
     """True if the chart takes the whole width of the page."""
-
-
-def depth_hue(depth: int, depths: Sequence[int]) -> Hue:
-    """Returns the colour of a depth by its rank among all depths, so that neighbours differ."""
-    ranked = sorted(set(depths))
-    place = ranked.index(depth) / (len(ranked) - 1) if len(ranked) > 1 else 0.5
-    # The ends of the scale with a contrast below 3 to either page are left out.
-    return Hue(_viridis(0.58 * (1 - place)), _viridis(1 - 0.65 * place))
-
-
-def _viridis(place: float) -> str:
-    position = place * (len(VIRIDIS) - 1)
-    index = min(int(position), len(VIRIDIS) - 2)
-    part = position - index
-    mixed = (
-        round(a + (b - a) * part) for a, b in zip(VIRIDIS[index], VIRIDIS[index + 1], strict=True)
-    )
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
 def linear_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
@@ -210,7 +203,6 @@ def depth_axis(depths: Sequence[int]) -> Axis:
         log=True,
         ticks=tuple((depth, str(depth)) for depth in spread_ticks(depths, low, high)),
         quantity="depth",
-        hover=".3~g",
     )
 
 
@@ -220,7 +212,7 @@ def log_axis(
     high: float,
     *,
     quantity: str,
-    hover: str = ".4~g",
+    form: Form = Form.PLAIN,
     text: Callable[[float], str] = "{:g}".format,
 ) -> Axis:
     """Returns a log axis with ticks at round numbers, each written as `text` writes it."""
@@ -231,14 +223,14 @@ def log_axis(
         log=True,
         ticks=tuple((tick, text(tick)) for tick in log_ticks(low, high)),
         quantity=quantity,
-        hover=hover,
+        form=form,
     )
 
 
 def params_axis(count: str, low: float, high: float) -> Axis:
     """Returns a log axis over sizes; `count` names the counting rule."""
     label = f"parameters ({count} count)"
-    return log_axis(label, low, high, quantity="parameters", hover=".3~s", text=format_count)
+    return log_axis(label, low, high, quantity="parameters", form=Form.COUNT, text=format_count)
 
 
 def log_grid(low: float, high: float, steps: int = 60) -> tuple[float, ...]:

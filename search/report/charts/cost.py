@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
     inside_and_above,
     last_loss,
@@ -108,7 +108,7 @@ def _by_depth(
                 part,
                 [cost(record) for record in part],
                 [min(last_loss(record), y.edge) for record in part],
-                chart.depth_hue(depth, depths),
+                colours.depth_hue(depth, depths),
                 marker,
                 in_legend=depth in named and first,
             )
@@ -123,7 +123,7 @@ def _front(records: Sequence[TrialRecord], cost: Callable[[TrialRecord], float])
         name="best for its cost",
         x=tuple(cost(record) for record in front),
         y=tuple(last_loss(record) for record in front),
-        hue=chart.MUTED,
+        hue=colours.MUTED,
         hover="best for its cost",
         dash=True,
         width=1.5,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
     drawn_error,
     inside_and_above,
@@ -22,9 +22,9 @@ WITHOUT_LOSS = {
 }
 """Outcomes without a loss that fits the scale -> name and marker."""
 FINISHED = {
-    "explored": (chart.MUTED, chart.Marker.DOT),
-    "confirmed, another rate": (chart.PINK, chart.Marker.SMALL),
-    "confirmed, fresh seed": (chart.INK, chart.Marker.DIAMOND),
+    "explored": (colours.MUTED, chart.Marker.DOT),
+    "confirmed, another rate": (colours.PINK, chart.Marker.SMALL),
+    "confirmed, fresh seed": (colours.INK, chart.Marker.DIAMOND),
 }
 """Kinds of trials that trained to the end -> colour and marker."""
 
@@ -52,7 +52,7 @@ def loss_against_depth(records: Sequence[TrialRecord], optimum: Optimum) -> char
         y=y,
         marks=chart.visible(
             *_conclusion(optimum, x, y),
-            *_inside_and_above("stopped early", stopped, chart.MUTED, chart.Marker.HOLLOW, y),
+            *_inside_and_above("stopped early", stopped, colours.MUTED, chart.Marker.HOLLOW, y),
             *_without_loss(records, y),
             *_finished(finished, y),
             _means(optimum, y),
@@ -89,14 +89,14 @@ def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Ma
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
         name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
         marks.append(
-            chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=chart.ACCENT)
+            chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)
         )
     plateau = chart.Points(
         name="plateau",
         x=optimum.plateau,
         y=(y.low + 0.02 * (y.high - y.low),) * len(optimum.plateau),
         hover=tuple(f"depth {d} cannot be told from the best" for d in optimum.plateau),
-        hue=chart.GREEN,
+        hue=colours.GREEN,
         marker=chart.Marker.SQUARE,
         values=tuple((depth, None) for depth in optimum.plateau),
     )
@@ -109,8 +109,8 @@ def _curves(optimum: Optimum) -> list[chart.Mark]:
         return []
     grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
     families = (
-        ("parabola", optimum.parabola, chart.MUTED, 1.2),
-        ("fit", optimum.power, chart.ACCENT, 2.5),
+        ("parabola", optimum.parabola, colours.MUTED, 1.2),
+        ("fit", optimum.power, colours.ACCENT, 2.5),
     )
     return [
         chart.Line(
@@ -134,7 +134,7 @@ def _means(optimum: Optimum, y: chart.Axis) -> chart.Points:
         y=tuple(depth.loss for depth in shown),
         bars=tuple((d.loss - drawn_error(d), d.loss + drawn_error(d)) for d in shown),
         hover=tuple(f"mean of depth {d.depth}, {d.trials} finished" for d in shown),
-        hue=chart.INK,
+        hue=colours.INK,
         marker=chart.Marker.BAR,
     )
 
@@ -149,7 +149,7 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
             x=(optimum.optimal_depth,),
             y=(optimum.loss,),
             hover=(f"{name}: {optimum.verdict.value}",),
-            hue=chart.ACCENT,
+            hue=colours.ACCENT,
             marker=chart.Marker.STAR,
         )
     ]
@@ -170,7 +170,7 @@ def _kind(spec: TrialSpec) -> str:
 
 
 def _inside_and_above(
-    name: str, records: Sequence[TrialRecord], hue: chart.Hue, marker: chart.Marker, y: chart.Axis
+    name: str, records: Sequence[TrialRecord], hue: colours.Hue, marker: chart.Marker, y: chart.Axis
 ) -> list[chart.Mark]:
     inside, above = inside_and_above(records, y)
     return [
@@ -181,7 +181,7 @@ def _inside_and_above(
 
 def _without_loss(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     return [
-        _trials(name, _with_outcome(records, outcome), chart.ORANGE, marker, edge=y.edge)
+        _trials(name, _with_outcome(records, outcome), colours.ORANGE, marker, edge=y.edge)
         for outcome, (name, marker) in WITHOUT_LOSS.items()
     ]
 
@@ -189,7 +189,7 @@ def _without_loss(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.M
 def _trials(
     name: str,
     records: Sequence[TrialRecord],
-    hue: chart.Hue,
+    hue: colours.Hue,
     marker: chart.Marker,
     *,
     edge: float | None = None,

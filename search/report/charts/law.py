@@ -16,7 +16,7 @@ from fathom.search.analysis.published import (
 )
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.formatting import format_count
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
 from fathom.search.report.text import question_across
 
 MARGIN = 2.5
@@ -80,14 +80,14 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
                 o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
             ),
             hover=tuple(f"{format_count(o.budget)}: {o.verdict.value}" for o in own),
-            hue=chart.INK if settled else chart.ORANGE,
+            hue=colours.INK if settled else colours.ORANGE,
             marker=chart.Marker.DIAMOND if settled else chart.Marker.HOLLOW,
         )
 
 
 def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[chart.Mark]:
     marks: list[chart.Mark] = []
-    for law, hue in zip(laws, (chart.ACCENT, chart.MUTED), strict=False):
+    for law, hue in zip(laws, (colours.ACCENT, colours.MUTED), strict=False):
         predictions = _predictions(law.predict, grid)
         banded = [(p.params, *p.interval) for p in predictions if p.interval is not None]
         if law is laws[0] and banded:
@@ -117,10 +117,10 @@ def _references(known: Sequence[Optimum], grid: Sequence[float]) -> list[chart.M
     name = f"width {ASPECT_RATIO} x depth"
     return [
         chart.Band(
-            name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=chart.MUTED
+            name="CompleteP within 1 %", x=tuple(grid), low=shallow, high=deep, hue=colours.MUTED
         ),
-        *_dashed_outside("Levine et al. 2020", curve, chart.PINK),
-        chart.Line(name=name, x=tuple(grid), y=constant, hue=chart.GREEN, hover=name, width=1.5),
+        *_dashed_outside("Levine et al. 2020", curve, colours.PINK),
+        chart.Line(name=name, x=tuple(grid), y=constant, hue=colours.GREEN, hover=name, width=1.5),
     ]
 
 
@@ -137,7 +137,7 @@ def _predictions(
 
 
 def _dashed_outside(
-    name: str, points: Sequence[tuple[float, float, bool]], hue: chart.Hue
+    name: str, points: Sequence[tuple[float, float, bool]], hue: colours.Hue
 ) -> list[chart.Mark]:
     """Returns a curve in parts, dashed where it is extrapolated."""
     runs: list[tuple[Sequence[tuple[float, float, bool]], bool]] = []
@@ -170,8 +170,8 @@ def _depth_scale(marks: Sequence[chart.Mark]) -> chart.Axis:
             values += [*mark.y, *(end for bar in mark.bars for end in bar)]
         elif isinstance(mark, chart.Line):
             values += mark.y
-        else:
+        elif isinstance(mark, chart.Band):
             ends = zip(mark.low, mark.high, strict=True)
             values += (end for low, high in ends if high < WIDEST * low for end in (low, high))
     low, high = min(values) / 1.2, max(values) * 1.2
-    return chart.log_axis("depth (layers)", low, high, quantity="depth", hover=".3~g")
+    return chart.log_axis("depth (layers)", low, high, quantity="depth")

@@ -5,10 +5,10 @@ from statistics import fmean
 
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
 from fathom.search.report.text import metric_name, question
 
-HUES = (chart.ACCENT, chart.ORANGE, chart.GREEN, chart.PINK, chart.INK, chart.MUTED)
+HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
 
 
 def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> chart.Chart | None:
@@ -32,7 +32,7 @@ def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> ch
             high=1.04 * high,
             ticks=chart.linear_ticks(0, high),
             quantity=name.lower(),
-            hover=".4~f",
+            form=chart.Form.FIXED,
         ),
         marks=tuple(
             mark
@@ -45,7 +45,7 @@ def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> ch
     )
 
 
-def _marks(own: DepthMetric, hue: chart.Hue) -> list[chart.Mark]:
+def _marks(own: DepthMetric, hue: colours.Hue) -> list[chart.Mark]:
     points = [(depth, value) for depth, each in own.values.items() for value in each]
     x, y = zip(*points, strict=True)
     return [

@@ -1,175 +1,272 @@
-"""Interactive charts for the page, as JSON for plotly.js. The only home of plotly.
+"""Charts as SVG for the page, which fit any width, and the values that a reader points at.
 
-Plotly's Python objects check every value, which takes as long as the rest of a page; a test runs
-these checks on every kind of chart instead.
+Places are shares of the axes, so one drawing fits a phone, a screen and a sheet of paper: points
+and texts keep their size, and curves are stretched while their lines keep their width.
 """
 
-import html
 from collections.abc import Sequence
-from math import log10
-from typing import Any
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
 
-from plotly.offline import get_plotlyjs
+from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, Marker, Points
+from fathom.search.report.charts.colours import Hue
 
-from fathom.search.report.charts.chart import Axis, Band, Chart, Line, Mark, Marker, Points
-
-BAND_OPACITY = 0.16
-SYMBOLS = {
-    Marker.DOT: ("circle", 8),
-    Marker.SMALL: ("diamond", 7),
-    Marker.DIAMOND: ("diamond", 10),
-    Marker.STAR: ("star", 17),
-    Marker.BAR: ("line-ew-open", 18),
-    Marker.SQUARE: ("square", 9),
-    Marker.HOLLOW: ("circle-open", 8),
-    Marker.ABOVE: ("triangle-up-open", 9),
-    Marker.CROSS: ("x-thin-open", 8),
-    Marker.PLUS: ("cross-thin-open", 9),
-}
-"""Marker -> symbol and size in pixels."""
+STEPS = 100_000
+"""Steps of an axis in which curves are drawn: their values can be read off the drawing."""
+EDGE = 1e-3
+"""Share of an axis by which a point may lie outside it and still be drawn."""
+MOST_ROWS = 60
+"""Rows of a table of lines, roughly; a line has at least its ends."""
 
 
-def plotly_script() -> str:
-    """Returns the source of plotly.js, to be embedded once in a page."""
-    return str(get_plotlyjs())
+class Notes:
+    """The texts that describe points and lines, each once for the figures of a budget."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int | None, dict[str, int]] = {}
+
+    def number(self, chart: Chart, text: str) -> int:
+        """Returns the number by which a figure refers to a text."""
+        own = self._numbers.setdefault(chart.budget, {})
+        return own.setdefault(text, len(own))
+
+    @property
+    def texts(self) -> dict[str, list[str]]:
+        """Budget, or `across` -> its texts in the order of their numbers."""
+        return {str(budget or "across"): list(own) for budget, own in self._numbers.items()}
 
 
-def interactive(chart: Chart) -> dict[str, Any]:
-    """Returns the chart as JSON values for plotly.js, in the colours of a light page."""
-    return {
-        "data": [_trace(mark, chart) for mark in chart.marks],
-        "layout": {
-            "xaxis": _plotly_axis(chart.x),
-            "yaxis": _plotly_axis(chart.y),
-            "legend": {
-                "orientation": "h",
-                "x": 0,
-                "y": 1.02,
-                "yanchor": "bottom",
-                "title": _plotly_legend_title(chart),
-                "tracegroupgap": 0,
-            },
-            "margin": {"l": 60, "r": 14, "t": 20, "b": 50},
-            "hovermode": "closest",
-            "hoverlabel": {"align": "left"},
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A mark of a legend: its name, colour and symbol."""
+
+    name: str
+    hue: Hue
+    symbol: str
+    """A marker's name, or `line`, `dash` or `band`."""
+    series: int | str
+    """Number of the marks of this name in the drawing; empty for a band."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A chart as the templates take it."""
+
+    chart: Chart
+    svg: str
+    axes: dict[str, tuple[float, float, bool, str, str]]
+    """Axis -> low and high end, whether it is a log scale, quantity, form of its values."""
+    legend: tuple[LegendEntry, ...]
+    rows: tuple[dict[str, str], ...]
+    """The table of values behind it."""
+
+
+def page_figure(chart: Chart, notes: Notes) -> PageFigure:
+    """Returns the chart as SVG with its legend and its values."""
+    return PageFigure(
+        chart=chart,
+        svg=_svg(chart, notes),
+        axes={
+            name: (axis.low, axis.high, axis.log, axis.quantity, axis.form.value)
+            for name, axis in (("x", chart.x), ("y", chart.y))
         },
-    }
+        legend=_legend(chart),
+        rows=tuple(_rows(chart)),
+    )
 
 
-def _plotly_legend_title(chart: Chart) -> dict[str, Any]:
-    # Beside the entries, a title pushes the last of a row out of a narrow figure.
-    return {"text": html.escape(chart.legend_title), "font": {"size": 12}, "side": "top"}
+def palette(charts: Sequence[Chart]) -> list[Hue]:
+    """Returns every colour of the charts, once."""
+    hues: set[Hue] = set()
+    for chart in charts:
+        for mark in chart.marks:
+            hues |= set(mark.hues) if isinstance(mark, Labels) else {mark.hue}
+    return sorted(hues, key=lambda hue: hue.light)
 
 
-def palette(charts: Sequence[Chart]) -> dict[str, str]:
-    """Returns each colour of the charts on a light page -> its colour on a dark one."""
-    hues = {mark.hue for chart in charts for mark in chart.marks}
-    return {hue.light: hue.dark for hue in sorted(hues, key=lambda hue: hue.light)}
+def _svg(chart: Chart, notes: Notes) -> str:
+    curves, points, texts = [], [], []
+    series = _series(chart)
+    for mark in chart.marks:
+        match mark:
+            case Band():
+                curves.append(_band(mark, chart))
+            case Line():
+                curves.append(_line(mark, chart, notes, series[mark.name]))
+            case Points():
+                points.append(_points(mark, chart, notes, series[mark.name]))
+            case Labels():
+                texts.append(_labels(mark, chart))
+    box = f'viewBox="0 0 {STEPS} {STEPS}" preserveAspectRatio="none"'
+    stretched = f'<svg class="curves" width="100%" height="100%" {box}>{"".join(curves)}</svg>'
+    return _frame(chart) + stretched + "".join(points) + "".join(texts)
 
 
-def _plotly_axis(axis: Axis) -> dict[str, Any]:
-    ends = [log10(end) if axis.log else end for end in (axis.low, axis.high)]
-    return {
-        "type": "log" if axis.log else "linear",
-        "range": ends,
-        "title": {"text": html.escape(axis.label), "standoff": 10},
-        "tickvals": [value for value, _ in axis.ticks],
-        "ticktext": [html.escape(text) for _, text in axis.ticks],
-        "zeroline": False,
-        "automargin": True,
-    }
+def _frame(chart: Chart) -> str:
+    """Returns the grid, the ticks and the labels of both axes."""
+    parts = []
+    for value, text in chart.x.ticks:
+        x = _share(chart.x.place(value))
+        parts.append(f'<line class="grid" x1="{x}" x2="{x}" y2="100%"/>')
+        parts.append(f'<text class="tick" x="{x}" y="100%" dy="18">{escape(text)}</text>')
+    for value, text in chart.y.ticks:
+        y = _share(1 - chart.y.place(value))
+        parts.append(f'<line class="grid" x2="100%" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text class="tick left" y="{y}" dx="-8" dy="4">{escape(text)}</text>')
+    parts.append('<line class="axis" x2="100%" y1="100%" y2="100%"/>')
+    parts.append(f'<text class="label" x="100%" y="100%" dy="38">{escape(chart.x.label)}</text>')
+    parts.append(f'<text class="label top" dx="-46" dy="-12">{escape(chart.y.label)}</text>')
+    return "".join(parts)
 
 
-def _trace(mark: Mark, chart: Chart) -> dict[str, Any]:
-    x, y = chart.x, chart.y
-    axes = f"{x.quantity} %{{x:{x.hover}}}, {y.quantity} %{{y:{y.hover}}}"
-    match mark:
-        case Band():
-            own = _band(mark)
-        case Line():
-            shown = f"{html.escape(mark.hover)}<br>{axes}" if mark.has_values else mark.hover
-            own = _line(mark) | {"hovertemplate": f"{shown}<extra></extra>"}
-        case Points():
-            own = _points(mark) | _hover(mark, chart)
-    return {"type": "scatter", "name": html.escape(mark.name), **own}
+def _band(band: Band, chart: Chart) -> str:
+    there = list(zip(band.x, band.low, strict=True))
+    back = list(zip(band.x, band.high, strict=True))[::-1]
+    return f'<path class="band {band.hue.name}" d="{_path([*there, *back], chart)}z"/>'
 
 
-def _hover(points: Points, chart: Chart) -> dict[str, Any]:
-    """Returns what a person reads who points at a point: its values, wherever it is drawn."""
-    x, y = chart.x, chart.y
+def _line(line: Line, chart: Chart, notes: Notes, series: int) -> str:
+    kind = f"line {line.hue.name}{' dash' if line.dash else ''}{'' if line.has_values else ' mark'}"
+    path = _path(list(zip(line.x, line.y, strict=True)), chart)
+    note = f' data-n="{notes.number(chart, line.hover)}"' if line.hover else ""
+    return (
+        f'<path class="{kind}" data-s="{series}"{note} stroke-width="{line.width:g}" d="{path}"/>'
+    )
+
+
+def _points(points: Points, chart: Chart, notes: Notes, series: int) -> str:
+    parts = []
+    for x, (low, high) in zip(points.x, points.bars, strict=False):
+        place = _share(chart.x.place(x))
+        if chart.y.place(low) > 1 or chart.y.place(high) < 0:
+            continue
+        ends = (_share(min(1.0, max(0.0, 1 - chart.y.place(end)))) for end in (low, high))
+        parts.append('<line class="bar" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>'.format(place, *ends))
+    shown = point_values(points, chart)
+    for x, y, hover, values in zip(points.x, points.y, points.hover, shown, strict=True):
+        if not -EDGE <= chart.y.place(y) <= 1 + EDGE:
+            continue
+        places = f'x="{_share(chart.x.place(x))}" y="{_share(1 - chart.y.place(y))}"'
+        texts = f'data-n="{notes.number(chart, hover)}" data-v="{escape(", ".join(values))}"'
+        parts.append(f'<use href="#m-{points.marker}" {places} {texts}/>')
+    return f'<g class="points {points.hue.name}" data-s="{series}">{"".join(parts)}</g>'
+
+
+def point_values(points: Points, chart: Chart) -> list[list[str]]:
+    """Returns what is said of each point: its own values, wherever it is drawn."""
     values = points.values or tuple(zip(points.x, points.y, strict=True))
-    templates = []
-    for _, height in values:
-        shown = f"{x.quantity} %{{customdata[0]:{x.hover}}}"
-        if height is not None:
-            shown += f", {y.quantity} %{{customdata[1]:{y.hover}}}"
-            shown += "" if y.low <= height <= y.high else " (off scale)"
-        templates.append(f"%{{text}}<br>{shown}<extra></extra>")
-    return {"customdata": [list(pair) for pair in values], "hovertemplate": templates}
+    shown = []
+    for (x, y), bar in zip(values, points.bars or [None] * len(values), strict=True):
+        own = [f"{chart.x.quantity} {chart.x.form.text(x)}"]
+        if y is not None:
+            off = "" if chart.y.low <= y <= chart.y.high else " (off scale)"
+            own.append(f"{chart.y.quantity} {chart.y.form.text(y)}{off}")
+        if bar:
+            own.append(f"bar {chart.y.form.text(bar[0])} to {chart.y.form.text(bar[1])}")
+        shown.append(own)
+    return shown
 
 
-def _band(band: Band) -> dict[str, Any]:
+def _labels(labels: Labels, chart: Chart) -> str:
+    kind = "name above" if labels.above else "name"
+    moved = 'dy="-10"' if labels.above else 'dx="6" dy="4"'
+    parts = []
+    for x, y, text, hue in zip(labels.x, labels.y, labels.texts, labels.hues, strict=True):
+        places = f'x="{_share(chart.x.place(x))}" y="{_share(1 - chart.y.place(y))}"'
+        parts.append(f'<text class="{kind} {hue.name}" {places} {moved}>{escape(text)}</text>')
+    return "".join(parts)
+
+
+def _legend(chart: Chart) -> tuple[LegendEntry, ...]:
+    series = _series(chart)
+    entries: dict[str, LegendEntry] = {}
+    for mark in chart.marks:
+        match mark:
+            case Band():
+                entries.setdefault(mark.name, LegendEntry(mark.name, mark.hue, "band", ""))
+            case Line() | Points() if mark.in_legend:
+                entry = LegendEntry(mark.name, mark.hue, _symbol(mark), series[mark.name])
+                entries.setdefault(mark.name, entry)
+    return tuple(entries.values())
+
+
+def _symbol(mark: Line | Points) -> str:
+    if isinstance(mark, Points):
+        return mark.marker.value
+    return "dash" if mark.dash else "line"
+
+
+def _series(chart: Chart) -> dict[str, int]:
+    """Returns the number of each name: marks of one name are one series."""
+    names = (mark.name for mark in chart.marks if isinstance(mark, Line | Points))
+    return {name: number for number, name in enumerate(dict.fromkeys(names))}
+
+
+def _rows(chart: Chart) -> list[dict[str, str]]:
+    lines = [mark for mark in chart.marks if isinstance(mark, Line) and mark.has_values]
+    each = max(2, MOST_ROWS // max(1, len(lines)))
+    rows = []
+    for mark in chart.marks:
+        if isinstance(mark, Points):
+            hovers = zip(mark.hover, point_values(mark, chart), strict=True)
+            for hover, values in hovers:
+                rows.append(_row(mark.name, hover.partition(":")[0], values, chart))
+        elif isinstance(mark, Line) and mark.has_values:
+            for at in _some(len(mark.x), each):
+                x, y = chart.x.form.text(mark.x[at]), chart.y.form.text(mark.y[at])
+                values = [f"{chart.x.quantity} {x}", f"{chart.y.quantity} {y}"]
+                rows.append(_row(mark.name, mark.hover.partition(":")[0], values, chart))
+    return rows
+
+
+def _row(name: str, what: str, values: Sequence[str], chart: Chart) -> dict[str, str]:
+    x, *others = values
+    y = [value.removeprefix(f"{chart.y.quantity} ") for value in others]
     return {
-        "x": [*band.x, *reversed(band.x)],
-        "y": [*band.low, *reversed(band.high)],
-        "mode": "none",
-        "fill": "toself",
-        "fillcolor": _translucent(band.hue.light),
-        "hoverinfo": "skip",
+        "mark": name,
+        "of": "" if what == name else what,
+        chart.x.quantity: x.removeprefix(f"{chart.x.quantity} "),
+        chart.y.quantity: ", ".join(y),
     }
 
 
-def _line(line: Line) -> dict[str, Any]:
-    return _common(line) | {
-        "mode": "lines",
-        "line": {
-            "color": line.hue.light,
-            "width": line.width,
-            "dash": "dash" if line.dash else "solid",
-        },
-    }
+def _some(number: int, most: int) -> list[int]:
+    """Returns the first, the last, and some indices between, evenly spread."""
+    if number <= most:
+        return list(range(number))
+    return sorted({round(i * (number - 1) / (most - 1)) for i in range(most)})
 
 
-def _points(points: Points) -> dict[str, Any]:
-    symbol, size = SYMBOLS[points.marker]
-    bars = {"error_y": _plotly_bars(points)} if points.bars else {}
-    return {
-        **_common(points),
-        **bars,
-        "mode": "markers",
-        "marker": {
-            "color": points.hue.light,
-            "symbol": symbol,
-            "size": size,
-            "line": {"width": 2 if symbol.endswith("open") else 0, "color": points.hue.light},
-        },
-        "text": [html.escape(text).replace(": ", "<br>", 1) for text in points.hover],
-    }
+def _path(points: Sequence[tuple[float, float]], chart: Chart) -> str:
+    """Returns a path in whole steps, from which `charts.js` reads the values again."""
+    places = [(_steps(chart.x, x), STEPS - _steps(chart.y, y)) for x, y in points]
+    parts = ["M{} {}".format(*places[0])]
+    for (x0, y0), (x1, y1) in pairwise(places):
+        parts.append(f"l{x1 - x0} {y1 - y0}")
+    return "".join(parts).replace(" -", "-")
 
 
-def _common(mark: Line | Points) -> dict[str, Any]:
-    return {
-        "legendgroup": html.escape(mark.name),
-        "showlegend": mark.in_legend,
-        "x": list(mark.x),
-        "y": list(mark.y),
-    }
+def _steps(axis: Axis, value: float) -> int:
+    return round(STEPS * axis.place(value))
 
 
-def _plotly_bars(points: Points) -> dict[str, Any]:
-    up = [high - y for y, (_, high) in zip(points.y, points.bars, strict=True)]
-    down = [y - low for y, (low, _) in zip(points.y, points.bars, strict=True)]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": up,
-        "arrayminus": down,
-        "thickness": 1.6,
-        "width": 4,
-        "color": points.hue.light,
-    }
+def _share(place: float) -> str:
+    return f"{100 * place:.2f}%"
 
 
-def _translucent(colour: str) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{BAND_OPACITY})"
+SYMBOLS = {
+    Marker.DOT: '<circle r="3.8"/>',
+    Marker.SMALL: '<path d="M0-4 4 0 0 4-4 0z"/>',
+    Marker.DIAMOND: '<path d="M0-6 6 0 0 6-6 0z"/>',
+    Marker.STAR: (
+        '<path d="M0-9 2.2-3 8.6-2.8 3.5 1.1 5.3 7.3 0 3.7-5.3 7.3-3.5 1.1-8.6-2.8-2.2-3z"/>'
+    ),
+    Marker.BAR: '<path class="open" d="M-9 0H9"/>',
+    Marker.SQUARE: '<path d="M-4-4H4V4H-4z"/>',
+    Marker.HOLLOW: '<circle class="open" r="3.6"/>',
+    Marker.ABOVE: '<path class="open" d="M0-4.5 4.5 3.5H-4.5z"/>',
+    Marker.CROSS: '<path class="open" d="M-4-4 4 4M-4 4 4-4"/>',
+    Marker.PLUS: '<path class="open" d="M-5 0H5M0-5V5"/>',
+}
+"""Marker -> its drawing around the origin, in pixels."""

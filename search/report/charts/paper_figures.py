@@ -1,4 +1,4 @@
-"""Charts for papers, as PNG and SVG on a light background. The only home of matplotlib."""
+"""Charts for papers, as PNG and SVG on a light background, by matplotlib."""
 
 import io
 import math
@@ -16,11 +16,12 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from fathom.search.report.charts.chart import MUTED, Axis, Band, Chart, Line, Mark, Marker, Points
+from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, Mark, Marker, Points
+from fathom.search.report.charts.colours import MUTED
 
 WIDTH, HEIGHT = 6.4, 4.8
 """Inches; a figure with many rows in its legend is higher."""
-LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.12, 0.62, 0.52
+LEFT, RIGHT, TOP, BOTTOM = 0.78, 0.28, 0.62, 0.52
 """Inches from the axes to the sides, and to the legend below them.
 
 They are fixed, since matplotlib's own layout draws a figure twice to find them.
@@ -83,8 +84,13 @@ def _save(charts: Sequence[Chart], folder: Path) -> None:
     with matplotlib.rc_context(PAPER):
         for chart in charts:
             figure = _drawn(chart)
-            figure.savefig(folder / f"{chart.key}.png", metadata={"Software": None})
-            figure.savefig(folder / f"{chart.key}.svg", metadata={"Date": None, "Creator": None})
+            save_both(figure, folder / chart.key)
+
+
+def save_both(figure: Figure, path: Path) -> None:
+    """Save a figure as PNG and SVG beside each other, alike for the same records."""
+    figure.savefig(path.with_name(f"{path.name}.png"), metadata={"Software": None})
+    figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None, "Creator": None})
 
 
 class ShownFigure(Figure):
@@ -109,9 +115,9 @@ def _drawn(chart: Chart) -> ShownFigure:
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale=_scale(chart.x), yscale=_scale(chart.y))
     for order, mark in enumerate(chart.marks, start=2):
-        _draw(axes, mark, order)
-    _set_ticks(axes.xaxis, chart.x)
-    _set_ticks(axes.yaxis, chart.y)
+        draw_mark(axes, mark, order)
+    set_ticks(axes.xaxis, chart.x)
+    set_ticks(axes.yaxis, chart.y)
     _place(figure, axes, _legend_inches(figure, axes, chart.legend_title))
     _write(figure, axes, chart)
     return figure
@@ -156,13 +162,15 @@ def _scale(axis: Axis) -> str:
     return "log" if axis.log else "linear"
 
 
-def _set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
+def set_ticks(side: XAxis | YAxis, axis: Axis) -> None:
+    """Put the ticks of a chart on an axis, and no others."""
     side.set_major_locator(FixedLocator([value for value, _ in axis.ticks]))
     side.set_major_formatter(FixedFormatter([text for _, text in axis.ticks]))
     side.set_minor_locator(NullLocator())
 
 
-def _draw(axes: Axes, mark: Mark, order: int) -> None:
+def draw_mark(axes: Axes, mark: Mark, order: int) -> None:
+    """Draw a mark; those of a higher order lie above."""
     match mark:
         case Band():
             axes.fill_between(
@@ -187,6 +195,24 @@ def _draw(axes: Axes, mark: Mark, order: int) -> None:
             )
         case Points():
             _draw_points(axes, mark, order)
+        case Labels():
+            _draw_labels(axes, mark)
+
+
+def _draw_labels(axes: Axes, labels: Labels) -> None:
+    for x, y, text, hue in zip(labels.x, labels.y, labels.texts, labels.hues, strict=True):
+        axes.annotate(
+            text,
+            (x, y),
+            xytext=(0, 6) if labels.above else (4, 0),
+            textcoords="offset points",
+            ha="center" if labels.above else "left",
+            va="bottom" if labels.above else "center",
+            color=hue.light,
+            fontsize=7.5,
+            fontweight="bold",
+            annotation_clip=False,
+        )
 
 
 def _draw_points(axes: Axes, points: Points, order: int) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.crossings import Crossings
 from fathom.search.formatting import format_count
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
+from fathom.search.report.charts.labels import LineEnd, end_labels
 from fathom.search.report.charts.trials import drawn_error, loss_axis
 from fathom.search.report.papers import crossing_text
 from fathom.search.report.text import question_across
@@ -28,6 +29,10 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
     courses = _courses(known)
     heights = [height for course in courses.values() for _, height, _ in course]
     ends = known[0].budget / MARGIN, known[-1].budget * MARGIN
+    x = chart.params_axis(known[0].count.label, *ends)
+    y = replace(
+        loss_axis(heights), label="loss above the best depth (nats)", quantity="loss above the best"
+    )
     return chart.Chart(
         key="loss-against-size",
         title="Depths against one another",
@@ -38,13 +43,11 @@ def loss_against_size(optima: Sequence[Optimum], crossings: Crossings | None) ->
             " crossing that the data support. Depths of one budget alone, and what lies above the"
             " scale, are not drawn."
         ),
-        x=chart.params_axis(known[0].count.label, *ends),
-        y=replace(
-            loss_axis(heights),
-            label="loss above the best depth (nats)",
-            quantity="loss above the best",
+        x=x,
+        y=y,
+        marks=chart.visible(
+            *_depths(courses), _names(courses, x, y), _crossings(crossings, courses)
         ),
-        marks=chart.visible(*_depths(courses), _crossings(crossings, courses)),
         legend_title="depth",
         wide=True,
     )
@@ -64,7 +67,7 @@ def _courses(known: Sequence[Optimum]) -> Courses:
 def _depths(courses: Courses) -> list[chart.Mark]:
     marks: list[chart.Mark] = []
     for depth, course in courses.items():
-        hue = chart.depth_hue(depth, list(courses))
+        hue = colours.depth_hue(depth, list(courses))
         budgets, heights, errors = zip(*course, strict=True)
         marks += [
             chart.Line(name=str(depth), x=budgets, y=heights, hue=hue, hover=f"depth {depth}"),
@@ -82,6 +85,15 @@ def _depths(courses: Courses) -> list[chart.Mark]:
     return marks
 
 
+def _names(courses: Courses, x: chart.Axis, y: chart.Axis) -> chart.Labels:
+    ends = {}
+    for depth, course in courses.items():
+        inside = [(budget, height) for budget, height, _ in course if height <= y.high]
+        if inside:
+            ends[str(depth)] = LineEnd(*inside[-1], colours.depth_hue(depth, list(courses)))
+    return end_labels(ends, x, y)
+
+
 def _crossings(crossings: Crossings, courses: Courses) -> chart.Points:
     """Returns the crossings as points on the line of their shallower depth."""
     named = [pair for pair in crossings.pairs if pair.neighbours and pair.params]
@@ -94,6 +106,6 @@ def _crossings(crossings: Crossings, courses: Courses) -> chart.Points:
         x=tuple(pair.params for pair in named if pair.params),
         y=tuple(heights),
         hover=tuple(crossing_text(pair) for pair in named),
-        hue=chart.ACCENT,
+        hue=colours.ACCENT,
         marker=chart.Marker.STAR,
     )

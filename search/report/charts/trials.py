@@ -8,39 +8,49 @@ from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.report.charts import chart
+from fathom.search.report.charts import chart, colours
+from fathom.search.report.charts.labels import LineEnd, end_labels
 from fathom.search.report.text import question
 
 MOST_LEGEND_DEPTHS = 10
+FIRST_SHOWN = 0.7
+"""Share of the first rung's tokens at which learning curves begin."""
 
 
 def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.Chart | None:
     """Returns the chart of every learning curve, coloured by depth; None without late losses."""
     points = [point for record in records for point in record.curve if point.tokens]
-    late = [
-        point.loss
-        for point in points
-        if point.tokens >= 0.1 * optimum.tokens and math.isfinite(point.loss)
-    ]
+    start = _start(records, optimum)
+    late = [point.loss for point in points if point.tokens >= start and math.isfinite(point.loss)]
     if not late:
         return None
     y = loss_axis(late)
-    ends = (0.94 * min(point.tokens for point in points), 1.06 * optimum.tokens)
+    x = chart.log_axis(
+        "training tokens",
+        start,
+        1.02 * optimum.tokens,
+        quantity="tokens",
+        form=chart.Form.COUNT,
+        text=format_count,
+    )
     return chart.Chart(
         key=f"learning-curves-{optimum.budget}",
         title="Learning curves by depth",
         question=question(optimum),
         caption="One line for each trial. Deep models start slowly, so curves cross: a trial paused"
-        " at a rung (dashed) resumes if it comes to belong to the best.",
-        x=chart.log_axis(
-            "training tokens", *ends, quantity="tokens", hover=".3~s", text=format_count
-        ),
+        " at a rung (dashed) resumes if it comes to belong to the best. The chart begins where"
+        " trials are first compared; the number at the right edge is the depth of the best curve"
+        " of its colour.",
+        x=x,
         y=y,
         marks=chart.visible(
             *_rungs(records, y),
             *_curves(records),
-            _ends("stopped", records, Outcome.STOPPED, chart.INK, chart.Marker.HOLLOW, y),
-            _ends("diverged", records, Outcome.DIVERGED, chart.ORANGE, chart.Marker.CROSS, y),
+            _ends("stopped", records, Outcome.STOPPED, colours.INK, chart.Marker.HOLLOW, (x, y)),
+            _ends(
+                "diverged", records, Outcome.DIVERGED, colours.ORANGE, chart.Marker.CROSS, (x, y)
+            ),
+            _names(records, x, y),
         ),
         budget=optimum.budget,
         legend_title=legend_title(records),
@@ -55,7 +65,7 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
             name="rung",
             x=(rung, rung),
             y=(y.low, y.high),
-            hue=chart.MUTED,
+            hue=colours.MUTED,
             hover=f"rung at {format_count(rung)} tokens",
             has_values=False,
             dash=True,
@@ -81,7 +91,7 @@ def _curves(records: Sequence[TrialRecord]) -> list[chart.Mark]:
                 name=str(depth),
                 x=tuple(point.tokens for point in points),
                 y=tuple(point.loss for point in points),
-                hue=chart.depth_hue(depth, depths),
+                hue=colours.depth_hue(depth, depths),
                 hover=describe(record),
                 width=1.4,
                 in_legend=depth in named,
@@ -95,14 +105,37 @@ def _ends(
     name: str,
     records: Sequence[TrialRecord],
     outcome: Outcome,
-    hue: chart.Hue,
+    hue: colours.Hue,
     marker: chart.Marker,
-    y: chart.Axis,
+    axes: tuple[chart.Axis, chart.Axis],
 ) -> chart.Points:
-    """Returns the last points of the trials with an outcome, kept inside the scale."""
+    """Returns the last points of the trials with an outcome, kept inside the scales."""
+    x, y = axes
     ended = [record for record in records if record.outcome is outcome and record.tokens]
+    tokens = [record.tokens for record in ended]
+    places = [max(x.low, own) for own in tokens]
     losses = [min(last_loss(record), y.edge) for record in ended]
-    return trial_points(name, ended, [record.tokens for record in ended], losses, hue, marker)
+    return trial_points(name, ended, places, losses, hue, marker, values=tokens)
+
+
+def _start(records: Sequence[TrialRecord], optimum: Optimum) -> float:
+    """Returns the tokens from which the curves are shown: somewhat before the first rung."""
+    rungs = [tokens for record in records for tokens in record.rungs]
+    first = min(rungs, default=optimum.tokens / 8)
+    return min(FIRST_SHOWN * first, optimum.tokens / 4)
+
+
+def _names(records: Sequence[TrialRecord], x: chart.Axis, y: chart.Axis) -> chart.Labels:
+    """Returns the depth of each colour beside the end of its furthest and best curve."""
+    depths = [record.spec.shape.depth for record in records]
+    ends: dict[str, LineEnd] = {}
+    for depth in legend_depths(records):
+        own = [r for r in records if r.spec.shape.depth == depth and last_loss(r) < math.inf]
+        if own:
+            best = min(own, key=lambda record: (-record.tokens, last_loss(record)))
+            hue = colours.depth_hue(depth, depths)
+            ends[str(depth)] = LineEnd(max(x.low, best.tokens), last_loss(best), hue)
+    return end_labels(ends, x, y)
 
 
 def trial_points(
@@ -110,7 +143,7 @@ def trial_points(
     records: Sequence[TrialRecord],
     x: Sequence[float],
     y: Sequence[float],
-    hue: chart.Hue,
+    hue: colours.Hue,
     marker: chart.Marker,
     *,
     values: Sequence[float] | None = None,
@@ -191,7 +224,7 @@ def loss_axis(losses: Sequence[float], *, floor: float = math.inf) -> chart.Axis
         high=high + 1.5 * pad,
         ticks=chart.linear_ticks(low - pad, high + 1.5 * pad),
         quantity="loss",
-        hover=".4f",
+        form=chart.Form.FIXED,
     )
 
 

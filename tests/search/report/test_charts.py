@@ -1,36 +1,42 @@
 """The report's figures: what they show, where it is from, and how a browser draws them."""
 
-import json
 import re
-import shutil
 import struct
-import subprocess
 from dataclasses import replace
 from html import unescape
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
 
-import plotly.graph_objects as plotly
 import pytest
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
-from fathom.search.report.charts.chart import Band, Line, Points, depth_hue, linear_ticks, log_ticks
+from fathom.search.report.charts.chart import (
+    Band,
+    Chart,
+    Labels,
+    Line,
+    Points,
+    linear_ticks,
+    log_ticks,
+)
+from fathom.search.report.charts.colours import depth_hue
 from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
+from fathom.search.report.charts.labels import apart
 from fathom.search.report.charts.law import depth_against_budget
-from fathom.search.report.charts.page_figures import interactive
+from fathom.search.report.charts.page_figures import STEPS, Notes, page_figure
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import describe
 from fathom.search.report.writer import make_charts
-from tests.support.reporting import BUDGETS, conclusion_of, of_budget, page_on
-from tests.support.simulated import simulated_study
+from tests.support.colours import EYES, contrast, distance
+from tests.support.reporting import BUDGETS, conclusion_of, of_budget
 
-CHROMIUM = shutil.which("chromium")
+APART = 14.0
+"""Smallest distance of the colours of two depths; about 2 can just be told apart."""
 
 
 def test_every_chart_names_its_units_and_its_question(
@@ -101,74 +107,91 @@ def test_a_hover_text_shows_values_of_the_records_wherever_a_point_is_drawn(
     records = {r.spec.trial: r for r in of_budget(study, BUDGETS[0])}
     off_scale = 0
     for chart in make_charts(conclusion_of(list(records.values()))):
-        for trace in interactive(chart)["data"] if chart.budget else ():
-            hovers = [trace.get(name, ()) for name in ("text", "customdata", "hovertemplate")]
-            if not hovers[0]:
+        for text, values in pointed_at(chart):
+            record = records.get(text.split(":")[0])
+            if record is None:
                 continue
-            for text, (x, y), template in zip(*hovers, strict=True):
-                assert "%{x" not in template, "the place at which a point is drawn"
-                assert "%{y" not in template
-                record = records.get(text.split("<br>")[0])
-                if record is None:
-                    continue
-                assert y == record.curve[-1].loss
-                if chart.key.startswith("loss-against-depth"):
-                    assert x == record.spec.shape.depth
-                assert template.count("(off scale)") == (y > chart.y.high)
-                off_scale += y > chart.y.high
+            loss = record.curve[-1].loss
+            off = " (off scale)" if loss > chart.y.high else ""
+            assert values.endswith(f"loss {loss:.4f}{off}")
+            if chart.key.startswith("loss-against-depth"):
+                assert values.startswith(f"depth {record.spec.shape.depth},")
+            off_scale += bool(off)
     assert off_scale
+
+
+def pointed_at(chart: Chart) -> list[tuple[str, str]]:
+    """What is said of each point of a chart: its text and its values."""
+    notes = Notes()
+    svg = page_figure(chart, notes).svg
+    texts = notes.texts[str(chart.budget or "across")]
+    found = re.findall(r'<use [^>]*data-n="(\d+)" data-v="([^"]*)"', svg)
+    return [(texts[int(number)], unescape(values)) for number, values in found]
+
+
+def test_the_values_of_a_line_can_be_read_off_its_drawing(study: list[TrialRecord]) -> None:
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
+    chart = charts[f"learning-curves-{BUDGETS[0]}"]
+    svg = page_figure(chart, Notes()).svg
+    drawn = re.findall(r'<path class="line h\w+"[^>]* d="M([^"]*)"', svg)
+    lines = [mark for mark in chart.marks if isinstance(mark, Line) and mark.has_values]
+    assert len(drawn) == len(lines) > 10
+    low, high = chart.y.low, chart.y.high
+    for path, line in zip(drawn, lines, strict=True):
+        steps = [[int(n) for n in re.findall(r"-?\d+", pair)] for pair in path.split("l")]
+        height = 0
+        for (_, dy), loss in zip(steps, line.y, strict=True):
+            height += dy
+            read = low + (1 - height / STEPS) * (high - low)
+            assert read == pytest.approx(loss, abs=5e-5), "to all the digits that are shown"
+
+
+def test_every_figure_has_a_table_of_its_values(study: list[TrialRecord]) -> None:
+    for chart in make_charts(conclusion_of(study)):
+        rows = page_figure(chart, Notes()).rows
+        points = sum(len(mark.x) for mark in chart.marks if isinstance(mark, Points))
+        assert len(rows) >= points, "each point has a row"
+        assert {chart.x.quantity, chart.y.quantity} <= {*rows[0]}
 
 
 def test_marks_that_are_no_losses_show_no_loss(study: list[TrialRecord]) -> None:
     own = of_budget(study, BUDGETS[0])
-    charts = {chart.key: interactive(chart) for chart in make_charts(conclusion_of(own))}
-    depths = charts[f"loss-against-depth-{BUDGETS[0]}"]["data"]
-    [plateau] = [trace for trace in depths if trace["name"] == "plateau"]
-    assert all("loss" not in template for template in plateau["hovertemplate"])
-    curves = charts[f"learning-curves-{BUDGETS[0]}"]["data"]
-    rungs = [trace for trace in curves if trace["name"] == "rung"]
-    assert rungs
-    assert not any("loss" in trace["hovertemplate"] for trace in rungs)
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(own))}
+    depths = pointed_at(charts[f"loss-against-depth-{BUDGETS[0]}"])
+    plateau = [values for text, values in depths if "cannot be told" in text]
+    assert plateau
+    assert all("loss" not in values for values in plateau)
+    svg = page_figure(charts[f"learning-curves-{BUDGETS[0]}"], Notes()).svg
+    assert svg.count(" dash mark") == 2, "the rungs, of which no values are said"
 
 
-def test_interactive_charts_are_plain_json(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+@pytest.mark.parametrize("eye", EYES)
+@pytest.mark.parametrize("page", ["#ffffff", "#1a1e25"])
+@pytest.mark.parametrize("number", range(2, 9))
+def test_depths_have_colours_that_eyes_of_every_kind_tell_apart(
+    number: int, page: str, eye: str
 ) -> None:
-    for chart in make_charts(conclusion_of(study)):
-        drawn = interactive(chart)
+    depths = [2**n for n in range(number)]
+    hues = [depth_hue(depth, depths) for depth in depths]
+    shown = [hue.light if page == "#ffffff" else hue.dark for hue in hues]
 
-        assert len(drawn["data"]) == len(chart.marks)
-        assert json.loads(json.dumps(drawn, allow_nan=False)) == drawn
-        seen_by_plotly = plotly.Figure(**drawn).to_plotly_json()
-        assert seen_by_plotly["data"] == drawn["data"]
-        assert {key: seen_by_plotly["layout"][key] for key in drawn["layout"]} == drawn["layout"]
+    assert all(contrast(colour, page) >= 3 for colour in shown)
+    assert min(distance(one, other, eye) for one, other in combinations(shown, 2)) >= APART
 
 
-def test_neighbouring_depths_have_colours_that_differ_and_stand_out() -> None:
-    depths = range(1, 9)
-    hues = [depth_hue(depth, [*depths, 8]) for depth in depths]
-
-    for page, of_page in (
-        ("#ffffff", [h.light for h in hues]),
-        ("#13161b", [h.dark for h in hues]),
-    ):
-        assert all(contrast(colour, page) >= 3 for colour in of_page)
-        for one, other in pairwise(of_page):
-            assert max(abs(a - b) for a, b in zip(rgb(one), rgb(other), strict=True)) >= 15
+def test_names_at_the_ends_of_lines_keep_apart_and_inside() -> None:
+    for places in ([0.5, 0.5, 0.5], [0.0, 0.01, 0.99, 1.0], [-3.0, 0.2, 5.0], []):
+        moved = apart(places, 0.1)
+        assert all(b - a >= 0.1 - 1e-9 for a, b in pairwise(moved))
+        assert all(0 <= place <= 1 for place in moved)
 
 
-def rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
-
-
-def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, as WCAG defines it."""
-    shares = [[channel / 255 for channel in rgb(colour)] for colour in (one, other)]
-    linear = [
-        [s / 12.92 if s <= 0.03928 else ((s + 0.055) / 1.055) ** 2.4 for s in own] for own in shares
-    ]
-    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
-    return (high + 0.05) / (low + 0.05)
+def test_learning_curves_name_each_depth_once(study: list[TrialRecord]) -> None:
+    charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
+    chart = charts[f"learning-curves-{BUDGETS[0]}"]
+    [names] = [mark for mark in chart.marks if isinstance(mark, Labels)]
+    tried = {record.spec.shape.depth for record in of_budget(study, BUDGETS[0])}
+    assert sorted(map(int, names.texts)) == sorted(tried)
 
 
 @pytest.mark.parametrize(
@@ -286,79 +309,6 @@ def test_step_times_of_one_type_of_device_alone_are_compared(
     assert both.marks == alone.marks
     assert "Only trials of one device, H200, are shown." in both.caption
     assert "Only trials" not in alone.caption
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium to draw the page")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_browser_draws_every_figure_inside_the_window(width: int, tmp_path: Path) -> None:
-    """Windows as wide as a phone and as a desktop screen."""
-    (tmp_path / "report.html").write_text(page_on(simulated_study(budgets=BUDGETS)), "utf-8")
-
-    seen = in_browser(tmp_path / "report.html", width, tmp_path)
-
-    assert seen["overflow"] <= 0, "nothing is wider than the window"
-    assert seen["drawn"] == 2 * (2 + 4 * len(BUDGETS)), "each with the titles of both axes"
-    assert seen["errors"] == []
-    assert seen["cut"] == [], "no label is outside its figure"
-    assert seen["lowest"] >= 220, "no legend takes the place of its figure"
-
-
-PROBE = """<script>
-const errors = []; addEventListener("error", (event) => errors.push(event.message));
-document.addEventListener("securitypolicyviolation", (e) => errors.push(e.blockedURI));
-addEventListener("load", () => dispatchEvent(new Event("beforeprint")));  // draws all at once
-addEventListener("load", () => setTimeout(() => {
-  const cut = [], heights = [];
-  for (const plot of document.querySelectorAll("div.plot")) {
-    const box = plot.getBoundingClientRect();
-    heights.push(plot.querySelector(".nsewdrag").getBoundingClientRect().height);
-    for (const text of plot.querySelectorAll("svg text")) {
-      const own = text.getBoundingClientRect();
-      if (own.width && (own.left < box.left - 1 || own.right > box.right + 1
-          || own.top < box.top - 1 || own.bottom > box.bottom + 1))
-        cut.push(plot.dataset.chart + ": " + text.textContent);
-    }
-  }
-  const root = document.documentElement;
-  const drawn = document.querySelectorAll("div.plot .xtitle, div.plot .ytitle").length;
-  const overflow = root.scrollWidth - root.clientWidth, lowest = Math.min(...heights);
-  parent.postMessage(JSON.stringify({overflow, drawn, errors, cut, lowest}), "*");
-}, 4000));
-</script>"""
-"""Put into the page before its own scripts; says what a reader would see."""
-FRAME = """<!doctype html><body style="margin:0"><script>
-addEventListener("message", (m) => { document.body.textContent = "SEEN" + m.data + "NEES"; });
-</script><iframe src="probed.html" style="border:0" width="%d" height="20000"></iframe>"""
-"""Around the page, since no window of a browser without a screen is narrower than 500 pixels."""
-
-
-def in_browser(page: Path, width: int, folder: Path) -> Any:
-    assert CHROMIUM is not None
-    text = page.read_text(encoding="utf-8").replace("</head>", f"{PROBE}</head>", 1)
-    (folder / "probed.html").write_text(text, encoding="utf-8")
-    frame = folder / "frame.html"
-    frame.write_text(FRAME % width, encoding="utf-8")
-    switches = "headless no-sandbox disable-gpu disable-quic no-first-run disable-sync dump-dom"
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *(f"--{switch}" for switch in switches.split()),
-            "--disable-background-networking",
-            "--disable-component-update",
-            f"--user-data-dir={folder / 'profile'}",
-            "--virtual-time-budget=9000",
-            f"--window-size={max(width, 500)},20000",
-            frame.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    found = re.search(r"SEEN(\{.*?\})NEES", done.stdout)
-    assert found, done.stderr[-2000:]
-    return json.loads(unescape(found[1]))
 
 
 def test_a_hover_text_has_the_learning_rate_of_the_trial(

@@ -100,7 +100,7 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
     ]
     assert "fathom train best.yaml --budget 1M" in visible(page_of(found, ()))
     assert next_steps(unsettled, "runs/x") == []
-    assert "Next: what the lines above say" in visible(page_of(unsettled, ()))
+    assert "What next What the lines above say" in visible(page_of(unsettled, ()))
 
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum, ...]) -> None:

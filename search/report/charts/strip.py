@@ -1,0 +1,147 @@
+"""The small charts above all others: for each budget the loss against depth, as it was found."""
+
+import math
+from collections.abc import Sequence
+from statistics import median
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.report.charts import chart, colours
+from fathom.search.report.charts.trials import drawn_error
+from fathom.search.report.depth_standing import DepthStanding
+from fathom.search.report.text import answer, question
+
+ROOM = 0.17
+"""Room of a text, as a share of the width of a chart."""
+
+
+def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.Chart | None:
+    """Returns the chart of the depths' means, the curve and the interval; None without a mean."""
+    if not optimum.depths or optimum.loss is None:
+        return None
+    x = chart.depth_axis([own.depth for own in standings])
+    y = _scale(optimum)
+    return chart.Chart(
+        key=f"answer-{optimum.budget}",
+        title=answer(optimum),
+        question=question(optimum),
+        caption="",
+        x=x,
+        y=y,
+        marks=chart.visible(
+            *_interval(optimum, x, y),
+            *_curve(optimum),
+            *_means(standings, y),
+            *_best(optimum),
+            _gaps(standings, x, y),
+        ),
+        budget=optimum.budget,
+    )
+
+
+def _scale(optimum: Optimum) -> chart.Axis:
+    """Returns an axis on which the good depths lie apart; far worse ones lie above it."""
+    low = min(own.loss - drawn_error(own) for own in optimum.depths)
+    heights = [own.loss - low for own in optimum.depths]
+    room = max(3 * median(heights), 0.01)
+    high = low + min(room, max(heights))
+    pad = 0.2 * (high - low)
+    return chart.Axis(
+        label="loss (nats)",
+        low=low - pad,
+        high=high + 1.5 * pad,
+        ticks=chart.linear_ticks(low - pad, high + 1.5 * pad)[::2],
+        quantity="loss",
+        form=chart.Form.FIXED,
+    )
+
+
+def _interval(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
+    if optimum.interval is None:
+        return []
+    low, high = optimum.interval
+    ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
+    name = "95 % interval"
+    return [chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)]
+
+
+def _curve(optimum: Optimum) -> list[chart.Mark]:
+    if optimum.power is None:
+        return []
+    grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth, 40)
+    heights = tuple(optimum.power(depth) for depth in grid)
+    return [chart.Line(name="fit", x=grid, y=heights, hue=colours.ACCENT, hover="fit")]
+
+
+def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark]:
+    inside = [own for own in standings if own.loss is not None and own.loss <= y.edge]
+    above = [own for own in standings if own.loss is not None and own.loss > y.edge]
+    unknown = [own for own in standings if own.loss is None]
+    return [
+        chart.Points(
+            name="mean loss of a depth",
+            x=tuple(own.depth for own in inside),
+            y=tuple(own.loss or math.nan for own in inside),
+            bars=tuple(
+                ((own.loss or 0) - own.error, (own.loss or 0) + own.error) for own in inside
+            ),
+            hover=tuple(own.text for own in inside),
+            hue=colours.INK,
+            marker=chart.Marker.DOT,
+        ),
+        _at_the_edge("far above", above, chart.Marker.ABOVE, colours.INK, y),
+        _at_the_edge("stopped early", unknown, chart.Marker.HOLLOW, colours.MUTED, y),
+    ]
+
+
+def _at_the_edge(
+    name: str,
+    standings: Sequence[DepthStanding],
+    marker: chart.Marker,
+    hue: colours.Hue,
+    y: chart.Axis,
+) -> chart.Points:
+    return chart.Points(
+        name=name,
+        x=tuple(own.depth for own in standings),
+        y=(y.edge,) * len(standings),
+        hover=tuple(own.text for own in standings),
+        values=tuple((own.depth, own.loss) for own in standings),
+        hue=hue,
+        marker=marker,
+    )
+
+
+def _best(optimum: Optimum) -> list[chart.Mark]:
+    if optimum.optimal_depth is None or optimum.loss is None:
+        return []
+    return [
+        chart.Points(
+            name="best depth",
+            x=(optimum.optimal_depth,),
+            y=(optimum.loss,),
+            hover=(f"depth {optimum.optimal_depth}: the best, {optimum.verdict.value}",),
+            hue=colours.ACCENT,
+            marker=chart.Marker.STAR,
+        ),
+    ]
+
+
+def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> chart.Labels:
+    """Returns how far measured depths outside the interval lie above the best.
+
+    Of depths whose texts would touch, those nearest to the interval have theirs.
+    """
+    inside = [own.depth for own in standings if not own.ruled_out]
+    out = [own for own in standings if own.ruled_out and own.gap and own.gap > 0]
+    out.sort(key=lambda own: min((abs(own.depth - depth) for depth in inside), default=0))
+    named: list[DepthStanding] = []
+    for own in out:
+        if all(abs(x.place(own.depth) - x.place(other.depth)) > ROOM for other in named):
+            named.append(own)
+    return chart.Labels(
+        x=tuple(own.depth for own in named),
+        y=tuple(min((own.loss or math.inf) + own.error, y.edge) for own in named),
+        texts=tuple(f"+{own.gap:.3f}" for own in named),
+        hues=(colours.INK,) * len(named),
+        above=True,
+    )

@@ -1,0 +1,114 @@
+"""Where each depth of a budget stands: the best, as good as it, or ruled out, and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fathom.search.analysis.depth_estimates import DepthEstimate
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.formatting import format_count, ranges
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.text import SETTLED, counted, joined
+
+BEST = "the best"
+DECIDED = (*SETTLED, Verdict.EDGE)
+"""Verdicts whose interval rules depths out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthStanding:
+    """What is known of one depth at the horizon."""
+
+    depth: int
+    finished: int
+    """Trials that trained to the end."""
+    loss: float | None
+    """Mean loss, nats; None where no trial finished."""
+    error: float
+    """Standard error of it; 0 where it is not known."""
+    gap: float | None
+    """How far it lies above the loss at the best depth."""
+    ruled_out: bool
+    """True if the answer is settled, and the depth lies outside its interval."""
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The depth and the reason, for hover texts."""
+        return f"depth {self.depth}: {self.reason}"
+
+
+def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[DepthStanding]:
+    """Returns the standing of every depth that was tried, ascending."""
+    measured = {own.depth: own for own in optimum.depths}
+    tried: dict[int, list[TrialRecord]] = {depth: [] for depth in measured}
+    for record in records:
+        tried.setdefault(record.spec.shape.depth, []).append(record)
+    return [_standing(depth, tried[depth], measured.get(depth), optimum) for depth in sorted(tried)]
+
+
+def _standing(
+    depth: int, records: Sequence[TrialRecord], own: DepthEstimate | None, optimum: Optimum
+) -> DepthStanding:
+    out = optimum.verdict in DECIDED and not _inside(depth, optimum)
+    gap = own.loss - optimum.loss if own and optimum.loss is not None else None
+    error = own.standard_error if own and own.standard_error < float("inf") else 0.0
+    return DepthStanding(
+        depth=depth,
+        finished=sum(record.outcome is Outcome.FINISHED for record in records),
+        loss=own.loss if own else None,
+        error=error,
+        gap=gap,
+        ruled_out=out,
+        reason=_unmeasured(records, out) if gap is None else _measured(depth, gap, out, optimum),
+    )
+
+
+def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
+    if depth == optimum.optimal_depth:
+        return BEST
+    above = f"{abs(gap):.4f} nats {'above' if gap >= 0 else 'below'} the best"
+    if out:
+        return f"ruled out: outside the 95 % interval, {above}"
+    if depth in optimum.plateau:
+        return f"as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above} as measured)"
+    if optimum.verdict in DECIDED:
+        return f"not ruled out: inside the 95 % interval, {above}"
+    return f"{above.replace('the best', 'the best so far')}"
+
+
+def _unmeasured(records: Sequence[TrialRecord], out: bool) -> str:
+    stopped = [record.tokens for record in records if record.outcome is Outcome.STOPPED]
+    if not stopped:
+        outcomes = dict.fromkeys(r.outcome.replace("_", " ") for r in records if r.outcome)
+        return f"no loss: {joined(list(outcomes)) if outcomes else 'still running'}"
+    at = f"stopped at {format_count(max(stopped))} tokens, where others were ahead"
+    return f"ruled out: outside the 95 % interval, and {at}" if out else f"no final loss: {at}"
+
+
+def _inside(depth: int, optimum: Optimum) -> bool:
+    if optimum.interval is None:
+        return True
+    low, high = optimum.interval
+    return low <= depth <= high
+
+
+def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
+    """Returns which depths are ruled out and why, in one line; empty where none is."""
+    out = [own for own in standings if own.ruled_out]
+    parts = [f"{own.depth} ({own.gap:+.3f} nats)" for own in out if own.gap is not None]
+    if stopped := [own.depth for own in out if own.gap is None]:
+        parts.append(f"{ranges(stopped)} (stopped early, far behind)")
+    return f"Ruled out: depth {', '.join(parts)}." if parts else ""
+
+
+def standing_row(own: DepthStanding) -> dict[str, str]:
+    """Returns heading -> text of a depth, for a table."""
+    error = f" ± {own.error:.4f}" if own.error else ""
+    return {
+        "depth": str(own.depth),
+        "finished": counted(own.finished, "trial"),
+        "loss (nats)": "" if own.loss is None else f"{own.loss:.4f}{error}",
+        "above the best": "" if own.gap is None or own.reason == BEST else f"{own.gap:+.4f}",
+        "standing": own.reason,
+    }

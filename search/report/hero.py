@@ -1,0 +1,64 @@
+"""The top of the page: the answer in a sentence, a small chart of each budget, and what is next."""
+
+from typing import Any
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.conclusion import Conclusion, Findings, shape_row
+from fathom.search.formatting import exact_count, format_count
+from fathom.search.report import text
+from fathom.search.report.charts.chart import Chart
+from fathom.search.report.charts.page_figures import Notes, page_figure
+from fathom.search.report.charts.strip import strip_chart
+from fathom.search.report.depth_standing import depth_standings, ruled_out_text
+
+
+def hero(conclusion: Findings, notes: Notes) -> dict[str, Any]:
+    """Returns the sentence and a card for each budget."""
+    optima = conclusion.optima
+    return {
+        "summary": text.summary(optima) if optima else "",
+        "cards": [_card(conclusion, optimum, notes) for optimum in optima],
+    }
+
+
+def strip_charts(conclusion: Findings) -> list[Chart | None]:
+    """Returns the small chart of each budget; None for one without a final loss."""
+    return [
+        strip_chart(depth_standings(conclusion.records_of(own.budget), own), own)
+        for own in conclusion.optima
+    ]
+
+
+def _card(conclusion: Findings, optimum: Optimum, notes: Notes) -> dict[str, Any]:
+    standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
+    chart = strip_chart(standings, optimum)
+    return {
+        "anchor": f"budget-{optimum.budget}",
+        "question": text.question(optimum),
+        "depth": text.depth_text(optimum),
+        "interval": text.interval(optimum),
+        "plateau": text.plateau(optimum),
+        "verdict": optimum.verdict.value,
+        "reason": text.sentence(optimum.reason),
+        "ruled_out": ruled_out_text(standings),
+        "figure": page_figure(chart, notes) if chart else None,
+    }
+
+
+def next_commands(conclusion: Conclusion) -> dict[str, Any] | None:
+    """Returns what to do with the largest budget that is settled; None where none is."""
+    chosen = text.to_train(conclusion)
+    if chosen is None:
+        return None
+    which = f"best.yaml --budget {exact_count(chosen.budget)}"
+    return {
+        "budget": f"{format_count(chosen.budget)} {chosen.count.unit}",
+        "shape": text.shape_text(chosen.shape) if chosen.shape else "",
+        "train": f"fathom train {which}",
+        "export": f"fathom export {which} --format hf",
+        "yaml": "\n".join(
+            f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}"
+            for name, value in shape_row(chosen.shape).items()
+        ),
+        "extend": "fathom run config.yaml --runs .. --extend",
+    }

@@ -1,0 +1,156 @@
+"use strict";
+(() => {
+  const notes = JSON.parse(document.getElementById("notes").textContent);
+  const tip = document.getElementById("tip");
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const NEAR = 36, STEPS = 1e5;
+
+  // Beside a box, inside the window.
+  const show = (text, box) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    const own = tip.getBoundingClientRect();
+    const left = Math.min(box.right + 12, innerWidth - own.width - 8);
+    const below = box.bottom + 12 + own.height < innerHeight;
+    tip.style.left = Math.max(8, left) + "px";
+    tip.style.top = Math.max(8, below ? box.bottom + 12 : box.top - own.height - 12) + "px";
+  };
+  const hide = () => { tip.hidden = true; };
+
+  const count = (value) => {
+    const [suffix, size] = [["T", 1e12], ["B", 1e9], ["M", 1e6], ["k", 1e3]].find(([, s]) => value >= s) ?? ["", 1];
+    return +(value.toPrecision(3) / size).toFixed(3) + suffix;
+  };
+  const forms = {plain: (value) => String(+value.toPrecision(4)), fixed: (value) => value.toFixed(4), count};
+  const read = ([low, high, log], place) => log ? low * (high / low) ** place : low + place * (high - low);
+
+  // What can be pointed at: points, and the corners of lines, which hold the values they were drawn from.
+  const targetsOf = (plot) => {
+    const axes = JSON.parse(plot.dataset.axes), own = notes[plot.dataset.notes];
+    const points = all("use[data-n]", plot).map((element) => ({
+      element, series: element.parentNode.dataset.s,
+      places: [[parseFloat(element.getAttribute("x")) / 100, parseFloat(element.getAttribute("y")) / 100]],
+      text: () => own[element.dataset.n].replace(": ", "\n") + "\n" + element.dataset.v,
+    }));
+    const lines = all("path[data-n]", plot).map((element) => {
+      let [x, y] = [0, 0];
+      const places = element.getAttribute("d").slice(1).split("l").map((pair) => {
+        const [dx, dy] = pair.match(/-?\d+/g).map(Number);
+        return [(x += dx) / STEPS, (y += dy) / STEPS];
+      });
+      const value = (axis, place) => axis[3] + " " + forms[axis[4]](read(axis, place));
+      const text = (at) => own[element.dataset.n].replace(": ", "\n") + (element.classList.contains("mark") ? ""
+        : "\n" + value(axes.x, places[at][0]) + ", " + value(axes.y, 1 - places[at][1]));
+      return {element, series: element.dataset.s, places, text, line: true};
+    });
+    return [...points, ...lines];
+  };
+
+  const distance = (px, py, [ax, ay], [bx, by]) => {
+    const [dx, dy] = [bx - ax, by - ay], length = dx * dx + dy * dy;
+    const t = length ? Math.max(0, Math.min(1, ((px - ax) * dx + (py - ay) * dy) / length)) : 0;
+    return Math.hypot(px - ax - t * dx, py - ay - t * dy);
+  };
+
+  const nearest = (targets, box, px, py) => {
+    let best = null, least = NEAR;
+    for (const target of targets) {
+      const pixels = target.places.map(([x, y]) => [x * box.width, y * box.height]);
+      for (let at = 0; at < pixels.length; at++) {
+        const far = target.line
+          ? distance(px, py, pixels[at], pixels[at + 1] ?? pixels[at]) + 6  // a point goes before a line
+          : Math.hypot(px - pixels[at][0], py - pixels[at][1]);
+        if (far >= least) continue;
+        const next = target.line && pixels[at + 1] && Math.abs(pixels[at + 1][0] - px) < Math.abs(pixels[at][0] - px);
+        [best, least] = [{target, at: next ? at + 1 : at}, far];
+      }
+    }
+    return best;
+  };
+
+  for (const plot of all(".plot")) {
+    const svg = plot.querySelector("svg");
+    let targets = null, chosen = null;
+    const light = (elements) => {
+      all(".on", plot).forEach((one) => one.classList.remove("on"));
+      elements.forEach((one) => one.classList.add("on"));
+      plot.classList.toggle("lit", elements.some((one) => !one.matches("use")));
+    };
+    const choose = (found) => {
+      chosen = found;
+      if (!found) { light(pressed()); hide(); return; }
+      const {target, at} = found, box = svg.getBoundingClientRect();
+      light([target.element]);
+      const x = box.left + target.places[at][0] * box.width, y = box.top + target.places[at][1] * box.height;
+      show(target.text(at), {left: x, right: x, top: y, bottom: y});
+    };
+    const legend = plot.closest("figure")?.querySelector(".legend");
+    const named = (button) => all(`[data-s="${button.dataset.series}"]`, plot);
+    const pressed = () => legend ? all("[aria-pressed=true]", legend).flatMap(named) : [];
+    plot.addEventListener("pointermove", (event) => {
+      targets ??= targetsOf(plot);
+      const box = svg.getBoundingClientRect();
+      choose(nearest(targets, box, event.clientX - box.left, event.clientY - box.top));
+    });
+    plot.addEventListener("pointerleave", () => choose(null));
+    plot.addEventListener("blur", () => choose(null));
+    // Left and right go along the points of a mark, up and down from mark to mark.
+    plot.addEventListener("keydown", (event) => {
+      const step = {ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1]}[event.key];
+      if (event.key === "Escape") choose(null);
+      if (!step) return;
+      event.preventDefault();
+      targets ??= targetsOf(plot);
+      const marks = [];
+      for (const target of targets) {
+        const own = target.places.map((_, at) => ({target, at}));
+        const points = !target.line && marks.find((mark) => !mark[0].target.line && mark[0].target.element.parentNode === target.element.parentNode);
+        if (points) points.push(...own); else marks.push(own);
+      }
+      marks.forEach((mark) => mark.sort((a, b) => a.target.places[a.at][0] - b.target.places[b.at][0]));
+      let row = marks.findIndex((mark) => mark.some((one) => one.target === chosen?.target && one.at === chosen.at));
+      if (row < 0) { choose(marks[0]?.[0] ?? null); return; }
+      let column = marks[row].findIndex((one) => one.target === chosen.target && one.at === chosen.at);
+      row = (row + step[1] + marks.length) % marks.length;
+      column = step[1] ? 0 : (column + step[0] + marks[row].length) % marks[row].length;
+      choose(marks[row][column]);
+    });
+    if (legend) all("button", legend).forEach((button) => {
+      button.addEventListener("pointerenter", () => light([...pressed(), ...named(button)]));
+      button.addEventListener("pointerleave", () => light(pressed()));
+      button.addEventListener("click", () => {
+        button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
+        light(pressed());
+      });
+    });
+  }
+
+  for (const word of all("a[aria-describedby]")) {
+    const explained = document.getElementById(word.getAttribute("aria-describedby"));
+    if (!explained) continue;
+    for (const event of ["pointerenter", "focus"]) word.addEventListener(event, () => show(explained.textContent, word.getBoundingClientRect()));
+    for (const event of ["pointerleave", "blur"]) word.addEventListener(event, hide);
+  }
+
+  for (const button of all(".copy")) button.addEventListener("click", async () => {
+    const text = button.previousElementSibling;
+    try { await navigator.clipboard.writeText(text.textContent); } catch {
+      getSelection().selectAllChildren(text);
+      document.execCommand("copy");
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1600);
+  });
+
+  // A budget unfolds where a link leads into it, and for printing.
+  const unfold = () => {
+    const place = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const inside = place && (place.querySelector("details.budget") ?? place.closest("details.budget"));
+    if (inside && !inside.open) { inside.open = true; place.scrollIntoView(); }
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+  let folded = [];
+  addEventListener("beforeprint", () => { folded = all("details.budget:not([open])"); folded.forEach((one) => { one.open = true; }); });
+  addEventListener("afterprint", () => folded.forEach((one) => { one.open = false; }));
+})();

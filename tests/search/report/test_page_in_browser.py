@@ -1,0 +1,107 @@
+"""The page in a browser: at each width and colour scheme, by pointer, by keys and on paper."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browser import Browser, browser
+from tests.support.reporting import BUDGETS, page_on
+from tests.support.simulated import simulated_study
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium to draw the page"),
+]
+
+CUT = """(() => {
+  const cut = [];
+  for (const plot of document.querySelectorAll(".plot")) {
+    const box = (plot.closest("figure") ?? plot.closest(".card")).getBoundingClientRect();
+    if (!box.width) continue;
+    for (const one of plot.querySelectorAll("text, use")) {
+      const own = one.getBoundingClientRect();
+      if (!own.width) continue;
+      if (own.left < box.left - 1 || own.right > box.right + 1
+          || own.top < box.top - 1 || own.bottom > box.bottom + 1)
+        cut.push(plot.getAttribute("aria-label") + " " + (one.textContent || one.dataset.v));
+    }
+  }
+  return cut;
+})()"""
+"""What of the figures lies outside the frames around them."""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser with the report of a simulated study."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "report.html").write_text(page_on(simulated_study(budgets=BUDGETS)), "utf-8")
+    with browser(folder / "profile") as opened:
+        opened.open((folder / "report.html").as_uri())
+        opened.wait_for("document.readyState === 'complete' && !!document.querySelector('#tip')")
+        opened.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        yield opened
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_cut_or_wider_than_the_window(
+    chromium: Browser, width: int, scheme: str
+) -> None:
+    chromium.show(width=width, height=900, scheme=scheme)
+
+    root = "document.documentElement"
+    assert chromium.ask(f"{root}.scrollWidth - {root}.clientWidth") <= 0
+    assert chromium.ask(CUT) == []
+    figures = chromium.ask("document.querySelectorAll('.plot svg[role=img]').length")
+    assert figures == 2 + 5 * len(BUDGETS)
+    lowest = "Math.min(...[...document.querySelectorAll('.plot > svg')].map((s) => s.clientHeight))"
+    assert chromium.ask(lowest) >= 100
+    assert chromium.errors == []
+
+
+def test_the_answer_and_its_curves_are_above_the_fold(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    chromium.ask("scrollTo(0, 0)")
+    bottoms = chromium.ask(
+        "[...document.querySelectorAll('.card .plot')].map((p) => p.getBoundingClientRect().bottom)"
+    )
+    assert len(bottoms) == len(BUDGETS)
+    assert max(bottoms) < 800
+
+
+def test_a_pointer_and_the_arrow_keys_read_values(chromium: Browser) -> None:
+    chromium.show(width=1280, height=800, scheme="light")
+    plot = f"document.querySelector('#loss-against-depth-{BUDGETS[0]} .plot')"
+    chromium.ask(f"{plot}.scrollIntoView()")
+    chromium.ask(f"""(() => {{
+        const box = {plot}.querySelector("use[data-n]").getBoundingClientRect();
+        {plot}.dispatchEvent(new PointerEvent("pointermove",
+            {{clientX: box.x + box.width / 2, clientY: box.y + box.height / 2}}));
+    }})()""")
+    assert "depth" in chromium.ask("document.querySelector('#tip:not([hidden])').textContent")
+
+    said = []
+    for key in ("Escape", "ArrowRight", "ArrowRight", "ArrowDown"):
+        chromium.ask(f"{plot}.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+        said.append(chromium.ask("document.querySelector('#tip').textContent"))
+    assert len(set(said[1:])) == 3, "each press goes one further"
+    assert chromium.ask("document.querySelector('#tip').getAttribute('role')") == "status"
+
+
+def test_a_term_explains_itself_when_it_has_the_focus(chromium: Browser) -> None:
+    chromium.ask("document.querySelector('.key .term').focus()")
+    chromium.ask("document.querySelector('.key .term').dispatchEvent(new Event('focus'))")
+    assert "95 % probability" in chromium.ask("document.querySelector('#tip').textContent")
+
+
+def test_a_link_unfolds_its_budget_and_printing_unfolds_all(chromium: Browser) -> None:
+    unfolded = "document.querySelectorAll('details.budget[open]').length"
+    chromium.ask("document.querySelectorAll('details').forEach((one) => { one.open = false; })")
+    chromium.ask(f"location.hash = 'budget-{BUDGETS[1]}'")
+    assert chromium.wait_for(unfolded) == 1
+    chromium.ask("dispatchEvent(new Event('beforeprint'))")
+    assert chromium.ask(unfolded) == len(BUDGETS)
+    chromium.ask("dispatchEvent(new Event('afterprint'))")
+    assert chromium.ask(unfolded) == 1
