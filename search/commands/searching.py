@@ -202,12 +202,14 @@ def ui(
     runs: Runs = Path("runs"),
     study: Annotated[Path | None, typer.Option(help="Study file with its own tracking.")] = None,
     overrides: Overrides = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of MLflow; the reports have the next.")
+    ] = 5000,
 ) -> None:
-    """Serve MLflow's page on loopback, on the store that the runs used."""
+    """Serve the reports, fresh while searches run, and MLflow's page, both on loopback."""
+    from fathom.search.commands.live_report import serve
     from fathom.search.run_folder import default_tracking_uri
     from fathom.search.study.config import load
-    from fathom.search.tracking.ui import open_ui
 
     uri = load(study, overrides).tracking.uri if study else None
-    open_ui(uri or default_tracking_uri(runs), port=port)
+    serve(runs, uri or default_tracking_uri(runs), port=port)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,18 @@ BEYOND = (3, 10)
 """Multiples of the largest fitted budget at which the laws predict too."""
 
 
-def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a page that is served adds to the file."""
+
+    stamp: str
+    """The server has another one once the report has changed."""
+    state: str
+    study_page: str
+    """Address of the study in MLflow; empty without one."""
+
+
+def page(conclusion: Conclusion, charts: Sequence[Chart], live: Live | None = None) -> str:
     """Returns the HTML of the whole page, readable without a network."""
     trials = text.counted(len(conclusion.records), "trial")
     return _render(
@@ -46,6 +58,7 @@ def page(conclusion: Conclusion, charts: Sequence[Chart]) -> str:
         provenance=provenance(conclusion),
         settings=settings_of(conclusion.config),
         of_study=True,
+        live=live,
         source="records.jsonl in this folder",
     )
 
@@ -61,6 +74,7 @@ def analysis_page(analysis: Analysis, charts: Sequence[Chart]) -> str:
         provenance=analysis_facts(analysis),
         settings="",
         of_study=False,
+        live=None,
         source=analysis.label,
     )
 

@@ -82,6 +82,15 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 def _study_pages(uri: str, base: str) -> list[str]:
     """Returns a line with name and address of every study, the latest first."""
+    return [f"{name}: {address}" for name, address in study_addresses(uri, base).items()]
+
+
+def study_addresses(uri: str, base: str) -> dict[str, str]:
+    """Returns name -> address of every study in MLflow's page at `base`, the latest first.
+
+    Raises:
+        TrackingError: when the store does not answer.
+    """
     try:
         found = store.connect(uri).search_experiments(order_by=["last_update_time DESC"])
     except MlflowException as error:
@@ -89,11 +98,11 @@ def _study_pages(uri: str, base: str) -> list[str]:
             f"`fathom ui` needs a store that answers, got {without_credentials(uri)} "
             f"({first_line(error)}); start it or change `tracking.uri`"
         ) from None
-    return [
-        f"{experiment.name}: {base}/#/experiments/{experiment.experiment_id}/runs{MODE}"
+    return {
+        experiment.name: f"{base}/#/experiments/{experiment.experiment_id}/runs{MODE}"
         for experiment in found
         if STUDY_TAG in experiment.tags
-    ]
+    }
 
 
 def _start(uri: str, host: str, port: int, output: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -45,7 +45,7 @@ def learning_curves(records: Sequence[TrialRecord], optimum: Optimum) -> chart.C
         y=y,
         marks=chart.visible(
             *_rungs(records, y),
-            *_curves(records),
+            *_curves(records, start),
             _ends("stopped", records, Outcome.STOPPED, colours.INK, chart.Marker.HOLLOW, (x, y)),
             _ends(
                 "diverged", records, Outcome.DIVERGED, colours.ORANGE, chart.Marker.CROSS, (x, y)
@@ -76,13 +76,16 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
     ]
 
 
-def _curves(records: Sequence[TrialRecord]) -> list[chart.Mark]:
-    """Returns one line for each trial; the legend names each depth once."""
+def _curves(records: Sequence[TrialRecord], start: float) -> list[chart.Mark]:
+    """Returns one line for each trial from the last evaluation before `start`; the legend names
+    each depth once."""
     marks: list[chart.Mark] = []
     depths = [record.spec.shape.depth for record in records]
     named = set(legend_depths(records))
     for record in sorted(records, key=lambda record: record.spec.shape.depth):
         points = [point for point in record.curve if point.tokens and math.isfinite(point.loss)]
+        before = [point for point in points if point.tokens < start]
+        points = [*before[-1:], *(point for point in points if point.tokens >= start)]
         depth = record.spec.shape.depth
         if not points:
             continue

@@ -1,0 +1,189 @@
+"""The reports of all runs in a folder, on this machine alone and fresh while searches run."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from fathom.search.conclusion import Conclusion
+from fathom.search.pipeline import conclude_run
+from fathom.search.report.page import Live, page
+from fathom.search.report.text import counted
+from fathom.search.report.writer import make_charts
+from fathom.search.run_folder import RunFolder, is_in_use
+from fathom.search.scheduling.journal import past_of
+from fathom.search.study.own_records import read_records
+from fathom.search.study.preflight import open_run
+from fathom.search.study.store_uri import TrackingError, without_credentials
+from fathom.search.tracking.ui import open_ui, study_addresses, terminated_as_interrupted
+
+HOST = "127.0.0.1"
+StudyPage = Callable[[str], str]
+"""Returns the address of a study in MLflow; empty where it has none."""
+
+
+def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print) -> None:
+    """Serve the reports and MLflow's page until Ctrl-C or SIGTERM, saying where they are.
+
+    Raises:
+        TrackingError: when MLflow's page can't be served.
+    """
+    remote = uri.startswith(("http:", "https:"))
+    base = without_credentials(uri).rstrip("/") if remote else f"http://{HOST}:{port}"
+
+    def study_page(study: str) -> str:
+        with suppress(TrackingError):
+            return study_addresses(uri, base).get(study, "")
+        return ""
+
+    with live_reports(runs, port=port + 1, study_page=study_page) as address:
+        waiting = [f"reports: {address}"]
+
+        def say_all(text: str) -> None:
+            say("\n".join([*waiting, text]))
+            waiting.clear()
+
+        open_ui(uri, port=port, say=say_all)
+        if remote:  # MLflow has its own server, and the reports have none
+            with terminated_as_interrupted(), suppress(KeyboardInterrupt):
+                threading.Event().wait()
+
+
+@contextmanager
+def live_reports(runs: Path, *, port: int, study_page: StudyPage) -> Iterator[str]:
+    """Serve the reports in a thread; yields the address, at any free port if this one is taken."""
+    handler = partial(_Handler, _Reports(runs, study_page))
+    try:
+        server = ThreadingHTTPServer((HOST, port), handler)
+    except (OSError, OverflowError):
+        server = ThreadingHTTPServer((HOST, 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{HOST}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@dataclass
+class _Reports:
+    """The pages of the runs in a folder, each kept until its run has changed."""
+
+    runs: Path
+    study_page: StudyPage
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pages: dict[str, tuple[str, str]] = {}
+
+    def names(self) -> list[str]:
+        """Names of the run folders, the one that changed last first."""
+        folders = [path for path in self.runs.glob("*") if RunFolder(path).config.is_file()]
+        folders.sort(key=lambda path: RunFolder(path).config.stat().st_mtime, reverse=True)
+        return [path.name for path in folders]
+
+    def stamp(self, name: str) -> str:
+        """A text that changes whenever the report of a run does."""
+        folder = RunFolder(self.runs / name)
+        files = [path.stat() for path in (folder.records, folder.config) if path.exists()]
+        written = [f"{one.st_size}.{one.st_mtime_ns}" for one in files]
+        return "-".join([*written, "running" if is_in_use(folder) else "ended"])
+
+    def page(self, name: str) -> str:
+        """The report of a run as its files are now."""
+        with self._lock:
+            stamp = self.stamp(name)
+            if self._pages.get(name, ("", ""))[0] != stamp:
+                self._pages[name] = stamp, self._page(name, stamp)
+            return self._pages[name][1]
+
+    def index(self) -> str:
+        """The list of all runs."""
+        links = [f'<li><a href="/{quote(name)}/">{escape(name)}</a>' for name in self.names()]
+        found = f"<ul>{''.join(links)}</ul>" if links else "<p>No run yet.</p>"
+        return f"<!doctype html><meta charset=utf-8><title>Fathom</title><h1>Runs</h1>{found}"
+
+    def _page(self, name: str, stamp: str) -> str:
+        folder, config = open_run(self.runs / name)
+        running = is_in_use(folder)
+        conclusion = conclude_run(folder, config, read_records(folder, config))
+        state = "The search has ended, or is paused."
+        if running:
+            conclusion = _under_way(conclusion)
+            training = counted(len(past_of(folder).running.records), "trial")
+            ended = counted(len(conclusion.records), "trial")
+            state = f"The search is running: {ended} ended, {training} training."
+        live = Live(stamp=stamp, state=state, study_page=self.study_page(config.study))
+        return page(conclusion, make_charts(conclusion), live)
+
+
+def _under_way(conclusion: Conclusion) -> Conclusion:
+    """The same while the search runs: nobody need resume it."""
+    optima = tuple(
+        replace(own, reason="the search of this budget is not done; this is the best so far")
+        if own.budget in conclusion.unfinished
+        else own
+        for own in conclusion.optima
+    )
+    return replace(conclusion, optima=optima, unfinished=())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a browser on this machine: the list of runs, a report, or its stamp."""
+
+    def __init__(self, reports: _Reports, *args: Any) -> None:
+        self.reports = reports  # first: the base class answers the request at once
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        host = self.headers.get("Host", "").rpartition(":")[0]
+        name, _, rest = unquote(self.path).strip("/").partition("/")
+        names = self.reports.names()
+        # Another host's name would be a page elsewhere that points at this machine.
+        if host not in (HOST, "localhost") or (name and name not in names):
+            self._send(404, "there is no such run")
+        elif not name and len(names) != 1:
+            self._send(200, self.reports.index())
+        elif not name or not (rest or self.path.endswith("/")):
+            self._redirect(f"/{quote(name or names[0])}/")
+        elif rest not in ("", "stamp"):
+            self._send(404, "a run has its report here, and nothing else")
+        else:
+            self._answer(name, rest)
+
+    def _answer(self, name: str, rest: str) -> None:
+        try:
+            if rest == "stamp":
+                self._send(200, self.reports.stamp(name))
+            else:
+                self._send(200, self.reports.page(name))
+        except (ValueError, OSError) as error:
+            self._send(500, escape(str(error)))
+
+    def _send(self, status: int, text: str) -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _redirect(self, place: str) -> None:
+        self.send_response(302)
+        self.send_header("Location", place)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the terminal has the addresses."""

@@ -1,0 +1,99 @@
+"""`fathom ui`: the reports of a folder of runs, fresh while searches run."""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from fathom.search.commands.live_report import live_reports
+from fathom.search.run_folder import RunFolder
+from fathom.search.study.config import dump
+from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.reporting import visible
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """The run folder of a search that was interrupted."""
+    search = scheduler(study(), tmp_path / "runs" / "one")
+    Simulation(search).run(events=60)
+    folder = search.folder
+    folder.state.mkdir(exist_ok=True)
+    folder.config.write_text(dump(search.config))
+    return folder
+
+
+@pytest.fixture
+def address(run: RunFolder) -> Iterator[str]:
+    """Where its report is served."""
+    page = "http://127.0.0.1:5000/#/experiments/1"
+    with live_reports(run.path.parent, port=0, study_page=lambda _: page) as served:
+        yield served
+
+
+def read(address: str) -> str:
+    with urlopen(address, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def test_the_report_is_served_with_a_link_to_its_study(address: str) -> None:
+    page = read(address)
+
+    assert "The search has ended, or is paused." in visible(page)
+    assert 'href="http://127.0.0.1:5000/#/experiments/1"' in page
+    assert "connect-src 'self'" in page
+    assert "default-src 'none'" in page
+
+
+def test_the_report_follows_the_records_and_says_that_the_search_runs(
+    address: str, run: RunFolder
+) -> None:
+    place = f"{address}{run.path.name}/"
+    before, page = read(f"{place}stamp"), read(place)
+    assert f'data-stamp="{before}"' in page
+    assert read(f"{place}stamp") == before, "nothing has changed"
+
+    lines = run.records.read_text().splitlines(keepends=True)
+    run.records.write_text("".join(lines[:-1]))
+    with (run.state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert read(f"{place}stamp") != before
+        assert f"The search is running: {len(lines) - 1} trials ended" in visible(read(place))
+    assert "The search is running" not in visible(read(place))
+
+
+def test_only_runs_are_served_and_only_to_this_machine(address: str, run: RunFolder) -> None:
+    host = urlsplit(address).netloc
+    own = run.path.name
+    for path, name in (
+        (f"/../{own}/", host),
+        (f"/{own}/config.yaml/", host),
+        ("/%2e%2e/", host),
+        (f"/{own}/", "elsewhere.example:5001"),
+    ):
+        connection = HTTPConnection(host, timeout=60)
+        connection.request("GET", path, headers={"Host": name})
+        assert connection.getresponse().status == 404, path
+        connection.close()
+
+
+def test_several_runs_are_listed(address: str, run: RunFolder) -> None:
+    shutil.copytree(run.path, run.path.with_name("second"))
+    assert read(address).count("<li>") == 2
+
+
+def test_a_damaged_run_is_a_line_and_not_the_end_of_the_server(
+    address: str, run: RunFolder
+) -> None:
+    run.records.write_text("{}\n")
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.request("GET", f"/{run.path.name}/")
+    answer = connection.getresponse()
+    assert (answer.status, answer.read().count(b"\n")) == (500, 0)
+    connection.close()
+    assert read(f"{address}{run.path.name}/stamp")
