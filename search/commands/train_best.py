@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from fathom.models.compaction import BY_LAYER
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
@@ -74,6 +75,8 @@ def train_best(
     trial.save_weights(out / WEIGHTS)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
+    for line in trial.save_compact(out):
+        say(line)
     return out / WEIGHTS
 
 
@@ -155,7 +158,11 @@ def _sizes(shape: Shape) -> str:
 
 def _line(point: CurvePoint, budget: Budget) -> str:
     share = point.step / budget.steps
-    metrics = "".join(f"  {name} {value:.4f}" for name, value in point.metrics.items())
+    metrics = "".join(
+        f"  {name} {value:,.0f}" if name.endswith("_left") else f"  {name} {value:.4f}"
+        for name, value in point.metrics.items()
+        if not name.startswith(BY_LAYER)
+    )
     text = f"{share:4.0%}  {point.tokens:>12,} tokens  loss {point.loss:.4f}{metrics}"
     if not point.train_seconds:  # not known of a command that ended without its reader
         return text

@@ -5,9 +5,11 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from fathom.models.layer_sizes import holding
 from fathom.models.shape import Normalization, Shape
 from fathom.objectives.errors import nearest
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
@@ -17,7 +19,7 @@ from fathom.search.export.model import ExportedModel, Files, fit
 from fathom.search.export.tokens import ids_in_words
 from fathom.search.run_folder import UNFINISHED
 from fathom.search.study.errors import ConfigError
-from fathom.search.training.weights_folder import read_note
+from fathom.search.training.weights_folder import read_note, read_sizes
 
 
 class Format(Protocol):
@@ -53,15 +55,19 @@ def model_of(
         ConfigError: if there is no such format, or the format has no such model or weights.
     """
     _check(name, weights=weights is not None)
-    model = fit(best, name, FORMATS[name].ARCHITECTURES, nearest=nearest, weights=bool(weights))
+    fitted = partial(fit, name=name, architectures=FORMATS[name].ARCHITECTURES, nearest=nearest)
     if weights is None:
-        return model
-    note = read_note(weights)
+        return fitted(best, weights=False)
+    model, note = fitted(best, weights=True), read_note(weights)
     if note.shape != best.shape:
         raise ConfigError(
             f"{weights} holds a shape of {_sizes(note.shape)}; the one to export has "
             f"{_sizes(best.shape)}; train it, or choose with --budget"
         )
+    if note.config.train.auto_sizing.penalty:  # frameworks have layers of one size
+        sizes = read_sizes(weights if weights.is_dir() else weights.parent)
+        best = replace(best, shape=holding(note.shape, sizes))
+        model = fitted(best, weights=True)
     # The weights may be of another text than the study's, and then have its tokenizer.
     return replace(model, best=replace(best, config=note.config))
 

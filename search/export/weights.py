@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from fathom.models.compaction import padded
 from fathom.models.transformer import Transformer
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.fold import folded
@@ -13,6 +14,7 @@ from fathom.search.export.model import ExportedModel
 from fathom.search.export.nanogpt import sizes
 from fathom.search.study.errors import ConfigError
 from fathom.search.training import checkpoint
+from fathom.search.training.compact_weights import read_compact
 from fathom.search.training.weights_folder import WEIGHTS
 
 Weights = dict[str, Tensor]
@@ -25,7 +27,10 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
         ConfigError: if the weights are missing or incomplete.
     """
     file = source / WEIGHTS if source.is_dir() else source
-    state = checkpoint.load(file, torch.device("cpu"))
+    if model.config.train.auto_sizing.penalty:
+        state: Weights | None = padded(read_compact(file.parent)).state_dict()
+    else:
+        state = checkpoint.load(file, torch.device("cpu"))
     shape, parametrization = model.best.shape, model.config.model.parametrization.build()
     with torch.device("meta"):
         wanted = Transformer(shape, parametrization).state_dict()

@@ -29,6 +29,7 @@ OF_A_COMMAND = ("parser", "silence")
 """Keys of `train` that only a command has."""
 WITHOUT_EFFECT = (
     *("optimizer", "warmup", "weight_decay", "betas", "eps", "grad_clip", "patience"),
+    "auto_sizing",
     *("diagnostics", "precision", "compile"),
 )
 """Keys of `train` that a command settles by itself."""

@@ -17,6 +17,7 @@ from fathom.models.shape import (
     PLAIN,
     Count,
     Positions,
+    Residual,
     check_encoder,
     check_groups,
     option_key,
@@ -185,6 +186,33 @@ class StudyConfig(Group):
         return self
 
     @model_validator(mode="after")
+    def _check_auto_sizing(self) -> Self:
+        """Its steps follow AdamW's, on the groups of Fathom's own model."""
+        if not self.train.auto_sizing.strength:
+            return self
+        if self.model.build:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs Fathom's own model, whose neurons and heads it "
+                f"knows, got `model.build: {self.model.build}`; drop one"
+            )
+        if self.train.optimizer is not OptimizerName.ADAMW:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs `train.optimizer: adamw`, which moves each "
+                f"weight by its rate, got {self.train.optimizer}; drop one"
+            )
+        if self.space.split:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs one stack of layers, got `space.split: "
+                f"{self.space.split}`; drop one"
+            )
+        if self.model.residual is Residual.NONE:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs skip connections, without which no branch can "
+                "go, got `model.residual: none`; drop one"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_schedule(self) -> Self:
         train = self.train
         highest = train.learning_rate * max(self.confirm.rates)
@@ -259,6 +287,8 @@ class StudyConfig(Group):
                 conflicts[f"train.{name}"] = getattr(self.train, name)
         if self.space.split:
             conflicts["space.split"] = self.space.split
+        if self.train.auto_sizing.strength:
+            conflicts["train.auto_sizing.strength"] = self.train.auto_sizing.strength
         if not self.objective.batched:
             conflicts["objective"] = self.objective.name
         for key, value in conflicts.items():

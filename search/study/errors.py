@@ -142,6 +142,8 @@ def _kind(annotation: Any) -> str:
     if origin is Annotated:
         return _kind(parts[0])
     if origin is tuple:
+        if issubclass(_plain(parts[0]), Enum):
+            return f"a list of {', '.join(f'`{value}`' for value in _values(parts[0]))}"
         number = "" if parts[-1] is Ellipsis else "two "
         return f"a list of {number}{PLURALS[_plain(parts[0])]}"
     if origin is dict:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.parametrization import (
     OptimizerName,
     Parametrization,
@@ -307,6 +308,29 @@ class Precision(StrEnum):
     BFLOAT16 = "bfloat16"
 
 
+class AutoSizingConfig(Group):
+    """Proximal steps that delete parts of a model while it trains (Murray et al. 2019)."""
+
+    norm: GroupNorm = GroupNorm.L21
+    """Penalty of a group of weights: `l21`, its root of the sum of squares, or `linf1`, its largest
+    magnitude."""
+    strength: Real = Field(0.0, ge=0.0, le=10.0)
+    """What each step takes off a group, as a multiple of what it would add if every weight moved by
+    its learning rate, for example 0.1. 0 is no auto-sizing."""
+    parts: tuple[SizedPart, ...] = Field(
+        (SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES), min_length=1
+    )
+    """What may go: `neurons` of feed-forward branches, `attention_rows` (features of queries, keys
+    and values), whole `heads`, whole residual `branches`."""
+
+    @property
+    def penalty(self) -> GroupPenalty | None:
+        """The penalty as a training takes it; None where there is none."""
+        if not self.strength:
+            return None
+        return GroupPenalty(norm=self.norm, strength=self.strength, parts=self.parts)
+
+
 class TrainConfig(Group):
     """Training settings of every trial."""
 
@@ -350,6 +374,9 @@ class TrainConfig(Group):
     The trial's result is then that of its lowest evaluation, also if it trains to the end. It can't
     be combined with `stopping`.
     """
+    auto_sizing: AutoSizingConfig = AutoSizingConfig()
+    """Deletes neurons, heads and branches as the model trains, so that its sizes are a result of
+    one training. Budgets are then sizes of models before it."""
     diagnostics: bool = True
     """Measure the layers at some evaluations: attention, rank, gradients."""
     precision: Precision = Precision.AUTO

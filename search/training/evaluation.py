@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from fathom.models.compaction import counts_left
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
@@ -31,6 +32,8 @@ def evaluate(training: Training, objective: Objective) -> tuple[dict[str, float]
         if training.ended or training.step in training.plan.detailed_steps:
             details, layers = detailed_metrics(training, objective)
     training.model.train()
+    if training.auto_sizing is not None:
+        metrics |= counts_left(training.transformer)
     return metrics | details, layers
 
 

@@ -121,11 +121,14 @@ def advance(
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
     began = time.perf_counter()
     for step in range(training.step, goal):
-        set_learning_rate(optimizer, plan.learning_rate * plan.rate_fraction(step))
+        rate = plan.learning_rate * plan.rate_fraction(step)
+        set_learning_rate(optimizer, rate)
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
         own_loss = _backward(training, objective, batch)
         training.loss_sum += own_loss
         optimizer.clipped_step(plan.grad_clip)
+        if training.auto_sizing is not None:
+            training.auto_sizing.step(rate)
         if plan.diagnostics and optimizer.norms_P is not None:
             mean = own_loss * ranks.size
             training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fathom.models.auto_sizing import AutoSizing
 from fathom.models.building import build_model
+from fathom.models.group_penalty import GroupPenalty
 from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at
 from fathom.models.parametrization import OptimizerName
 from fathom.models.recipe import Recipe
@@ -46,6 +48,8 @@ class TrainPlan:
     """Share of the embeddings and of each branch's output that is set to zero in training."""
     label_smoothing: float = 0.0
     """Share of each target that the training loss spreads over the vocabulary."""
+    auto_sizing: GroupPenalty | None = None
+    """Penalty of the proximal steps that follow the optimizer's; None for none."""
     evaluation_steps: tuple[int, ...]
     """Steps after which the model is evaluated, ascending; the last is `steps`."""
     bfloat16: bool
@@ -134,6 +138,9 @@ class Training:
             name=plan.optimizer,
             sharded=plan.shards,
         )
+        self.auto_sizing: AutoSizing | None = None
+        if plan.auto_sizing:
+            self.auto_sizing = AutoSizing(self.model, self.optimizer, plan.auto_sizing)
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
         """The loss as compiled whole, once a step has needed it."""
         self.step = 0

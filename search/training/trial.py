@@ -20,6 +20,7 @@ from fathom.search.study.config import StudyConfig
 from fathom.search.study.own_model import recipe_of
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
+from fathom.search.training.compact_weights import write_compact
 from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
 from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.device import (
@@ -58,6 +59,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         grad_clip=settings.grad_clip,
         dropout=settings.dropout,
         label_smoothing=settings.label_smoothing,
+        auto_sizing=settings.auto_sizing.penalty,
         evaluation_steps=evaluation_steps(config, budget),
         bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=compiled,
@@ -190,6 +192,12 @@ class RunningTrial:
         model = self._training.model
         own = model.inner if isinstance(model, OwnModel) else model
         checkpoint.save(own.state_dict(), path)
+
+    def save_compact(self, out: Path) -> list[str]:
+        """Write what auto-sizing has left as a smaller model; returns the lines to print."""
+        if self._training.auto_sizing is None:
+            return []
+        return write_compact(self._training.transformer, out)
 
     def save(self) -> None:
         """Save the state of this moment in the trial's checkpoint file.

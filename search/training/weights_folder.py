@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from fathom.models.layer_sizes import LayerSizes
 from fathom.models.shape import Shape
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import write_atomically
@@ -17,6 +18,10 @@ from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
 NOTE = "training.yaml"
 WEIGHTS = "weights.pt"
 CHECKPOINT = "checkpoint.pt"
+COMPACT = "compact.pt"
+"""Weights of an auto-sized model without what became zero."""
+SIZES = "compact.yaml"
+"""Sizes of its layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +81,26 @@ def read_note(source: Path) -> Note:
     except (YamlError, *DAMAGE) as error:
         raise ConfigError(
             f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
+            f"{problem_of(error)}"
+        ) from error
+
+
+def read_sizes(folder: Path) -> list[LayerSizes]:
+    """Sizes of the layers that auto-sizing has left.
+
+    Raises:
+        ConfigError: when the folder holds no such training that has ended.
+    """
+    path = folder / SIZES
+    if not path.exists():
+        raise ConfigError(
+            f"{folder} holds no {SIZES}, which `fathom train` writes at the end of a training with "
+            "`train.auto_sizing`; run the training to its end"
+        )
+    try:
+        return [LayerSizes(**own) for own in parse_yaml(read_text(path))["layers"]]
+    except (YamlError, *DAMAGE) as error:
+        raise ConfigError(
+            f"{path} must have the sizes of each layer, as `fathom train` leaves it: "
             f"{problem_of(error)}"
         ) from error

@@ -17,7 +17,11 @@ LANGUAGE = {"name": "language", "context": 16, "eval_tokens": 64}
 
 
 def best_of(
-    *, scheme: Scheme = Scheme.COMPLETEP, objective: dict[str, Any] | None = None, **sizes: Any
+    *,
+    scheme: Scheme = Scheme.COMPLETEP,
+    objective: dict[str, Any] | None = None,
+    train: dict[str, Any] | None = None,
+    **sizes: Any,
 ) -> BestShape:
     """A shape of the study's one budget; `sizes` are fields of `Shape`. Its norm is layer norm."""
     plain: dict[str, Any] = {
@@ -36,6 +40,7 @@ def best_of(
             "study": "demo",
             "objective": objective or LANGUAGE,
             "budgets": [8_000],
+            "train": train or {},
             "model": {"parametrization": PARAMETRIZATION | {"scheme": scheme.value}},
         }
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch
 from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.train_best import train_best
@@ -14,6 +15,8 @@ from fathom.search.export.best import BestShape
 from fathom.search.run_folder import ENDING
 from fathom.search.study.errors import ConfigError
 from fathom.search.training import trial_log
+from fathom.search.training.compact_weights import read_compact
+from fathom.search.training.weights_folder import COMPACT, WEIGHTS
 from tests.support.trained import LANGUAGE, best_of
 
 TEXT = "The quick brown fox jumps over the lazy dog, again and again. "
@@ -63,6 +66,39 @@ def test_a_text_that_was_cut_before_is_not_cut_again(
     monkeypatch.setattr("fathom.objectives.text.language.cache.encode", None)
     again = torch.load(weights("again"))
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_auto_sizing_leaves_a_smaller_model_with_the_same_outputs(
+    corpus: Path, tmp_path: Path
+) -> None:
+    best = best_of(
+        objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "bytes"},
+        train={"auto_sizing": {"strength": 0.5}, "learning_rate": 0.01},
+    )
+    out = tmp_path / "out"
+    said = said_by(best, out, tokens="20k").splitlines()
+    assert "neurons_left" in said[1]
+    assert "by_layer" not in said[1]
+    small = read_compact(out)
+    total = sum(one.numel() for one in small.parameters())
+    whole = best.shape.params_total
+    assert total < whole
+    assert f"auto-sizing left {total:,} of {whole:,} parameters" in said[-4]
+    assert said[-3] == f"heads by layer, of {best.shape.n_heads}: " + " ".join(
+        str(own.n_heads) for own in small.sizes
+    )
+    model = Transformer(best.shape, best.config.model.parametrization.build())
+    model.load_state_dict(torch.load(out / WEIGHTS))
+    tokens = torch.arange(best.shape.context)[None] % best.shape.vocab_size
+    torch.testing.assert_close(small(tokens), model(tokens), rtol=1e-6, atol=1e-6)
+
+
+def test_without_auto_sizing_there_is_no_smaller_model(best: BestShape, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    said_by(best, out)
+    assert not (out / COMPACT).exists()
+    with pytest.raises(ConfigError, match=r"holds no compact\.yaml"):
+        read_compact(out)
 
 
 def test_ctrl_c_loses_no_printed_progress(

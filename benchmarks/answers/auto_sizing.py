@@ -1,0 +1,161 @@
+"""Does one auto-sized training choose as well as a search at the size that it ends at, at its cost?
+
+python -m benchmarks.answers.auto_sizing benchmarks/auto_sizing.yaml --strengths 0.3 0.5
+
+The deepest shape of the study's last budget is trained with each strength. At the size that is left
+a ladder of depths is trained with as many operations in all. Both are judged by the loss on the
+same held-out text, so the ladder's lowest loss is a little flattered.
+"""
+
+import argparse
+import math
+import multiprocessing
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.answers.ladder import rungs_of_ladder
+from fathom.models.compaction import sizes_left
+from fathom.models.layer_sizes import LayerSizes, params_left
+from fathom.models.shape import Shape
+from fathom.objectives.prepare import prepare
+from fathom.search.records import derive_seed
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.config import load
+from fathom.search.training.assignment import standalone_spec
+from fathom.search.training.loop import train
+from fathom.search.training.state import Training
+from fathom.search.training.trial import train_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedRun:
+    """One training of the comparison."""
+
+    study: Path
+    overrides: tuple[str, ...]
+    shape: Shape
+    seed: int
+    strength: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SizedResult:
+    """The loss of a training and what it left."""
+
+    run: SizedRun
+    loss: float
+    """Held-out loss at the end, nats per token."""
+    params: int
+    """Parameters left, all counted."""
+    sizes: tuple[LayerSizes, ...]
+
+    @property
+    def layers(self) -> int:
+        """Layers that still have a branch."""
+        return sum(own.branches > 0 for own in self.sizes)
+
+
+def main() -> None:
+    """Train everything and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--strengths", nargs="+", type=float, required=True)
+    parser.add_argument("--set", action="append", default=[], help="key=value for every training")
+    parser.add_argument("--depths", type=int, default=3, help="depths of each ladder")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="processes, of one thread each")
+    arguments = parser.parse_args()
+    study, overrides = arguments.study, tuple(arguments.set)
+    with multiprocessing.get_context("fork").Pool(arguments.workers) as pool:
+        start = starting_shape(study, overrides)
+        print(f"{_shape_in_words(start)}\n\n{HEADER}", flush=True)
+        for strength in (0.0, *arguments.strengths):
+            runs = [
+                SizedRun(
+                    study=study, overrides=overrides, shape=start, seed=seed, strength=strength
+                )
+                for seed in range(arguments.seeds)
+            ]
+            sized = pool.map(trained, runs)
+            ladder = pool.map(trained, ladder_at(sized, arguments.depths), chunksize=1)
+            print(row(sized, ladder), flush=True)
+
+
+def starting_shape(study: Path, overrides: Sequence[str]) -> Shape:
+    """The deepest shape of the ladder at the study's last budget."""
+    config = load(study, overrides)
+    vocab_size = prepare(config.objective).vocab_size
+    return rungs_of_ladder(config, expand_budgets(config)[-1], vocab_size, 2, 1)[-1]
+
+
+def trained(run: SizedRun) -> SizedResult:
+    """Train one shape with one seed to the end."""
+    torch.set_num_threads(1)
+    config = load(run.study, (*run.overrides, f"train.auto_sizing.strength={run.strength}"))
+    budget, cpu = expand_budgets(config)[-1], torch.device("cpu")
+    spec = standalone_spec("sized", config, budget, run.shape, seed=run.seed)
+    plan = train_plan(config, budget, spec, "cpu")
+    seed = derive_seed(config.seed, "trial", run.seed)
+    recipe = config.model.parametrization.build()
+    training = Training(run.shape, recipe, plan, seed=seed, device=cpu)
+    *_, last = train(training, prepare(config.objective).to(cpu))
+    sizes = tuple(sizes_left(training.transformer))
+    return SizedResult(run, last.loss, params_left(run.shape, sizes), sizes)
+
+
+def ladder_at(sized: Sequence[SizedResult], depths: int) -> list[SizedRun]:
+    """A ladder of depths for each seed at the mean size left, whose trainings together take as many
+    operations as one auto-sized training, which computes with all of its parameters to the end."""
+    first = sized[0].run
+    size = round(statistics.mean(one.params for one in sized))
+    at_size = (*first.overrides, "count=total", f"budgets=[{size}]")
+    config = load(first.study, at_size)
+    (budget,) = expand_budgets(config)
+    shapes = rungs_of_ladder(config, budget, first.shape.vocab_size, depths, 1)
+    operations = sum(shape.train_flops_per_token for shape in shapes)
+    tokens = round(budget.tokens * first.shape.train_flops_per_token / operations)
+    return [
+        replace(one.run, overrides=(*at_size, f"tokens={tokens}"), shape=shape, strength=0.0)
+        for one in sized
+        for shape in shapes
+    ]
+
+
+HEADER = (
+    "| strength | parameters left | layers left | loss | depth of the search | its loss | "
+    "search - auto-sized |\n|---|---|---|---|---|---|---|"
+)
+
+
+def row(sized: Sequence[SizedResult], ladder: Sequence[SizedResult]) -> str:
+    """A line of the table: means over seeds, and the paired difference with its standard error."""
+    losses = {
+        depth: [one.loss for one in ladder if one.run.shape.depth == depth]
+        for depth in {one.run.shape.depth for one in ladder}
+    }
+    depth = min(losses, key=lambda own: statistics.mean(losses[own]))
+    gains = [a - b.loss for a, b in zip(losses[depth], sized, strict=True)]
+    error = statistics.stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+    params, layers, loss = (
+        statistics.mean(getattr(one, name) for one in sized)
+        for name in ("params", "layers", "loss")
+    )
+    return (
+        f"| {sized[0].run.strength:g} | {params:,.0f} | {layers:g} | {loss:.4f} | {depth} | "
+        f"{statistics.mean(losses[depth]):.4f} | {statistics.mean(gains):+.4f} ± {error:.4f} |"
+    )
+
+
+def _shape_in_words(shape: Shape) -> str:
+    return (
+        f"From depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}, "
+        f"{shape.params_total:,} parameters"
+    )
+
+
+if __name__ == "__main__":
+    main()

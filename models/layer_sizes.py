@@ -1,0 +1,60 @@
+"""Sizes of layers that differ, and the smallest shape of equal layers that holds them. Standard
+library only."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fathom.models.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizes:
+    """Sizes of a layer."""
+
+    n_heads: int
+    """Heads; 0 where attention adds nothing and is gone."""
+    d_ff: int
+    """Feed-forward neurons; 0 where that branch adds nothing and is gone."""
+
+    @property
+    def branches(self) -> int:
+        """Residual branches."""
+        return bool(self.n_heads) + bool(self.d_ff)
+
+
+def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
+    """Parameters of a model of a shape whose layers have these sizes instead."""
+    whole = LayerSizes(shape.n_heads, shape.d_ff)
+    left = sum(_layer_params(shape, own) for own in sizes)
+    return shape.params_total - shape.blocks * _layer_params(shape, whole) + left
+
+
+def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
+    """Parameters of a layer, without what stays in any case: where norms stand behind the sums,
+    norms and skips."""
+    n_heads = sizes.n_heads or shape.n_heads
+    groups = replace(shape, depth=1, n_heads=n_heads, d_ff=sizes.d_ff).parameter_groups
+    params = groups["feed_forward"]
+    if sizes.n_heads:
+        params += groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
+    if not shape.post_norm:
+        params += sizes.branches * shape.d_model * (2 if shape.norm_biases else 1)
+    return params
+
+
+def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
+    """Indices of the layers that a model of equal layers needs, at least one: all of them where
+    norms stand behind the sums, as a norm remains, and where layers are one."""
+    if shape.post_norm or shape.looped:
+        return list(range(len(sizes)))
+    return [index for index, own in enumerate(sizes) if own.branches] or [0]
+
+
+def holding(shape: Shape, sizes: Sequence[LayerSizes]) -> Shape:
+    """The smallest shape of equal layers that holds layers of these sizes."""
+    return replace(
+        shape,
+        depth=shape.depth if shape.looped else len(layers_kept(shape, sizes)),
+        n_heads=max(own.n_heads for own in sizes) or shape.queries_per_key,
+        d_ff=max(own.d_ff for own in sizes) or min(1, shape.d_ff),
+    )

@@ -1,0 +1,118 @@
+"""Auto-sizing within a training: strength 0, bit-identical resuming, counts, refusals."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fathom.models.compaction import sizes_left
+from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.models.layer_sizes import params_left
+from fathom.models.shape import Residual
+from fathom.search.study.config import parse
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.fit import may_shard
+from fathom.search.training.loop import train
+from fathom.search.training.state import TrainPlan
+from tests.support.toy import Successor
+from tests.support.training import PLAN, SHAPE, losses, new_training, run_to_end
+
+ALL = tuple(SizedPart)
+
+
+def sized(strength: float, *parts: SizedPart, norm: GroupNorm = GroupNorm.L21) -> TrainPlan:
+    return replace(PLAN, auto_sizing=GroupPenalty(norm=norm, strength=strength, parts=parts or ALL))
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_strength_0_trains_as_without_it_bit_by_bit(norm: GroupNorm) -> None:
+    plan = sized(0.0, norm=norm)
+    without, with_it = new_training(), new_training(plan)
+    assert losses(run_to_end(without)) == losses(run_to_end(with_it, plan))
+    for name, weight in without.model.state_dict().items():
+        assert torch.equal(weight, with_it.model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_a_resumed_training_is_bit_identical(norm: GroupNorm) -> None:
+    plan = replace(sized(0.8, norm=norm), learning_rate=3e-2)
+    whole = new_training(plan)
+    expected = losses(run_to_end(whole, plan))
+    first, calls = new_training(plan), iter([False] * 13 + [True])
+    before = losses(list(train(first, Successor(), lambda: next(calls))))
+    assert 0 < first.step < plan.steps
+    second = new_training(plan, seed=0)
+    second.load_state_dict(first.state_dict())
+    after = losses(run_to_end(second, plan))
+    assert before + after == expected
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, second.model.state_dict()[name]), name
+    assert min(own.d_ff for own in sizes_left(second.transformer)) < SHAPE.d_ff
+
+
+@pytest.mark.parametrize("part", [SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES])
+def test_every_evaluation_counts_what_is_left(part: SizedPart) -> None:
+    plan = replace(sized(1.0, part), evaluation_steps=(1, 40), learning_rate=3e-2)
+    training = new_training(plan)
+    measurements = run_to_end(training, plan)
+    sizes = sizes_left(training.transformer)
+    last = measurements[-1].metrics
+    assert last["parameters_left"] == params_left(SHAPE, sizes) < SHAPE.params_total
+    assert last["by_layer/neurons_left_2"] == sizes[1].d_ff
+    assert last["by_layer/heads_left_1"] == sizes[0].n_heads
+    assert measurements[0].metrics["parameters_left"] > last["parameters_left"]
+    gone = {
+        SizedPart.NEURONS: ("neurons_left", 0),
+        SizedPart.HEADS: ("heads_left", 0),
+        SizedPart.BRANCHES: ("layers_left", 0),
+    }[part]
+    assert last[gone[0]] == gone[1]
+
+
+def test_without_auto_sizing_nothing_is_counted() -> None:
+    assert not any("left" in name for one in run_to_end(new_training()) for name in one.metrics)
+
+
+STUDY = """
+study: sized
+objective: {name: language, context: 6}
+budgets: [4k]
+train: {auto_sizing: {strength: 0.2}}
+"""
+
+
+def test_a_study_names_the_penalty() -> None:
+    assert parse(STUDY).train.auto_sizing.penalty == GroupPenalty(
+        norm=GroupNorm.L21,
+        strength=0.2,
+        parts=(SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES),
+    )
+    assert not may_shard(parse(STUDY))
+    without = parse(STUDY.replace("0.2", "0"))
+    assert without.train.auto_sizing.penalty is None
+    assert may_shard(without)
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ("train: {auto_sizing: {strength: 1}, optimizer: muon}", "needs `train.optimizer: adamw`"),
+        (
+            f"model: {{residual: {Residual.NONE.value}, parametrization: {{scheme: mup}}}}",
+            "needs skip connections",
+        ),
+        ("model: {build: 'a.b:c'}", "needs Fathom's own model"),
+        ("resources: {replicas: 4}", "`resources.replicas` must be 1"),
+        ("train: {auto_sizing: {strength: -1}}", "train.auto_sizing.strength"),
+        ("train: {auto_sizing: {parts: []}}", "train.auto_sizing.parts"),
+        ("train: {auto_sizing: {norm: l2}}", "train.auto_sizing.norm"),
+        ("train: {auto_sizing: {parts: [layers]}}", "a list of `neurons`, `attention_rows`"),
+        ("train: {auto_sizing: {parts: heads}}", "a list of `neurons`, `attention_rows`"),
+    ],
+)
+def test_where_it_does_not_go_it_is_refused(more: str, rule: str) -> None:
+    kept = "\n".join(
+        line for line in STUDY.splitlines() if line.split(":")[0] != more.split(":")[0]
+    )
+    with pytest.raises(ConfigError, match=rule):
+        parse(f"{kept}\n{more}")
