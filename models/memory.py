@@ -8,7 +8,7 @@ Shapes: N tokens of a piece, D d_model, A width of all heads, F d_ff, H heads, V
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.models.shape import Normalization, OwnCounts, Positions, Shape
 
@@ -116,8 +116,12 @@ def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
         layers = shape.depth * tokens * WEIGHT * shape.d_model
     else:
         layers = shape.depth * _layer(shape, tokens, how) + _casts_of_blocks(shape, how)
+        layers += shape.cross_layers * tokens * _cross(shape, how)
     head = _cast_of_head(shape, how) if tokens <= how.logit_tokens else 0
-    return layers + head + tokens * _outside_layers(shape, how, tokens)
+    outside = _outside_layers(shape, how, tokens)
+    if shape.encoder_depth:
+        outside += _memory(shape, how)
+    return layers + head + tokens * outside
 
 
 def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
@@ -163,6 +167,22 @@ def _attention(shape: Shape, how: Execution) -> int:
     return own + how.number * widths + STATISTIC * heads
 
 
+def _cross(shape: Shape, how: Execution) -> int:
+    """Bytes of a token for attention to an encoder's output: as many as for self-attention, which
+    nothing rotates, and a norm."""
+    plain = replace(shape, positions=Positions.NONE)
+    rounded = WEIGHT * shape.d_model * (shape.trained_skips and how.bfloat16)
+    return rounded + _norm(shape, how) + _attention(plain, how)
+
+
+def _memory(shape: Shape, how: Execution) -> int:
+    """Bytes of a token for the encoder's embedding and the norm outside its blocks; its output is
+    rounded once for each decoder layer."""
+    rank = 2 * how.number * (shape.embedding_rank or 0)
+    rounded = how.number * shape.d_model * shape.cross_layers * how.bfloat16
+    return _norm(shape, how) + rank + rounded
+
+
 def _feed_forward(shape: Shape, how: Execution) -> int:
     """The hidden layer before and after its activation; gated, also the gate after it."""
     return how.number * shape.d_ff * (4 if shape.gated else 2)
@@ -196,7 +216,7 @@ def _outside_layers(shape: Shape, how: Execution, tokens: int) -> int:
 
 def _rotations(shape: Shape) -> int:
     """The table of rotations, there and back, for queries, keys and every head."""
-    turned = shape.d_attention + shape.d_kv
+    turned = (shape.d_attention + shape.d_kv) * (2 if shape.encoder_depth else 1)
     return 8 * shape.context * turned * (shape.positions is Positions.ROTARY)
 
 
@@ -213,11 +233,11 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
         return 0
     number, most = 2 if how.gpu else WEIGHT, 0
     D, A, KV, F = shape.d_model, shape.d_attention, shape.d_kv, shape.d_ff
+    attention = [(A, D), (KV, D), (KV, D), (D, A)] * (shape.blocks + shape.cross_layers)
     feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
-    matrices = Counter([(A, D), (KV, D), (KV, D), (D, A), *feed_forward])
-    for (rows, columns), count in matrices.items():
+    for (rows, columns), count in Counter(attention + feed_forward * shape.blocks).items():
         one = rows * columns
-        at_once = min(count * shape.blocks, max(1, MUON_AT_ONCE // one))
+        at_once = min(count, max(1, MUON_AT_ONCE // one))
         products = 2 * number * one + 2 * number * min(rows, columns) ** 2
         most = max(most, at_once * (WEIGHT * one + products))
     return most

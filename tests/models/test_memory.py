@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.memory import Execution, saved_activations, step_memory
 from fathom.models.optim import build_optimizer
 from fathom.models.parametrization import OptimizerName, Parametrization, Scheme
@@ -35,12 +36,16 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"activation": Activation.RELU2, "biases": True, "queries_per_key": 2},
     {"qk_norm": True, "queries_per_key": 2, "positions": Positions.NONE},
     {"qk_norm": True, "queries_per_key": 2, "smeared_keys": True},
+    {"encoder_depth": 1},
+    {"encoder_depth": 2, "norm": Normalization.LAYER, "gated": True, "source_vocab_size": 30},
+    {"encoder_depth": 2, "residual": Residual.ADMIN_CLOSED, "positions": Positions.LEARNED},
+    {"encoder_depth": 1, "qk_norm": True, "queries_per_key": 2, "embedding_rank": 16},
 )
 
 
 def model_of(shape: Shape) -> Transformer:
     plain = shape.residual is Residual.PRE
-    return Transformer(
+    return (EncoderDecoder if shape.encoder_depth else Transformer)(
         shape,
         Parametrization(
             scheme=Scheme.COMPLETEP if plain else Scheme.STANDARD,
@@ -61,7 +66,7 @@ def saved_by_pytorch(shape: Shape, sequences: int, how: Execution) -> int:
 
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one)
     with hooks, torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.bfloat16):
-        model(tokens)
+        model(*([tokens, tokens] if shape.encoder_depth else [tokens]))
     for known in (tokens, *model.parameters(), *model.buffers()):
         kept.pop(known.untyped_storage()._cdata, None)
     return sum(one.untyped_storage().nbytes() for one in kept.values())
@@ -81,7 +86,8 @@ def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) ->
             bytes_.restart()
             for inputs, targets in zip(*batch, strict=True):
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.bfloat16):
-                    loss = mean_loss(model, Batch(inputs, targets))
+                    sources = inputs if shape.encoder_depth else None
+                    loss = mean_loss(model, Batch(inputs, targets, sources))
                 loss.backward()  # type: ignore[no-untyped-call]
             optimizer.clipped_step(1.0)
         peak: int = bytes_.peak
@@ -125,6 +131,13 @@ def test_the_peak_of_a_step_is_foretold(
     size: tuple[int, int], vocab_size: int, sequences: int
 ) -> None:
     assert_foretold(sized(*size, vocab_size), sequences, 1, Execution())
+
+
+@pytest.mark.parametrize("split", [(6, 6), (11, 1), (1, 5)], ids=str)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_the_peak_of_two_stacks_is_foretold(split: tuple[int, int], pieces: int) -> None:
+    shape = replace(sized(sum(split), 512, 8192), encoder_depth=split[0])
+    assert_foretold(shape, 2, pieces, Execution())
 
 
 @pytest.mark.timeout(300)
