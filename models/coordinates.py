@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean, linear_regression
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from fathom.models.admin import profile
+from fathom.models.building import build_model
 from fathom.models.optim import build_optimizer, set_learning_rate
 from fathom.models.parametrization import OptimizerName, Parametrization
 from fathom.models.shape import Residual, Shape
@@ -60,13 +61,15 @@ def coordinates(
     *,
     steps: int,
     seeds: Sequence[int],
+    of_encoder: bool = False,
 ) -> tuple[Coordinates, ...]:
     """Sizes of the activations at the start, then of their change after each step: (steps + 1,).
 
-    Each is a mean over the seeds. The text is generated, since the trend with the size of a model
-    does not depend on it.
+    Each is a mean over the seeds. With `of_encoder` stream and features are those of the encoder,
+    which reads the target backwards. The text is generated, since the trend with the size of a
+    model does not depend on it.
     """
-    runs = [_changes(shape, parametrization, settings, steps, seed) for seed in seeds]
+    runs = [_changes(shape, parametrization, settings, steps, seed, of_encoder) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 
 
@@ -81,9 +84,11 @@ def _changes(
     settings: OptimizerSettings,
     steps: int,
     seed: int,
+    of_encoder: bool,
 ) -> list[Coordinates]:
-    model = Transformer(shape, parametrization)
-    model.initialise(torch.Generator().manual_seed(seed))
+    model = build_model(shape, parametrization, seed=seed, device=torch.device("cpu"))
+    assert isinstance(model, Transformer)
+    stack: Any = model.encoder if of_encoder else model
     optimizer = build_optimizer(
         model,
         weight_decay=settings.weight_decay,
@@ -94,15 +99,15 @@ def _changes(
     set_learning_rate(optimizer, settings.learning_rate)
     tokens = _tokens(shape, torch.Generator().manual_seed(seed + 1))
     if shape.residual is Residual.ADMIN:
-        profile(model, tokens[:, :-1])
-    start = _activations(model, tokens)
+        profile(model, *_read(shape, tokens))
+    start = _activations(model, stack, tokens)
     changes = [_sizes(start)]
     for _ in range(steps):
-        logits = model(tokens[:, :-1])
+        logits = model(*_read(shape, tokens))
         loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.clipped_step(math.inf)
-        now = _activations(model, tokens)
+        now = _activations(model, stack, tokens)
         changes.append(_sizes(tuple(a - b for a, b in zip(now, start, strict=True))))
     return changes
 
@@ -118,8 +123,14 @@ def _tokens(shape: Shape, generator: torch.Generator) -> Tensor:
     return tokens
 
 
+def _read(shape: Shape, tokens: Tensor) -> tuple[Tensor, ...]:
+    """What the model is called with: the inputs, and for an encoder the targets backwards."""
+    inputs = tokens[:, :-1]
+    return (inputs, tokens[:, 1:].flip(1)) if shape.encoder_depth else (inputs,)
+
+
 @torch.no_grad()
-def _activations(model: Transformer, tokens: Tensor) -> Activations:
+def _activations(model: Transformer, stack: Transformer, tokens: Tensor) -> Activations:
     seen: dict[str, Tensor] = {}
 
     def watch(module: nn.Module, name: str) -> RemovableHandle:
@@ -128,16 +139,18 @@ def _activations(model: Transformer, tokens: Tensor) -> Activations:
         )
 
     # A looped block is seen as often as it is applied; the last time counts.
-    handles = [watch(model.blocks[-1], "stream")]
-    if model.final_norm is not None:
-        handles.append(watch(model.final_norm, "features"))
-    logits = model(tokens[:, :-1])
+    handles = [watch(stack.blocks[-1], "stream")]
+    if stack.final_norm is not None:
+        handles.append(watch(stack.final_norm, "features"))
+    logits = model(*_read(model.shape, tokens))
     for handle in handles:
         handle.remove()
-    stream = seen["stream"] * model.scales.residual
-    if model.final_norm is None:
+    stream = seen["stream"] * stack.scales.residual
+    if stack.final_norm is None:
         return stream, stream, logits
-    return stream, seen["features"] / model.scales.logits, logits
+    # The norm behind an encoder does not have the scale of the logits.
+    scale = model.scales.logits if stack is model else 1.0
+    return stream, seen["features"] / scale, logits
 
 
 def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:

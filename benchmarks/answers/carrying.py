@@ -13,9 +13,9 @@ from typing import Any
 
 from fathom.models.parametrization import Scheme
 from fathom.search.commands.check.check import (
+    ONE_STACK,
     AxisCheck,
     CheckResult,
-    SizeAxis,
     check_study,
     coordinate_check,
 )
@@ -73,7 +73,7 @@ def _exponent(axis: AxisCheck) -> float:
 def largest_exponents(config: StudyConfig, scheme: Scheme, variant: str) -> list[str]:
     """Largest exponent of the coordinate check over each axis, as text."""
     study = varied(config, scheme, variant)
-    return [f"{coordinate_check(study, axis).largest[1]:+.2f}" for axis in SizeAxis]
+    return [f"{coordinate_check(study, axis).largest[1]:+.2f}" for axis in ONE_STACK]
 
 
 def print_coordinates(config: StudyConfig, schemes: list[Scheme]) -> None:

@@ -8,7 +8,8 @@ both pass.
 """
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +19,14 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
-from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
+from fathom.search.commands.check.probe import (
+    PROBE,
+    Probe,
+    Prober,
+    ProbeSize,
+    Watch,
+    probe_shape,
+)
 from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
@@ -43,17 +51,32 @@ class SizeAxis(StrEnum):
 
     DEPTH = "depth"
     WIDTH = "width"
+    ENCODER_DEPTH = "encoder depth"
+    DECODER_DEPTH = "decoder depth"
 
     def size_of(self, shape: Shape) -> int:
         """Size of a shape along this axis."""
-        return shape.depth if self is SizeAxis.DEPTH else shape.d_model
+        sizes = {SizeAxis.WIDTH: shape.d_model, SizeAxis.ENCODER_DEPTH: shape.encoder_depth}
+        return sizes.get(self, shape.decoder_depth)
+
+    def sizes(
+        self, depths: Sequence[int], widenings: Sequence[int], *, two_stacks: bool
+    ) -> list[ProbeSize]:
+        """Sizes along this axis, from that of the base shape on; the other sizes are its own."""
+        near = depths[0]
+        encoder = near if two_stacks else 0
+        match self:
+            case SizeAxis.WIDTH:
+                return [ProbeSize(near, widening, encoder) for widening in widenings]
+            case SizeAxis.ENCODER_DEPTH:
+                return [ProbeSize(near, 1, depth) for depth in depths]
+        return [ProbeSize(depth, 1, encoder) for depth in depths]
 
 
-COORDINATE_SIZES = {
-    SizeAxis.DEPTH: ((2, 1), (4, 1), (16, 1), (64, 1)),
-    SizeAxis.WIDTH: ((2, 1), (2, 2), (2, 4), (2, 8)),
-}
-"""Axis -> depth and widening of each shape of the coordinate check."""
+ONE_STACK = (SizeAxis.DEPTH, SizeAxis.WIDTH)
+TWO_STACKS = (SizeAxis.ENCODER_DEPTH, SizeAxis.DECODER_DEPTH, SizeAxis.WIDTH)
+"""Axes of a model with an encoder."""
+COORDINATE_DEPTHS, COORDINATE_WIDENINGS = (2, 4, 16, 64), (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,18 +206,19 @@ def check_on(
     """The result of both parts of the check, on a prepared objective."""
     budgets, vocab_size = expand_budgets(config), objective.vocab_size
     shapes = [shape for own in budgets for shape in feasible_shapes(config, own, vocab_size)]
-    sizes = {axis: sorted(map(axis.size_of, shapes)) for axis in SizeAxis}
+    axes = TWO_STACKS if config.space.split else ONE_STACK
+    sizes = {axis: sorted(map(axis.size_of, shapes)) for axis in axes}
     device = local_device(config.resources)
     prober = Prober(
         config=config, objective=objective.to(device), device=device, watch=watch, probe=probe
     )
-    shallow, deep = probe.depths
-    base = prober.sweep(depth=shallow, widening=1, centre=0)
-    centre = base.lowest.log2_factor
-    far = {
-        SizeAxis.DEPTH: prober.sweep(depth=deep, widening=1, centre=centre),
-        SizeAxis.WIDTH: prober.sweep(depth=shallow, widening=probe.widening, centre=centre),
+    ends = {
+        axis: axis.sizes(probe.depths, (1, probe.widening), two_stacks=bool(config.space.split))
+        for axis in axes
     }
+    base = prober.sweep(ends[SizeAxis.WIDTH][0], centre=0)
+    centre = base.lowest.log2_factor
+    far = {axis: prober.sweep(sizes[-1], centre=centre) for axis, sizes in ends.items()}
     return CheckResult(
         config=config,
         probe=probe,
@@ -222,20 +246,20 @@ def coordinate_check(config: StudyConfig, axis: SizeAxis) -> CoordinateCheck:
         eps=train.eps,
     )
     found: dict[int, tuple[Coordinates, ...]] = {}
-    for depth, widening in COORDINATE_SIZES[axis]:
+    two_stacks = bool(config.space.split)
+    for size in axis.sizes(COORDINATE_DEPTHS, COORDINATE_WIDENINGS, two_stacks=two_stacks):
         shape = probe_shape(
-            config,
-            depth=depth,
-            widening=widening,
-            vocab_size=COORDINATE_VOCABULARY,
-            context=COORDINATE_CONTEXT,
+            config, size, vocab_size=COORDINATE_VOCABULARY, context=COORDINATE_CONTEXT
         )
+        if shape.source_vocab_size:
+            shape = replace(shape, source_vocab_size=COORDINATE_VOCABULARY)
         found[axis.size_of(shape)] = coordinates(
             shape,
             config.model.parametrization.build(),
             settings,
             steps=COORDINATE_STEPS,
             seeds=COORDINATE_SEEDS,
+            of_encoder=axis is SizeAxis.ENCODER_DEPTH,
         )
     return CoordinateCheck(sizes=tuple(found), exponents=_exponents(found))
 

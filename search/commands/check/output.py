@@ -115,7 +115,7 @@ def rate_text(result: CheckResult) -> str:
 def scope(result: CheckResult) -> str:
     """Sizes that were trained and checked, beside those of the study."""
     shapes = [sweep.shape for sweep in result.sweeps]
-    trained = ", ".join(f"{shape.depth} x {shape.d_model}" for shape in shapes)
+    trained = ", ".join(f"{_depth(shape)} x {shape.d_model}" for shape in shapes)
     heads = [f"{shape.n_heads} of {shape.head_dim}" for shape in shapes]
     probe = result.probe
     return (
@@ -169,6 +169,7 @@ def _axis_entry(axis: AxisCheck, result: CheckResult) -> dict[str, Any]:
 def _sweep_entry(sweep: Sweep) -> dict[str, Any]:
     return {
         "depth": sweep.shape.depth,
+        **({"encoder_depth": e} if (e := sweep.shape.encoder_depth) else {}),
         "d_model": sweep.shape.d_model,
         "best_rate_factor": 2**sweep.best_log2_factor,
         "enclosed": sweep.enclosed,
@@ -211,7 +212,13 @@ def _beyond(sweep: Sweep) -> str:
 
 
 def _name(shape: Shape) -> str:
-    return f"depth {shape.depth}, d_model {shape.d_model}"
+    return f"depth {_depth(shape)}, d_model {shape.d_model}"
+
+
+def _depth(shape: Shape) -> str:
+    """Returns the depth, or those of encoder and decoder."""
+    both = f"{shape.encoder_depth}-{shape.decoder_depth}"
+    return both if shape.encoder_depth else str(shape.depth)
 
 
 def _rate(rate: float) -> str:

@@ -6,6 +6,7 @@ The shapes share what the study fixes: heads, gates, positions, tied weights, pa
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -55,10 +56,19 @@ class Probe:
 PROBE = Probe()
 
 
+class ProbeSize(NamedTuple):
+    """The size of a small shape."""
+
+    depth: int
+    """Layers; with an encoder, those of the decoder."""
+    widening: int = 1
+    """Width as a multiple of the base shape's."""
+    encoder_depth: int = 0
+
+
 def probe_shape(
-    config: StudyConfig, *, depth: int, widening: int, vocab_size: int, context: int,
-    probe: Probe = PROBE,
-) -> Shape:  # fmt: skip
+    config: StudyConfig, size: ProbeSize, *, vocab_size: int, context: int, probe: Probe = PROBE
+) -> Shape:
     """A small shape with the study's model options; its heads follow the width as in the study."""
     space = config.space
     group = config.model.attention.queries_per_key
@@ -68,9 +78,11 @@ def probe_shape(
         heads["head_dim"] = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
     small = config.model_copy(update={"space": space.model_copy(update=heads)})
     step = heads_step(small)
-    d_model = widening * step * math.ceil(probe.width / step)
+    d_model = size.widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0
-    shape = replace(build_shape(small, vocab_size, depth, d_model, d_ff), context=context)
+    depth, encoder = size.depth + size.encoder_depth, size.encoder_depth
+    shape = build_shape(small, vocab_size, depth, d_model, d_ff, encoder_depth=encoder)
+    shape = replace(shape, context=context)
     counter = counter_of(small)
     return counter.exactly(shape) if counter else shape
 
@@ -85,12 +97,11 @@ class Prober:
     watch: Watch
     probe: Probe = PROBE
 
-    def sweep(self, *, depth: int, widening: int, centre: int) -> Sweep:
+    def sweep(self, size: ProbeSize, *, centre: int) -> Sweep:
         """Sweep of the learning rates of one shape, starting at a log2 factor."""
         shape = probe_shape(
             self.config,
-            depth=depth,
-            widening=widening,
+            size,
             vocab_size=self.objective.vocab_size,
             context=self.objective.context,
             probe=self.probe,

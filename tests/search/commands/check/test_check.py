@@ -16,6 +16,7 @@ from fathom.models.coordinates import Coordinates
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Positions, Residual, Shape
 from fathom.search.commands.check.check import (
+    ONE_STACK,
     AxisCheck,
     CheckResult,
     CoordinateCheck,
@@ -25,7 +26,7 @@ from fathom.search.commands.check.check import (
     coordinate_check,
 )
 from fathom.search.commands.check.output import check_json, rate_text, reason, scope
-from fathom.search.commands.check.probe import PROBE, Probe, Prober, Watch, probe_shape
+from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.config import StudyConfig, parse
 from tests.support.places import ROOT
@@ -88,7 +89,7 @@ def test_they_are_flat_over_width_but_not_over_depth_under_mup() -> None:
     assert over_depth.largest[0] == "stream"
 
 
-@pytest.mark.parametrize("axis", SizeAxis)
+@pytest.mark.parametrize("axis", ONE_STACK)
 def test_they_are_flat_over_neither_under_the_standard_scheme(axis: SizeAxis) -> None:
     assert not checked(Scheme.STANDARD, axis).flat
 
@@ -116,8 +117,7 @@ def test_changes_that_grow_or_vanish_with_size_are_not_flat(sign: int) -> None:
 def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, int]) -> None:
     config = study(space=space)
     base, wide = (
-        probe_shape(config, depth=2, widening=widening, vocab_size=8, context=6)
-        for widening in (1, 4)
+        probe_shape(config, ProbeSize(2, widening), vocab_size=8, context=6) for widening in (1, 4)
     )
     assert (base.n_heads, base.head_dim) == heads
     assert (base.d_model, wide.d_model) == (32, 128)
@@ -129,7 +129,7 @@ def test_heads_are_of_the_studys_layout_and_small(space: str, heads: tuple[int, 
 @pytest.mark.parametrize("head_dim", [6, 10, 14, 48])
 def test_a_width_that_heads_do_not_divide_is_rounded_up(head_dim: int) -> None:
     config = study(space=f"head_dim: {head_dim}")
-    shape = probe_shape(config, depth=2, widening=1, vocab_size=8, context=6)
+    shape = probe_shape(config, ProbeSize(2, 1), vocab_size=8, context=6)
     assert shape.d_attention == shape.d_model >= 32
 
 
@@ -141,15 +141,14 @@ def test_the_studys_gates_positions_and_tied_weights_are_kept() -> None:
             )
         }
     )
-    shape = probe_shape(config, depth=2, widening=1, vocab_size=8, context=6)
+    shape = probe_shape(config, ProbeSize(2, 1), vocab_size=8, context=6)
     assert (shape.gated, shape.tied, shape.positions) == (True, False, Positions.LEARNED)
 
 
 def test_heads_that_are_fixed_twice_do_not_follow_the_width_and_no_branch_is_added() -> None:
     config = study(space="n_heads: 2, head_dim: 12, feed_forward: false")
     base, wide = (
-        probe_shape(config, depth=2, widening=widening, vocab_size=8, context=6)
-        for widening in (1, 4)
+        probe_shape(config, ProbeSize(2, widening), vocab_size=8, context=6) for widening in (1, 4)
     )
     assert (base.d_model, wide.d_model) == (32, 128)
     assert (base.n_heads, base.head_dim) == (wide.n_heads, wide.head_dim) == (2, 12)
@@ -226,14 +225,14 @@ def test_a_text_that_was_cut_before_is_not_cut_again(
 
 
 def test_the_trainings_learn_and_give_the_same_losses_each_time() -> None:
-    first, again = (prober(Successor()).sweep(depth=1, widening=1, centre=0) for _ in range(2))
+    first, again = (prober(Successor()).sweep(ProbeSize(1), centre=0) for _ in range(2))
     assert first == again
     assert first.lowest.loss < 0.9 * Successor().chance_loss
 
 
 def test_the_rates_are_multiples_of_the_studys_own() -> None:
-    whole = prober(Successor()).sweep(depth=1, widening=1, centre=1)
-    half = prober(Successor(), rate="2e-3").sweep(depth=1, widening=1, centre=2)
+    whole = prober(Successor()).sweep(ProbeSize(1), centre=1)
+    half = prober(Successor(), rate="2e-3").sweep(ProbeSize(1), centre=2)
     losses = [{p.log2_factor: p.losses for p in found.points} for found in (whole, half)]
     assert [losses[1][log2_factor + 1] for log2_factor in (0, 1, 2)] == [
         losses[0][o] for o in (0, 1, 2)
@@ -242,7 +241,7 @@ def test_the_rates_are_multiples_of_the_studys_own() -> None:
 
 def test_a_diverged_training_has_the_chance_loss() -> None:
     broken = Successor(fault=lambda loss: loss + 9)
-    found = prober(broken).sweep(depth=1, widening=1, centre=0)
+    found = prober(broken).sweep(ProbeSize(1), centre=0)
     assert {loss for point in found.points for loss in point.losses} == {broken.chance_loss}
 
 
@@ -291,7 +290,7 @@ def test_a_best_rate_that_stays_carries_over(far: float) -> None:
     assert "per doubling" in reason(one, Scheme.COMPLETEP)
 
 
-@pytest.mark.parametrize("axis", SizeAxis)
+@pytest.mark.parametrize("axis", ONE_STACK)
 @pytest.mark.parametrize("far", [-1.4, 1.4])
 def test_a_best_rate_that_shifts_does_not_carry_over_and_the_reason_has_factor_limit_and_remedy(
     far: float, axis: SizeAxis
