@@ -116,7 +116,7 @@ class _Reports:
         folder, config = open_run(self.runs / name)
         running = is_in_use(folder)
         conclusion = conclude_run(folder, config, read_records(folder, config))
-        state = "The search has ended, or is paused."
+        state = "The search is not running." if conclusion.unfinished else "The search has ended."
         if running:
             conclusion = _under_way(conclusion)
             training = counted(len(past_of(folder).running.records), "trial")

@@ -35,16 +35,20 @@ def summary(optima: Sequence[Optimum]) -> str:
     others = [own for own in optima if own not in settled]
     sentences = []
     if settled:
-        depths = [
-            f"{own.optimal_depth}{interval(own, ' [', ']')} at {format_count(own.budget)}"
-            for own in settled
-        ]
-        sentences.append(f"The best depth is {joined(depths)} {settled[0].count.unit}.")
+        depths = joined([_depth_at(own) for own in settled])
+        sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
     if others:
         names = [f"{format_count(own.budget)} ({own.verdict.value})" for own in others]
         sentences.append(f"{'Not settled' if settled else 'No best depth is settled yet'}:")
         sentences.append(f"{joined(names)}.")
     return " ".join(sentences)
+
+
+def _depth_at(optimum: Optimum) -> str:
+    depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
+    if optimum.verdict is Verdict.PLATEAU:
+        depth += f" ({plateau(optimum)} are as good)"
+    return f"{depth} at {format_count(optimum.budget)}"
 
 
 def joined(parts: Sequence[str]) -> str:

@@ -170,11 +170,12 @@ def point_values(points: Points, chart: Chart) -> list[list[str]]:
 
 def _labels(labels: Labels, chart: Chart) -> str:
     kind = "name above" if labels.above else "name"
-    moved = 'dy="-10"' if labels.above else 'dx="6" dy="4"'
+    moved = 'dy="-10"' if labels.above else 'dx="5" dy="4"'
     parts = []
     for x, y, text, hue in zip(labels.x, labels.y, labels.texts, labels.hues, strict=True):
         places = f'x="{_share(chart.x.place(x))}" y="{_share(1 - chart.y.place(y))}"'
-        parts.append(f'<text class="{kind} {hue.name}" {places} {moved}>{escape(text)}</text>')
+        key = "" if labels.above else f'<tspan class="{hue.name}">●</tspan> '
+        parts.append(f'<text class="{kind}" {places} {moved}>{key}{escape(text)}</text>')
     return "".join(parts)
 
 
@@ -239,7 +240,7 @@ def _some(number: int, most: int) -> list[int]:
 
 
 def _path(points: Sequence[tuple[float, float]], chart: Chart) -> str:
-    """Returns a path in whole steps, from which `charts.js` reads the values again."""
+    """Returns a path in whole steps, from which `page.js` reads the values again."""
     places = [(_steps(chart.x, x), STEPS - _steps(chart.y, y)) for x, y in points]
     parts = ["M{} {}".format(*places[0])]
     for (x0, y0), (x1, y1) in pairwise(places):

@@ -48,11 +48,16 @@ def _scale(optimum: Optimum) -> chart.Axis:
     return chart.Axis(
         label="loss (nats)",
         low=low - pad,
-        high=high + 1.5 * pad,
-        ticks=chart.linear_ticks(low - pad, high + 1.5 * pad)[::2],
+        high=high + 2 * pad,
+        ticks=chart.linear_ticks(low - pad, high + 2 * pad)[::2],
         quantity="loss",
         form=chart.Form.FIXED,
     )
+
+
+def _edge(y: chart.Axis) -> float:
+    """Returns the height of points above the scale, which leaves room for a text above them."""
+    return y.high - 0.14 * (y.high - y.low)
 
 
 def _interval(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
@@ -73,8 +78,8 @@ def _curve(optimum: Optimum) -> list[chart.Mark]:
 
 
 def _means(standings: Sequence[DepthStanding], y: chart.Axis) -> list[chart.Mark]:
-    inside = [own for own in standings if own.loss is not None and own.loss <= y.edge]
-    above = [own for own in standings if own.loss is not None and own.loss > y.edge]
+    inside = [own for own in standings if own.loss is not None and own.loss <= _edge(y)]
+    above = [own for own in standings if own.loss is not None and own.loss > _edge(y)]
     unknown = [own for own in standings if own.loss is None]
     return [
         chart.Points(
@@ -103,7 +108,7 @@ def _at_the_edge(
     return chart.Points(
         name=name,
         x=tuple(own.depth for own in standings),
-        y=(y.edge,) * len(standings),
+        y=(_edge(y),) * len(standings),
         hover=tuple(own.text for own in standings),
         values=tuple((own.depth, own.loss) for own in standings),
         hue=hue,
@@ -140,7 +145,7 @@ def _gaps(standings: Sequence[DepthStanding], x: chart.Axis, y: chart.Axis) -> c
             named.append(own)
     return chart.Labels(
         x=tuple(own.depth for own in named),
-        y=tuple(min((own.loss or math.inf) + own.error, y.edge) for own in named),
+        y=tuple(min((own.loss or math.inf) + own.error, _edge(y)) for own in named),
         texts=tuple(f"+{own.gap:.3f}" for own in named),
         hues=(colours.INK,) * len(named),
         above=True,

@@ -62,5 +62,5 @@ def _draw_small(axes: Axes, chart: Chart) -> None:
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
     question, _, found = chart.title.rpartition(": ")
     place: dict[str, Any] = {"transform": axes.transAxes, "ha": "left", "clip_on": False}
-    axes.text(-0.14, 1.28, question, fontsize=7.5, color=MUTED.light, **place)
-    axes.text(-0.14, 1.14, found, fontsize=10, weight="bold", color=INK.light, **place)
+    axes.text(-0.17, 1.28, question, fontsize=7, color=MUTED.light, **place)
+    axes.text(-0.17, 1.14, found, fontsize=10, weight="bold", color=INK.light, **place)

@@ -13,6 +13,7 @@ import pytest
 from fathom.search.commands.live_report import live_reports
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.config import dump
+from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible
 
@@ -44,7 +45,7 @@ def read(address: str) -> str:
 def test_the_report_is_served_with_a_link_to_its_study(address: str) -> None:
     page = read(address)
 
-    assert "The search has ended, or is paused." in visible(page)
+    assert "The search is not running." in visible(page)
     assert 'href="http://127.0.0.1:5000/#/experiments/1"' in page
     assert "connect-src 'self'" in page
     assert "default-src 'none'" in page
@@ -97,3 +98,23 @@ def test_a_damaged_run_is_a_line_and_not_the_end_of_the_server(
     assert (answer.status, answer.read().count(b"\n")) == (500, 0)
     connection.close()
     assert read(f"{address}{run.path.name}/stamp")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_an_open_page_follows_the_search_and_keeps_what_was_unfolded(
+    address: str, run: RunFolder, tmp_path: Path
+) -> None:
+    lines = run.records.read_text().splitlines(keepends=True)
+    run.records.write_text("".join(lines[: len(lines) // 2]))
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(address)
+        stamp = "document.querySelector('.live')?.dataset.stamp"
+        before = chromium.wait_for(stamp)
+        chromium.ask("document.querySelector('details.budget').open = true")
+
+        run.records.write_text("".join(lines))
+
+        chromium.wait_for(f"({stamp} ?? {before!r}) !== {before!r}")
+        assert chromium.wait_for("!!document.querySelector('details.budget[open]')")
+        assert chromium.errors == []

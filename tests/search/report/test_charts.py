@@ -13,6 +13,7 @@ from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
+from fathom.search.report import page as page_module
 from fathom.search.report.charts.chart import (
     Band,
     Chart,
@@ -22,7 +23,15 @@ from fathom.search.report.charts.chart import (
     linear_ticks,
     log_ticks,
 )
-from fathom.search.report.charts.colours import depth_hue
+from fathom.search.report.charts.colours import (
+    ACCENT,
+    GREEN,
+    INK,
+    MUTED,
+    ORANGE,
+    PINK,
+    depth_hue,
+)
 from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.labels import apart
@@ -343,3 +352,17 @@ def test_many_horizons_are_named_by_the_first_and_the_last(optima: tuple[Optimum
 def _png_size(path: Path) -> tuple[int, int]:
     width, height = struct.unpack(">II", path.read_bytes()[16:24])
     return width, height
+
+
+def test_text_and_marks_stand_out_from_the_page_in_both_schemes() -> None:
+    style = (Path(page_module.__file__).parent / "templates" / "style.css").read_text("utf-8")
+    schemes = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
+    for scheme, of_hue in zip(schemes, ("light", "dark"), strict=True):
+        colour = dict(re.findall(r"--([\w-]+): (#\w{6})", scheme))
+        for back in ("page", "card"):
+            for text in ("ink", "soft", "link"):
+                assert contrast(colour[text], colour[back]) >= 4.5, (of_hue, text, back)
+        for verdict in ("good", "flat", "edge", "poor"):
+            assert contrast(colour[verdict], colour[f"{verdict}-back"]) >= 4.5
+        for hue in (INK, MUTED, ACCENT, GREEN, ORANGE, PINK):
+            assert contrast(getattr(hue, of_hue), colour["card"]) >= 3
