@@ -91,6 +91,10 @@ class EncoderDecoder(Transformer):
         memory: Memory = self.encoder(sources_BU)
         return memory
 
+    def new_cache(self) -> DecodingCache:
+        """A cache for `decode` that has no tokens yet."""
+        return DecodingCache()
+
     def decode(
         self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache | None = None
     ) -> Tensor:

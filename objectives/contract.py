@@ -5,7 +5,7 @@ as numpy arrays (read without copying from a node's object store) and is placed 
 the trial trains.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
 import torch
@@ -61,7 +61,8 @@ class Objective(Protocol):
         """The objective with its data on the device."""
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Training batch of a step, a function of seed and step alone.
+        """Training batch of a step, a function of seed and step alone: `batch_size` sequences or,
+        where they are shorter than the context, a multiple of it with no more tokens.
 
         Resumed trials are therefore bit-identical, and shapes are compared on the same data in
         the same order.
@@ -89,6 +90,13 @@ def content_digest_of(objective: Objective | None, stopped: Callable[[], bool]) 
     whole: Callable[[Callable[[], bool]], str | None] | None
     whole = getattr(objective, "content_digest", None)
     return whole(stopped) if whole else ""
+
+
+def files_of(objective: Objective, model: Model) -> Mapping[str, str]:
+    """Text files by name that an objective makes of a trained model, such as its translations: its
+    `files`, if it has that; none without."""
+    files: Callable[[Model], Mapping[str, str]] | None = getattr(objective, "files", None)
+    return files(model) if files else {}
 
 
 class ReplicatedObjective(Objective, Protocol):

@@ -154,9 +154,9 @@ class ObjectiveConfig(Group, ABC):
         """Tokens of an evaluation, padding included; 0 if they are not known."""
         return 0
 
-    def padding_note(self) -> str:
-        """A line on rows that are far shorter than the context, with the remedy; empty if none
-        are. Reads the data."""
+    def data_note(self) -> str:
+        """A line on data that are probably not meant so, such as rows far shorter than the context,
+        with the remedy; empty if there are none. Reads the data."""
         return ""
 
     def settings(self) -> dict[str, Any]:

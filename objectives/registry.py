@@ -10,6 +10,7 @@ from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.transduction.keys import TransductionConfig
+from fathom.objectives.rows.translation.keys import TranslationConfig
 from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
 from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.induction.keys import InductionConfig
@@ -31,6 +32,7 @@ OBJECTIVES: Mapping[str, Registered] = {
     "language": Registered(LanguageConfig, "text.language.objective:Language"),
     "tokens": Registered(TokensConfig, "tokens.objective:Tokens"),
     "transduction": Registered(TransductionConfig, "rows.transduction.objective:Transduction"),
+    "translation": Registered(TranslationConfig, "rows.translation.objective:Translation"),
     "classification": Registered(
         ClassificationConfig, "rows.classification.objective:Classification"
     ),

@@ -58,7 +58,7 @@ HOMES = {
     "psutil": ("search.cluster.doctor.gather",),
     "pydantic": ("search.study", "search.record_json", "objectives"),
     "typer": ("search.cli", "search.commands"),
-    "tokenizers": ("objectives.text", "objectives.tokens"),
+    "tokenizers": ("objectives.text", "objectives.tokens", "objectives.rows.translation"),
     "pyarrow": ("objectives.tokens",),
     "safetensors": ("search.export.weights",),
     "pandas": ("search.api", "search.tables.parquet"),

@@ -11,6 +11,10 @@ PASSIV = (
     f"{GITHUB}/sebschu/multilingual-transformations/"
     "e848833f2df7674022ef02e2b649482d23ade7a7/data/passiv_en_nps"
 )
+MULTI30K = f"{GITHUB}/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
+AUTSHUMATO = (
+    f"{GITHUB}/LauraMartinus/ukuxhumana/211265e37dc2545caf8fba32e6e5f6e5318a9993/clean/en_nso"
+)
 SPINN = f"{GITHUB}/nyu-mll/spinn/0e24a35c7be00e9f67814b0c846c3095cfe7632b/python/spinn/data/listops"
 
 
@@ -62,3 +66,49 @@ LISTOPS = {
     ).items()
 }
 """Test files only: the training files are not among those published with known checksums."""
+
+_MULTI30K = _files(
+    f"{MULTI30K}/{{}}.gz",
+    "multi30k",
+    **{
+        "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+        "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+        "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+        "val.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+        "val.de": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+        "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+        "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+        "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+        "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+    },
+)
+_AUTSHUMATO = _files(
+    f"{AUTSHUMATO}/ennso_parallel.{{}}",
+    "autshumato",
+    **{
+        "train.en": "fc973af0fc35c571c606140471c0aae8c34d8dd4a26717064879be99f3eb726f",
+        "train.nso": "98b688bff7a0c381b226a172a604ab6c1719c0783eb3eb76a2e03b7d9212a871",
+        "dev.en": "90aaadaa281c232aba7a9c5875c3acdf638d5f631aad5a27e37d34531baffe70",
+        "dev.nso": "bce6e11e531ced887d473ee2b0c57349181d8c4adc0753898684f33adf40a6ff",
+        "test.en": "55154612507f32939ff2d5bd5438e5e980a3dcdd7aac80c42ff2ac30f9890380",
+        "test.nso": "e833f67af691277e5dc9c9ec111d74119846c1438c80034c6df3c7eeae03d414",
+    },
+)
+
+
+def _parallel(
+    files: Mapping[str, Download], target: str, **names: str
+) -> dict[str, tuple[Download, Download]]:
+    """Split -> its source and target, from English."""
+    return {
+        split: (files[f"{name}.en"], files[f"{name}.{target}"]) for split, name in names.items()
+    }
+
+
+_FLICKR = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
+TRANSLATION: Mapping[str, Mapping[str, tuple[Download, Download]]] = {
+    "multi30k_en_de": _parallel(_MULTI30K, "de", **_FLICKR),
+    "multi30k_en_fr": _parallel(_MULTI30K, "fr", **_FLICKR),
+    "autshumato_en_nso": _parallel(_AUTSHUMATO, "nso", train="train", dev="dev", test="test"),
+}
+"""English to German and French (image descriptions), and to Sepedi (government documents)."""

@@ -16,7 +16,7 @@ from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome, Report
-from fathom.search.run_folder import ENDING
+from fathom.search.run_folder import ENDING, write_atomically
 from fathom.search.study.budget import Budget, count_of, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
@@ -73,6 +73,8 @@ def train_best(
         if not report.saved:
             trial.save()
     trial.save_weights(out / WEIGHTS)
+    for name, content in trial.files().items():
+        write_atomically(out / name, content)
     say(_end(report.points[-1], report.reason))
     say(f"weights in {out / WEIGHTS}")
     for line in trial.save_compact(out):

@@ -102,5 +102,5 @@ def _changed(folder: RunFolder, config: StudyConfig, old: str, new: str) -> RunF
 def place_of(config: StudyConfig) -> str:
     """The place of the data, as a key of the objective names it; else the objective's name."""
     settings = config.objective.settings()
-    places = (str(settings[key]) for key in PLACES if settings.get(key))
-    return next(places, config.objective.name)
+    found = next((settings[key] for key in PLACES if settings.get(key)), config.objective.name)
+    return " and ".join(found) if isinstance(found, tuple) else str(found)

@@ -187,8 +187,7 @@ def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) ->
 def study_notes(config: StudyConfig) -> tuple[str, ...]:
     """Warnings about settings that are probably not meant, a line each."""
     rate = config.train.learning_rate
-    notes = [config.objective.padding_note()]
-    notes.append(_epochs_note(config))
+    notes = [config.objective.data_note(), _epochs_note(config)]
     if config.train.command:
         notes.append(
             "the time is that of Fathom's own training: how fast `train.command` trains, and how "

@@ -4,7 +4,7 @@ import math
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from fathom.models.own_model import OwnModel
-from fathom.objectives.contract import Objective
+from fathom.objectives.contract import Objective, files_of
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.budget import Budget, evaluation_steps
@@ -29,6 +29,7 @@ from fathom.search.training.device import (
     fitted,
     use_deterministic,
 )
+from fathom.search.training.evaluation import autocast
 from fathom.search.training.loop import train, until_over
 from fathom.search.training.micro_batches import free_memory, is_out_of_memory
 from fathom.search.training.state import Measurement, Training, TrainPlan
@@ -198,6 +199,13 @@ class RunningTrial:
         if self._training.auto_sizing is None:
             return []
         return write_compact(self._training.transformer, out)
+
+    def files(self) -> Mapping[str, str]:
+        """Files that the objective makes of the trained model, by name."""
+        training = self._training
+        training.model.eval()
+        with autocast(training.device, training.plan):
+            return files_of(self._objective, training.model)
 
     def save(self) -> None:
         """Save the state of this moment in the trial's checkpoint file.

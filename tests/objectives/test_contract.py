@@ -54,11 +54,17 @@ def classification(folder: Path) -> ObjectiveConfig:
     return keys_of("classification", data=str(folder / "texts.tsv"), label="first", context=5)
 
 
+def translation(folder: Path) -> ObjectiveConfig:
+    (folder / "pairs.tsv").write_text("".join(f"say {n}\tder Satz {n} ist um\n" for n in range(60)))
+    return keys_of("translation", data=str(folder / "pairs.tsv"), tokenizer="words", context=6)
+
+
 SMALL: dict[str, Callable[[Path], ObjectiveConfig]] = {
     "language": language,
     "tokens": tokens,
     "transduction": transduction,
     "transduction, pre-trained": pretrained,
+    "translation": translation,
     "classification": classification,
     "hop": lambda _: keys_of("hop", symbols=4, hops=3, context=20, eval_examples=16),
     # With so few symbols, knowing the wrong answers is worth something.
@@ -90,9 +96,15 @@ def objective(prepared: Objective) -> Objective:
     return prepared.to(CPU)
 
 
-def table(objective: Objective) -> nn.Embedding:
-    """Smallest model that can learn: logits looked up by the last token."""
-    model = nn.Embedding(objective.vocab_size, objective.vocab_size)
+class Table(nn.Embedding):
+    """Smallest model that can learn: logits looked up by the last token, whatever the sources."""
+
+    def forward(self, inputs: Tensor, *_sources: Tensor) -> Tensor:
+        return super().forward(inputs)
+
+
+def table(objective: Objective) -> Table:
+    model = Table(objective.vocab_size, objective.vocab_size)
     nn.init.normal_(model.weight, std=0.01, generator=torch.Generator().manual_seed(0))
     return model
 
@@ -151,7 +163,8 @@ def test_batches_have_the_promised_shape_and_only_ids_of_the_vocabulary(
 ) -> None:
     batch = objective.batch(seed=0, step=0, batch_size=batch_size)
     for tokens in (*batch.read, batch.targets):
-        assert tokens.shape[0] == batch_size
+        assert len(tokens) % batch_size == 0
+        assert tokens.numel() <= batch_size * objective.context
         assert 1 <= tokens.shape[1] <= objective.context
         assert tokens.dtype == torch.int64
     inputs, targets, _ = batch
@@ -173,7 +186,7 @@ def test_an_evaluation_is_repeatable_and_in_floats(objective: Objective) -> None
 
 
 def test_chance_is_what_the_uniform_model_reaches(objective: Objective) -> None:
-    def uniform(inputs: Tensor) -> Tensor:
+    def uniform(inputs: Tensor, *_sources: Tensor) -> Tensor:
         return torch.zeros(*inputs.shape, objective.vocab_size)
 
     batch = objective.batch(seed=0, step=0, batch_size=8)

@@ -93,7 +93,7 @@ class ClassificationConfig(ObjectiveConfig):
         )
         return generated_vocabulary(self.tokenizer).size
 
-    def padding_note(self) -> str:
+    def data_note(self) -> str:
         """A line on rows that are far shorter than the context; empty if none are."""
         if self.data == GENERATED:
             return ""

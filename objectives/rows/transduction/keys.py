@@ -72,7 +72,7 @@ class TransductionConfig(ObjectiveConfig):
         """Number of special tokens and words; reads the training rows and the text."""
         return WORDS_FROM + len(self.words(self.read()["train"], self.pretraining_text()))
 
-    def padding_note(self) -> str:
+    def data_note(self) -> str:
         """A line on rows that are far shorter than the context; empty if none are."""
         lengths = [pair.context for own in self.read().values() for pair in own]
         return padding_note(lengths, self.context)

@@ -13,7 +13,10 @@ from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
 from fathom.search.run_folder import ENDING
+from fathom.search.study.config import study_of
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.plan import vocab_size_of
+from fathom.search.study.shapes import build_shape
 from fathom.search.training import trial_log
 from fathom.search.training.compact_weights import read_compact
 from fathom.search.training.weights_folder import COMPACT, WEIGHTS
@@ -179,3 +182,23 @@ def test_a_corpus_is_for_language_alone(tmp_path: Path) -> None:
     best = best_of(objective={"name": "hop", "context": 16})
     with pytest.raises(ConfigError, match=r"`--corpus` needs .*`objective: language`, got `hop`"):
         said_by(best, tmp_path / "out", corpus="stdlib")
+
+
+def test_translations_of_the_test_pairs_are_beside_the_weights(tmp_path: Path) -> None:
+    rules = {"pairs": 200, "nesting": 0, "nouns": 5, "verbs": 4}
+    config = study_of(
+        {
+            "study": "s",
+            "objective": {"name": "translation", "generated": rules, "context": 8},
+            "space": {"depth": [2, 2], "split": "1-1"},
+            "budgets": ["8k"],
+            "count": "non_embedding",
+        }
+    )
+    shape = build_shape(config, vocab_size_of(config), depth=2, d_model=16, d_ff=32)
+    said = said_by(BestShape(config, 8_000, shape), tmp_path / "out", tokens="4k")
+
+    assert "bleu/beam" in said
+    outputs = (tmp_path / "out" / "test.output").read_text().splitlines()
+    assert len(outputs) == len((tmp_path / "out" / "test.reference").read_text().splitlines()) > 0
+    assert "tok:13a" in (tmp_path / "out" / "test.scores").read_text()

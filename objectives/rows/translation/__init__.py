@@ -1,0 +1,1 @@
+"""Parallel text: an encoder reads the source, a decoder writes the target."""

@@ -1,0 +1,53 @@
+"""Batches of pairs of similar length, each pair once an epoch.
+
+A batch has the tokens of `batch_size` sequences of the whole context: pairs that need half of it
+are twice as many, and so on. It is padded to the same width every time, so that there are no more
+shapes of a batch than there are buckets.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.objectives.arrays import Rows
+from fathom.objectives.random_numbers import training_rows
+from fathom.objectives.rows.translation.encoded import PARTS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buckets:
+    """The bucket of each pair, a place in `PARTS`."""
+
+    bucket_R: NDArray[Any]
+
+    def steps(self, batch_size: int) -> int:
+        """Batches of an epoch."""
+        return len(self._cut(batch_size)[0])
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> tuple[Rows, int]:
+        """Pairs of a step and the `PARTS` of their bucket, a function of seed and step alone.
+
+        An epoch permutes all pairs, sorts them by bucket, cuts them into batches and permutes
+        these. A batch across two buckets has the width of the longer one, and the last one of an
+        epoch may have fewer pairs than it has room for.
+        """
+        starts, parts = self._cut(batch_size)
+        at = training_rows(len(starts), seed=seed, step=step, batch_size=1)[0]
+        count = len(self.bucket_R)
+        order = training_rows(count, seed=seed, step=step // len(starts), batch_size=count)
+        order = order[np.argsort(self.bucket_R[order], kind="stable")]
+        room = batch_size * int(parts[at])
+        return order[starts[at] : starts[at] + room], int(parts[at])
+
+    def _cut(self, batch_size: int) -> tuple[Rows, Rows]:
+        """The first place of each batch of an epoch, and its `PARTS`."""
+        ends = np.bincount(self.bucket_R, minlength=len(PARTS)).cumsum()
+        starts, parts, first = [], [], 0
+        for own, end in zip(PARTS, ends.tolist(), strict=True):
+            found = np.arange(first, end, batch_size * own)
+            starts.append(found)
+            parts.append(np.full(len(found), own))
+            first += len(found) * batch_size * own
+        return np.concatenate(starts), np.concatenate(parts)

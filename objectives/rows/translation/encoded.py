@@ -1,0 +1,108 @@
+"""Parallel text as token ids, and the bucket of each pair; needs no torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.translation.parallel_text import ParallelText, SentencePair
+from fathom.objectives.rows.translation.vocabulary import END, PairTokens
+
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Pairs in the place of one sequence of the whole context: a bucket each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPairs:
+    """The token ids of the pairs of a split, each side with its end."""
+
+    sources: list[list[int]]
+    targets: list[list[int]]
+
+    @classmethod
+    def of(cls, pairs: Sequence[SentencePair], tokens: PairTokens) -> Self:
+        """The pairs as they are, of any length."""
+        sources = tokens.source.ids(pair.source for pair in pairs)
+        return cls(sources, tokens.target.ids(pair.target for pair in pairs))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of the longer side of each pair."""
+        pairs = zip(self.sources, self.targets, strict=True)
+        return np.array([max(len(one), len(other)) for one, other in pairs], np.int64)
+
+    @property
+    def target_tokens(self) -> int:
+        """Tokens of all targets."""
+        return sum(map(len, self.targets))
+
+    def fitting(self, context: int) -> Self:
+        """The pairs of which neither side is longer than the context."""
+        kept = np.flatnonzero(self.lengths <= context)
+        return type(self)([self.sources[at] for at in kept], [self.targets[at] for at in kept])
+
+    def cut(self, context: int) -> Self:
+        """The same pairs, each side cut to the context."""
+        sides = (
+            [ids if len(ids) <= context else [*ids[: context - 1], END] for ids in side]
+            for side in (self.sources, self.targets)
+        )
+        return type(self)(*sides)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedText:
+    """All splits as token ids, with what became of pairs that are too long."""
+
+    tokens: PairTokens
+    train: EncodedPairs
+    dev: EncodedPairs
+    test: EncodedPairs
+    too_long: int
+    """Training pairs that were dropped for their length."""
+    cut: int
+    """Held-out pairs that were cut."""
+    context: int
+
+    @classmethod
+    def of(cls, text: ParallelText, *, tokenizer: str, joint: bool, context: int) -> Self:
+        """The splits encoded by tokenizers of the training pairs.
+
+        Raises:
+            ObjectiveError: if they support too few ids, or no training pair fits the context.
+        """
+        tokens = PairTokens.learned(text.train, tokenizer, joint=joint)
+        train = EncodedPairs.of(text.train, tokens)
+        fitting = train.fitting(context)
+        if not fitting.sources:
+            raise ObjectiveError(
+                f"`context` must hold a training pair, but the shortest needs "
+                f"{train.lengths.min()} tokens, got context={context}; raise it"
+            )
+        dev, test = (EncodedPairs.of(pairs, tokens) for pairs in (text.dev, text.test))
+        return cls(
+            tokens=tokens,
+            train=fitting,
+            dev=dev.cut(context),
+            test=test.cut(context),
+            too_long=len(train.sources) - len(fitting.sources),
+            cut=sum(int((pairs.lengths > context).sum()) for pairs in (dev, test)),
+            context=context,
+        )
+
+    @property
+    def epoch_tokens(self) -> int:
+        """Tokens of the horizon that an epoch takes: its batches, padding included, but for what is
+        left over in the last one."""
+        parts = np.array(PARTS)[buckets_of(self.train.lengths, self.context)]
+        return int(np.ceil(self.context * (1 / parts).sum()))
+
+
+def buckets_of(lengths: NDArray[np.int64], context: int) -> NDArray[Any]:
+    """The place in `PARTS` of pairs of these lengths; shorter pairs have a later one."""
+    widths = np.array([context // parts for parts in PARTS])
+    buckets: NDArray[Any] = ((lengths[:, None] <= widths).sum(1) - 1).astype(np.uint8)
+    return buckets

@@ -1,0 +1,185 @@
+"""Keys of `objective: translation`."""
+
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from fathom.objectives.keys import Few, Group, Number, ObjectiveConfig, Positive, Real, Whole, short
+from fathom.objectives.rows.keys import FilePath, fewer_examples
+from fathom.objectives.rows.translation.encoded import EncodedText
+from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguage
+from fathom.objectives.rows.translation.parallel_text import (
+    Files,
+    ParallelText,
+    read_parallel_text,
+)
+from fathom.objectives.rows.translation.vocabulary import FEWEST_IDS, WORDS, PairTokens
+from fathom.objectives.text.tokenizer import BPE
+
+SUBWORDS = f"{BPE}:4000"
+"""Tokenizer of text that is not generated, where none is named."""
+LEAST_SHARE = 0.5
+"""Share of padding from which on it is worth a line."""
+
+
+def _files(value: object) -> object:
+    two = isinstance(value, list | tuple) and len(value) == 2
+    texts = value if two and isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(text, str) and text for text in texts):
+        raise ValueError("must be a path, or the two paths [source, target], got " + short(value))
+    return tuple(texts) if two else value
+
+
+ParallelFiles = Annotated[
+    Files,
+    BeforeValidator(_files, json_schema_input_type=FilePath | tuple[FilePath, FilePath]),
+]
+
+
+def _tokenizer(value: object) -> object:
+    size = str(value).removeprefix(f"{BPE}:")
+    if value is None or value == WORDS or (size.isdecimal() and int(size) >= FEWEST_IDS):
+        return value
+    raise ValueError(
+        f"must be `{WORDS}`, or `{BPE}:N` with at least {FEWEST_IDS} ids, such as {SUBWORDS}, got "
+        + short(value)
+    )
+
+
+class GeneratedConfig(Group):
+    """Rules by which the language of `data: generated` is drawn."""
+
+    pairs: Number = Field(20_000, le=10**6)
+    """Sentences with their translations, those held out included."""
+    nesting: Whole = Field(3, ge=0, le=8)
+    """Deepest nesting of clauses, each of which the translation reorders."""
+    nouns: Few = 60
+    verbs: Few = 30
+    """Number of verbs, and of adjectives."""
+
+
+class BeamConfig(Group):
+    """Beam search at the end of a training."""
+
+    width: Few = Field(5, le=100)
+    """Hypotheses of a sentence; 1 is greedy decoding."""
+    length_penalty: Real = Field(1.0, ge=0.0, le=10.0)
+    """Power of the length by which the log-probability of a hypothesis is divided."""
+
+
+class TranslationConfig(ObjectiveConfig):
+    """Translation by an encoder that reads the source and a decoder that writes the target."""
+
+    loss_unit: ClassVar[str] = "nats per token of the targets"
+    has_sources: ClassVar[bool] = True
+    name: Literal["translation"]
+    data: ParallelFiles = GENERATED
+    """Training pairs: a path of a table with tabs between its columns, two paths [source, target],
+    `multi30k_en_de`, `multi30k_en_fr`, `autshumato_en_nso` or `generated`; files are plain or
+    .gz."""
+    dev: ParallelFiles | None = None
+    """Pairs of each evaluation; without them, a part of the training pairs."""
+    test: ParallelFiles | None = None
+    """Pairs that are translated at the end; without them, a part of the training pairs."""
+    columns: tuple[Few, Few] = (1, 2)
+    """The columns of source and target in a table, counted from 1."""
+    held_out: Positive = 1000
+    """Most training pairs for each of `dev` and `test` that is not named; at most a tenth."""
+    train_pairs: Number | None = None
+    """Train on so many of the pairs; fewer are always a part of more."""
+    tokenizer: Annotated[str, BeforeValidator(_tokenizer)] | None = None
+    """`bpe:N` for subwords, or `words` between blanks; by default `bpe:4000`, and `words` of
+    `generated`."""
+    vocabulary: Literal["joint", "separate"] = "joint"
+    """One tokenizer for both sides, or one for each."""
+    context: Positive = 64
+    """Most tokens of a source and of a target, with its end; longer training pairs are dropped."""
+    eval_examples: Positive = 512
+    """Most pairs of `dev` in an evaluation."""
+    translated: Positive = 1000
+    """Most pairs of `test` that are translated at the end of a trial."""
+    beam: BeamConfig = BeamConfig()
+    generated: GeneratedConfig = GeneratedConfig()
+
+    @property
+    def is_joint(self) -> bool:
+        """True if both sides have the same token ids."""
+        return self.vocabulary == "joint"
+
+    @property
+    def chosen_tokenizer(self) -> str:
+        """The tokenizer, or the default of the data."""
+        return self.tokenizer or (WORDS if self.data == GENERATED else SUBWORDS)
+
+    def read(self) -> ParallelText:
+        """Every pair, by split; raises `ObjectiveError` if the pairs do not suit."""
+        return read_parallel_text(
+            data=self.data,
+            dev=self.dev,
+            test=self.test,
+            columns=self.columns,
+            held_out=self.held_out,
+            train_pairs=self.train_pairs,
+            generated=DrawnLanguage(**self.generated.model_dump()),
+        )
+
+    def encode(self, text: ParallelText) -> EncodedText:
+        """The pairs as token ids; raises `ObjectiveError` if they do not suit."""
+        return EncodedText.of(
+            text, tokenizer=self.chosen_tokenizer, joint=self.is_joint, context=self.context
+        )
+
+    def vocab_size(self) -> int:
+        """Number of token ids of the targets; reads the pairs if they are `words`."""
+        return _sizes(self)[1]
+
+    def source_vocab_size(self) -> int:
+        """Number of token ids of the sources, if they are not those of the targets; else 0."""
+        return 0 if self.is_joint else _sizes(self)[0]
+
+    def train_tokens(self) -> int:
+        """Tokens of the horizon that an epoch takes, padding included; reads the pairs."""
+        return _survey(self)[0]
+
+    def data_note(self) -> str:
+        """A line on pairs that are not used whole, and on padding; empty if there are few."""
+        return _survey(self)[1]
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_examples * self.context
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys with fewer pairs in an evaluation; pairs stay as long."""
+        fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
+        return self.model_copy(update={"eval_examples": fewer})
+
+
+@lru_cache(maxsize=4)
+def _sizes(keys: TranslationConfig) -> tuple[int, int]:
+    """Number of token ids of sources and of targets; kept, as it is asked for each shape."""
+    if keys.chosen_tokenizer != WORDS:
+        size = int(keys.chosen_tokenizer.removeprefix(f"{BPE}:"))
+        return size, size
+    tokens = PairTokens.learned(keys.read().train, WORDS, joint=keys.is_joint)
+    return tokens.source.size, tokens.target.size
+
+
+@lru_cache(maxsize=4)
+def _survey(keys: TranslationConfig) -> tuple[int, str]:
+    """The tokens of an epoch and the note on the data; kept, as a plan asks several times."""
+    text = keys.read()
+    encoded = keys.encode(text)
+    padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
+    parts = (
+        (text.overlapping, "more were dropped, as a side of them is held out"),
+        (encoded.too_long, f"more were dropped, as they are longer than {keys.context} tokens"),
+        (encoded.cut, f"held-out pairs were cut to {keys.context} tokens"),
+        (padding > LEAST_SHARE and f"{padding:.0%}", "of the horizon is padding"),
+    )
+    found = "; ".join(f"{count} {what}" for count, what in parts if count)
+    return encoded.epoch_tokens, f"{len(encoded.train.sources)} training pairs: {found}" * bool(
+        found
+    )

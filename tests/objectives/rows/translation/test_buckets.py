@@ -1,0 +1,64 @@
+"""Batches by tokens: each pair once an epoch, a function of seed and step alone."""
+
+import numpy as np
+import pytest
+
+from fathom.objectives.rows.translation.buckets import Buckets
+from fathom.objectives.rows.translation.encoded import PARTS, buckets_of
+
+CONTEXT = 48
+LENGTHS = np.random.default_rng(0).integers(2, CONTEXT + 1, 1000)
+BUCKETS = Buckets(buckets_of(LENGTHS, CONTEXT))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_an_epoch_holds_each_pair_once(batch_size: int, epoch: int) -> None:
+    steps = BUCKETS.steps(batch_size)
+    drawn = [
+        BUCKETS.batch(seed=5, step=epoch * steps + at, batch_size=batch_size)[0]
+        for at in range(steps)
+    ]
+
+    assert sorted(np.concatenate(drawn).tolist()) == [*range(1000)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_a_batch_holds_its_pairs_in_the_tokens_of_so_many_sequences(batch_size: int) -> None:
+    for step in range(BUCKETS.steps(batch_size)):
+        rows, parts = BUCKETS.batch(seed=0, step=step, batch_size=batch_size)
+
+        assert LENGTHS[rows].max() <= CONTEXT // parts
+        assert 1 <= len(rows) <= batch_size * parts
+
+
+def test_no_batch_but_one_of_an_epoch_has_room_left() -> None:
+    batches = [BUCKETS.batch(seed=1, step=step, batch_size=4) for step in range(BUCKETS.steps(4))]
+
+    assert sum(len(rows) < 4 * parts for rows, parts in batches) <= 1
+
+
+def test_epochs_and_seeds_have_orders_of_their_own() -> None:
+    steps = BUCKETS.steps(8)
+    first, epoch, seed = (
+        [BUCKETS.batch(seed=own, step=start + at, batch_size=8)[0].tolist() for at in range(steps)]
+        for own, start in ((0, 0), (0, steps), (1, 0))
+    )
+
+    assert first != epoch
+    assert first != seed
+    assert BUCKETS.batch(seed=0, step=0, batch_size=8)[0].tolist() == first[0]
+
+
+def test_a_pair_is_in_the_narrowest_bucket_that_holds_it() -> None:
+    lengths = np.array([2, 3, 4, 6, 7, 16, 17, 24, 25, 48])
+
+    found = [PARTS[bucket] for bucket in buckets_of(lengths, CONTEXT)]
+
+    assert found == [16, 16, 12, 8, 6, 3, 2, 2, 1, 1]
+
+
+def test_one_pair_alone_is_every_batch() -> None:
+    alone = Buckets(buckets_of(np.array([5]), CONTEXT))
+
+    assert [alone.batch(seed=0, step=at, batch_size=3)[0].tolist() for at in range(3)] == [[0]] * 3
