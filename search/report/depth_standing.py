@@ -29,7 +29,7 @@ class DepthStanding:
     gap: float | None
     """How far it lies above the loss at the best depth."""
     ruled_out: bool
-    """True if the answer is settled, and the depth lies outside its interval."""
+    """True if the answer is settled, and the depth lies outside its interval and its plateau."""
     reason: str
 
     @property
@@ -50,7 +50,8 @@ def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[De
 def _standing(
     depth: int, records: Sequence[TrialRecord], own: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
-    out = optimum.verdict in DECIDED and not _inside(depth, optimum)
+    possible = _inside(depth, optimum) or depth in optimum.plateau
+    out = optimum.verdict in DECIDED and not possible
     gap = own.loss - optimum.loss if own and optimum.loss is not None else None
     error = own.standard_error if own and own.standard_error < float("inf") else 0.0
     return DepthStanding(
@@ -71,7 +72,8 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
     if out:
         return f"ruled out: outside the 95 % interval, {above}"
     if depth in optimum.plateau:
-        return f"as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above} as measured)"
+        outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
+        return f"{outside}as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
     if optimum.verdict in DECIDED:
         return f"not ruled out: inside the 95 % interval, {above}"
     return f"{above.replace('the best', 'the best so far')}"
@@ -98,7 +100,7 @@ def ruled_out_text(standings: Sequence[DepthStanding]) -> str:
     out = [own for own in standings if own.ruled_out]
     parts = [f"{own.depth} ({own.gap:+.3f} nats)" for own in out if own.gap is not None]
     if stopped := [own.depth for own in out if own.gap is None]:
-        parts.append(f"{ranges(stopped)} (stopped early, far behind)")
+        parts.append(f"{ranges(stopped)} (stopped early)")
     return f"Ruled out: depth {', '.join(parts)}." if parts else ""
 
 

@@ -49,10 +49,15 @@ def _scale(optimum: Optimum) -> chart.Axis:
         label="loss (nats)",
         low=low - pad,
         high=high + 2 * pad,
-        ticks=chart.linear_ticks(low - pad, high + 2 * pad)[::2],
+        ticks=_few(chart.linear_ticks(low - pad, high + 2 * pad)),
         quantity="loss",
         form=chart.Form.FIXED,
     )
+
+
+def _few(ticks: tuple[tuple[float, str], ...]) -> tuple[tuple[float, str], ...]:
+    """Returns every other tick where they are many."""
+    return ticks if len(ticks) < 5 else ticks[::2]
 
 
 def _edge(y: chart.Axis) -> float:

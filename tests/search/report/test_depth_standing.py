@@ -1,0 +1,57 @@
+"""Why a depth is in or out: by the interval and the plateau, in words."""
+
+from dataclasses import replace
+
+import pytest
+
+from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import Verdict
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.report.depth_standing import depth_standings, ruled_out_text
+from tests.support.reporting import BUDGETS, of_budget
+
+
+def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    for budget, optimum in zip(BUDGETS, optima, strict=True):
+        own = of_budget(study, budget)
+        assert optimum.interval
+        low, high = optimum.interval
+
+        standings = depth_standings(own, optimum)
+
+        assert [one.depth for one in standings] == sorted({r.spec.shape.depth for r in own})
+        for one in standings:
+            possible = low <= one.depth <= high or one.depth in optimum.plateau
+            assert one.ruled_out is not possible, one.text
+            assert one.reason.startswith("ruled out") is one.ruled_out
+            measured = [est for est in optimum.depths if est.depth == one.depth]
+            assert one.loss == (measured[0].loss if measured else None)
+            finished = [r for r in own if r.outcome is Outcome.FINISHED]
+            assert one.finished == sum(r.spec.shape.depth == one.depth for r in finished)
+
+
+def test_a_depth_as_good_as_the_best_is_not_ruled_out(
+    study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    best = optima[0].optimal_depth
+    assert best
+    beside = next(own.depth for own in optima[0].depths if own.depth > best)
+    optimum = replace(optima[0], interval=(best, best), plateau=(best, beside))
+
+    standings = {one.depth: one for one in depth_standings(of_budget(study, BUDGETS[0]), optimum)}
+
+    assert not standings[beside].ruled_out
+    assert "outside the 95 % interval, but as good" in standings[beside].reason
+    assert standings[best].reason == "the best"
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INSUFFICIENT, Verdict.UNFINISHED])
+def test_nothing_is_ruled_out_before_the_answer_is_settled(
+    verdict: Verdict, study: list[TrialRecord], optima: tuple[Optimum, ...]
+) -> None:
+    open_yet = replace(optima[0], verdict=verdict)
+    standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)
+    assert not any(one.ruled_out for one in standings)
+    assert ruled_out_text(standings) == ""
