@@ -1,6 +1,7 @@
 """`fathom tokenize`: text into shards of tokens."""
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -36,14 +37,17 @@ def tokenize(
     )  # fmt: skip
     console = Console(file=sys.stderr, highlight=False)
     columns = (BarColumn(), DownloadColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
-        task = bar.add_task("", total=None)
+    bar = Progress(*columns, TimeRemainingColumn(), console=console)
+    task = bar.add_task("", total=None)
+    with ExitStack() as shown:  # from the first tokens on: what can't be made shows no bar
 
         def show(how_far: HowFar) -> None:
+            if not bar.live.is_started:
+                shown.enter_context(bar)
             text = f"{how_far.tokens:,} tokens"
             bar.update(task, completed=how_far.read, total=how_far.size, description=text)
 
-        index = make_tokens(making, show, bar.console.print)
+        index = make_tokens(making, show, console.print)
     for name, split in index.splits.items():
         print(
             f"{name}: {split.tokens:,} tokens of {split.documents:,} documents, "

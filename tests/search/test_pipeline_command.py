@@ -85,3 +85,4 @@ def test_a_killed_search_leaves_no_command_and_goes_on(tmp_path: Path) -> None:
     assert {one["outcome"] for one in records} <= {"finished", "stopped"}, output
     [best] = yaml.safe_load((tmp_path / "runs/own/best.yaml").read_text(encoding="utf-8"))["best"]
     assert best["lowest_depth"] in (3, 4, 5), "the formula's best depth is 4"
+    assert f"--depth={best['shape']['depth']} --steps=1000 --folder=trained" in best["command"]
