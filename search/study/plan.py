@@ -190,8 +190,8 @@ def study_notes(config: StudyConfig) -> tuple[str, ...]:
     notes = [config.objective.data_note(), _epochs_note(config)]
     if config.train.command:
         notes.append(
-            "the time is that of Fathom's own training: how fast `train.command` trains, and how "
-            "much memory it takes, is not known"
+            "time and disk are those of Fathom's own training: what `train.command` takes of them, "
+            "and of memory, is not known"
         )
     if rate > HIGHEST_USUAL_RATE:
         notes.append(

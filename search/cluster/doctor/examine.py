@@ -126,7 +126,7 @@ def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: 
 
 def judge_steps(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> tuple[Finding, ...]:
     """A finding for each budget: what its largest trial takes of the memory that it gets."""
-    if config is None:
+    if config is None or config.train.command:  # which takes what Fathom does not know
         return ()
     memory, found = this_machine(config).memory, []
     for plan in plans:

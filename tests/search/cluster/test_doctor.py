@@ -22,6 +22,7 @@ from fathom.search.cluster.doctor.examine import (
     ask_tracking,
     disk_for_checkpoints,
     imports_of,
+    judge_steps,
     study_needs,
     study_plans,
 )
@@ -425,3 +426,17 @@ def test_a_cluster_that_refuses_the_token_is_a_failure(
     assert issubclass(NotJoinedError, ConfigError), "`fathom run` says it in one line, status 2"
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_command_takes_of_memory_is_not_judged() -> None:
+    text = """
+study: s
+objective: {name: external, vocabulary: 50257, context: 8192}
+budgets: [9B]
+tokens: 1B
+train: {command: [python, train.py, "{depth}", "{d_model}", "{folder}"], batch_size: 64}
+"""
+    config = parse(text)
+    plans = study_plans(config)
+    assert not plans[0].step.enough, "Fathom's own loop would not fit"
+    assert judge_steps(config, plans) == ()
