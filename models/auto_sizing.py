@@ -15,8 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from fathom.models.blocks import Attention, FeedForward
+from fathom.models.cross_attention import CrossAttention
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.optim import Optimizer
+
+AnyAttention = Attention | CrossAttention
 
 
 def shrunk(rows_GN: Tensor, amount: float) -> Tensor:
@@ -107,21 +110,27 @@ class AutoSizing:
 def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
     """Yields the groups of one kind of every attention and feed-forward in a model."""
     for module in model.modules():
-        if not isinstance(module, Attention | FeedForward):
+        if not isinstance(module, Attention | CrossAttention | FeedForward):
             continue
-        into, out = list(module.into.parameters()), list(module.out.parameters())
-        match part, module:
-            case SizedPart.NEURONS, FeedForward():
-                views = [(one, neurons(module, one.detach())) for one in into]
-            case SizedPart.ATTENTION_ROWS, Attention():
-                views = [(one, one.detach().view(len(one), -1)) for one in into]
-            case SizedPart.HEADS, Attention():
-                views = [(one, view) for one in into for view in heads(module, one.detach())]
-            case SizedPart.BRANCHES, _:
-                views = [(one, one.detach()[None]) for one in into + out]
-            case _:
-                continue
-        yield GroupFamily(part, tuple(views))
+        if part is SizedPart.BRANCHES:
+            weights = [one for linear in linears(module) for one in linear.parameters()]
+            yield GroupFamily(part, tuple((one, one.detach()[None]) for one in weights))
+        elif isinstance(module, FeedForward):
+            if part is SizedPart.NEURONS:
+                into = module.into.parameters()
+                yield GroupFamily(part, tuple((one, neurons(module, one.detach())) for one in into))
+        elif part is SizedPart.HEADS:
+            views = [(one, view) for one, own in heads(module) for view in own]
+            yield GroupFamily(part, tuple(views))
+        elif part is SizedPart.ATTENTION_ROWS:
+            for linear in linears(module)[:-1]:
+                rows = [(one, one.detach().view(len(one), -1)) for one in linear.parameters()]
+                yield GroupFamily(part, tuple(rows))
+
+
+def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:
+    """The linear maps of a branch, the one that leads out of it last."""
+    return [one for one in module.children() if isinstance(one, nn.Linear)]
 
 
 def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
@@ -131,9 +140,17 @@ def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
     return into_FD.view(gates, len(into_FD) // gates, -1).transpose(0, 1)
 
 
-def heads(module: Attention, into: Tensor) -> tuple[Tensor, ...]:
-    """Views (S, ...) of the weight or bias into attention: queries, keys and values of each head
-    of keys."""
-    S, K = module.kv_heads, module.head_dim
-    parts = into.split_with_sizes([module.n_heads * K, S * K, S * K])
-    return tuple(one.view(S, -1) for one in parts)
+def heads(module: AnyAttention) -> list[tuple[nn.Parameter, tuple[Tensor, ...]]]:
+    """The weights and biases into attention, each with views (S, ...) of what each head of keys has
+    of it: queries, keys, values, or some of these; values come last."""
+    S, own = module.kv_heads, module.kv_heads * module.head_dim
+    queries = module.n_heads * module.head_dim
+    if isinstance(module, Attention):
+        maps = [(module.into, [queries, own, own])]
+    else:
+        maps = [(module.query, [queries]), (module.key_value, [own, own])]
+    return [
+        (weight, tuple(part.view(S, -1) for part in weight.detach().split_with_sizes(rows)))
+        for linear, rows in maps
+        for weight in linear.parameters()
+    ]

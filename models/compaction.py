@@ -6,12 +6,15 @@ counts those that are left.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from fathom.models.auto_sizing import heads, neurons
-from fathom.models.blocks import Attention, Block, FeedForward
+from fathom.models.auto_sizing import AnyAttention, heads, neurons
+from fathom.models.blocks import Block, FeedForward
+from fathom.models.cross_attention import CrossAttention
+from fathom.models.encoder_decoder import DecoderBlock, EncoderDecoder
 from fathom.models.layer_sizes import LayerSizes, holding, layers_kept, params_left
 from fathom.models.parametrization import ForwardScales, Parametrization
 from fathom.models.shape import Shape
@@ -21,21 +24,30 @@ BY_LAYER = "by_layer/"
 """Prefix of metrics of one layer each."""
 
 
+def named_blocks(model: Transformer) -> Iterator[tuple[str, Block]]:
+    """Yields the blocks with their names, those of an encoder first."""
+    stacks = {"blocks": model.blocks}
+    if isinstance(model, EncoderDecoder):
+        stacks = {"encoder.blocks": model.encoder.blocks} | stacks
+    for name, blocks in stacks.items():
+        for index, block in enumerate(blocks):
+            assert isinstance(block, Block)
+            yield f"{name}.{index}", block
+
+
 def sizes_left(model: Transformer) -> list[LayerSizes]:
-    """Sizes of each layer with weights of its own, without what adds nothing."""
+    """Sizes of each layer with own weights, without what adds nothing; an encoder's come first."""
     per_key = model.shape.queries_per_key
     return [
         LayerSizes(
             n_heads=per_key * len(heads_left(block.attention)),
             d_ff=0 if block.feed_forward is None else len(neurons_left(block.feed_forward)),
+            cross_heads=per_key * len(heads_left(block.cross_attention))
+            if isinstance(block, DecoderBlock)
+            else 0,
         )
-        for block in blocks_of(model)
+        for _, block in named_blocks(model)
     ]
-
-
-def blocks_of(model: Transformer) -> list[Block]:
-    """The blocks of a model."""
-    return [block for block in model.blocks if isinstance(block, Block)]
 
 
 def counts_left(model: Transformer) -> dict[str, float]:
@@ -45,12 +57,12 @@ def counts_left(model: Transformer) -> dict[str, float]:
         "parameters_left": params_left(model.shape, sizes),
         "layers_left": sum(own.branches > 0 for own in sizes),
         "branches_left": sum(own.branches for own in sizes),
-        "heads_left": sum(own.n_heads for own in sizes),
+        "heads_left": sum(own.n_heads + own.cross_heads for own in sizes),
         "neurons_left": sum(own.d_ff for own in sizes),
     }
     digits = len(str(len(sizes)))
     for layer, own in enumerate(sizes, start=1):
-        counts[f"{BY_LAYER}heads_left_{layer:0{digits}}"] = own.n_heads
+        counts[f"{BY_LAYER}heads_left_{layer:0{digits}}"] = own.n_heads + own.cross_heads
         counts[f"{BY_LAYER}neurons_left_{layer:0{digits}}"] = own.d_ff
     return {name: float(count) for name, count in counts.items()}
 
@@ -64,11 +76,17 @@ def neurons_left(module: FeedForward) -> Tensor:
 
 
 @torch.no_grad()
-def heads_left(module: Attention) -> Tensor:
+def heads_left(module: AnyAttention) -> Tensor:
     """Indices (s,) of the heads of keys that add to the stream; of one if only a bias does."""
-    is_read = module.out.weight.view(len(module.out.weight), module.kv_heads, -1).any(-1).any(0)
-    has_values = [heads(module, one)[-1].any(-1) for one in module.into.parameters()]
-    return _indices(torch.stack(has_values).any(0) & is_read, module.out.bias)
+    is_read = _by_head(module).any(-1).any(0)
+    values = [views[-1] for _, views in heads(module) if len(views) > 1]
+    has_values = torch.stack([one.any(-1) for one in values]).any(0)
+    return _indices(has_values & is_read, module.out.bias)
+
+
+def _by_head(module: AnyAttention) -> Tensor:
+    """The weight that leads out of attention, (D, S, features of a head of keys)."""
+    return module.out.weight.view(len(module.out.weight), module.kv_heads, -1)
 
 
 def _indices(alive: Tensor, bias_D: Tensor | None) -> Tensor:
@@ -78,72 +96,137 @@ def _indices(alive: Tensor, bias_D: Tensor | None) -> Tensor:
     return indices
 
 
+class Absent(nn.Module):
+    """A branch that is gone: it adds nothing."""
+
+    def forward(self, x_ND: Tensor, *_others: Any) -> Tensor:
+        return x_ND.new_zeros(())
+
+    cached = forward
+
+
 class CompactBlock(Block):
-    """A block with sizes of its own, perhaps without one of its branches or both."""
+    """A block with sizes of its own, perhaps without some of its branches."""
 
     def __init__(self, shape: Shape, scales: ForwardScales, sizes: LayerSizes) -> None:
-        n_heads, d_ff = sizes.n_heads or shape.queries_per_key, sizes.d_ff or min(1, shape.d_ff)
-        super().__init__(replace(shape, n_heads=n_heads, d_ff=d_ff), scales)
-        self.is_plain, self.has_attention = False, sizes.n_heads > 0
-        if not self.has_attention:
-            del self.attention
-            if not shape.post_norm:
-                del self.attention_norm
-        if not sizes.d_ff:
-            self.feed_forward = None
-            if not shape.post_norm:
-                self.feed_forward_norm = None
+        n_heads = sizes.n_heads or shape.queries_per_key
+        own = replace(shape, n_heads=n_heads, d_ff=sizes.d_ff or min(1, shape.d_ff))
+        super().__init__(own, scales)
+        self.is_plain, self.rotated_heads = False, n_heads + n_heads // shape.queries_per_key
+        gone = {
+            "attention": not sizes.n_heads,
+            "feed_forward": bool(shape.d_ff) and not sizes.d_ff,
+        }
+        for branch in (name for name, is_gone in gone.items() if is_gone):
+            self.remove(branch)
 
-    def compute(
-        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
-    ) -> Tensor:
-        """The stream (N, D) after the block."""
-        if self.has_attention:
-            if turns_2TJP2 is not None:  # the same for every head
-                rotated = self.attention.n_heads + self.attention.kv_heads
-                turns_2TJP2 = turns_2TJP2[:, :, :rotated]
-            x_ND = self._joined(
-                *(x_ND, self.attention_norm, self.attention_skip, self.attention),
-                *(T, turns_2TJP2, mask_B11T),
-            )
-        elif self.post_norm:
-            x_ND = self.attention_norm(x_ND * self.attention_skip)
-        if self.feed_forward_norm is None:
-            return x_ND
-        if self.feed_forward is None:
-            normed_ND: Tensor = self.feed_forward_norm(x_ND * self.feed_forward_skip)
-            return normed_ND
-        return self._joined(x_ND, self.feed_forward_norm, self.feed_forward_skip, self.feed_forward)
+    def remove(self, branch: str) -> None:
+        """Drop a branch and, unless it stands behind the sum, its norm."""
+        norm = branch.removesuffix("_attention") + "_norm"
+        self.add_module(branch, Absent())
+        if not self.post_norm:
+            self.add_module(norm, nn.Identity())
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None,
+        *others: Any,
+    ) -> Tensor:  # fmt: skip
+        if turns_2TJP2 is not None:  # the same for every head
+            turns_2TJP2 = turns_2TJP2[:, :, : self.rotated_heads]
+        return super().forward(x_ND, T, turns_2TJP2, mask_B11T, *others)
 
 
-class CompactTransformer(Transformer):
-    """A transformer whose layers differ in size; `shape` is the one that it comes from."""
+class CompactDecoderBlock(CompactBlock, DecoderBlock):
+    """The same for a decoder's block."""
 
-    def __init__(
-        self, shape: Shape, parametrization: Parametrization, sizes: Sequence[LayerSizes]
-    ) -> None:
-        super().__init__(shape, parametrization)
-        self.sizes = tuple(sizes)
-        self.blocks = torch.nn.ModuleList(CompactBlock(shape, self.scales, one) for one in sizes)
+    def __init__(self, shape: Shape, scales: ForwardScales, sizes: LayerSizes) -> None:
+        super().__init__(shape, scales, sizes)
+        n_heads = sizes.cross_heads or shape.queries_per_key
+        self.cross_attention = CrossAttention(replace(shape, n_heads=n_heads), scales.attention)
+        if not sizes.cross_heads:
+            self.remove("cross_attention")
+
+
+def compact_model(
+    shape: Shape, parametrization: Parametrization, sizes: Sequence[LayerSizes]
+) -> Transformer:
+    """A model of a shape whose layers have sizes of their own, without initial weights."""
+    alone = replace(shape, encoder_depth=0, source_vocab_size=0)
+    if not shape.encoder_depth:
+        small = Transformer(shape, parametrization)
+        small.blocks = nn.ModuleList(CompactBlock(alone, small.scales, own) for own in sizes)
+        return small
+    both = EncoderDecoder(shape, parametrization)
+    first, scales = both.encoder, both.scales
+    own = shape.encoder_depth
+    first.blocks = nn.ModuleList(CompactBlock(alone, first.scales, one) for one in sizes[:own])
+    both.blocks = nn.ModuleList(CompactDecoderBlock(alone, scales, one) for one in sizes[own:])
+    return both
 
 
 @torch.no_grad()
-def padded(small: CompactTransformer) -> Transformer:
-    """A model of equal layers with the same outputs: what its layers lack is zero."""
-    kept = layers_kept(small.shape, small.sizes)
-    model = Transformer(holding(small.shape, small.sizes), small.parametrization)
+def compacted(model: Transformer) -> Transformer:
+    """A smaller model with the same outputs, without what is zero."""
+    weight = model.embedding.weight
+    with weight.device:
+        small = compact_model(model.shape, model.parametrization, sizes_left(model))
+    small.to(weight.dtype)
+    state = model.state_dict()
+    for name, block in named_blocks(model):
+        for place, branch in block.named_children():
+            if isinstance(branch, AnyAttention):
+                parts = _left_of_attention(branch)
+            elif isinstance(branch, FeedForward):
+                parts = _left_of_feed_forward(branch)
+            else:
+                continue
+            state |= {f"{name}.{place}.{inner}": own for inner, own in parts.items()}
+    small.load_state_dict({name: state[name] for name in small.state_dict()})
+    small.reset_tables()
+    return small.train(model.training)
+
+
+def _left_of_attention(module: AnyAttention) -> dict[str, Tensor]:
+    """The weights of an attention that differ in the compact model, by their names in it."""
+    left_s, names = heads_left(module), {one: name for name, one in module.named_parameters()}
+    kept = {
+        names[weight]: torch.cat([view[left_s].flatten() for view in views])
+        .view(-1, *weight.shape[1:])
+        for weight, views in heads(module)
+    }  # fmt: skip
+    kept["out.weight"] = _by_head(module)[:, left_s].flatten(1)
+    if "smear" in names.values():
+        kept["smear"] = dict(module.named_parameters())["smear"][left_s]
+    return kept
+
+
+def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
+    """The weights of a feed-forward that differ in the compact model, by their names in it."""
+    left_f = neurons_left(module)
+    kept = {
+        f"into.{name}": neurons(module, one)[left_f].transpose(0, 1).reshape(-1, *one.shape[1:])
+        for name, one in module.into.named_parameters()
+    }
+    return kept | {"out.weight": module.out.weight[:, left_f]}
+
+
+@torch.no_grad()
+def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
+    """A model of one stack and equal layers with the outputs of a compact one: what its layers
+    lack is zero."""
+    kept = layers_kept(small.shape, sizes)
+    model = Transformer(holding(small.shape, sizes), small.parametrization)
     ratio = small.scales.residual / model.scales.residual  # it follows the depth
     own = small.state_dict()
     outside = {name: one for name, one in own.items() if not name.startswith("blocks.")}
     model.load_state_dict(outside, strict=False)
-    for target, index in zip(blocks_of(model), kept, strict=True):
-        source = small.blocks[index]
-        assert isinstance(source, CompactBlock)
-        _pad(target, source, ratio)
+    sources = [block for _, block in named_blocks(small)]
+    for (_, target), index in zip(named_blocks(model), kept, strict=True):
+        _pad(target, sources[index], ratio)
     return model.to(small.embedding.weight.dtype)
 
 
-def _pad(target: Block, source: CompactBlock, ratio: float) -> None:
+def _pad(target: Block, source: Block, ratio: float) -> None:
     """Fill a block with the weights of a smaller one, its branches times a number, and zeros."""
     into = dict(target.named_parameters())
     for weight in into.values():
@@ -152,63 +235,12 @@ def _pad(target: Block, source: CompactBlock, ratio: float) -> None:
         if ".into." not in name:
             corner = tuple(slice(length) for length in weight.shape)
             into[name][corner] = weight * (ratio if ".out." in name else 1.0)
-    if source.has_attention:
-        for to, own in _weights_into(target.attention, source.attention):
-            places, parts = heads(target.attention, to), heads(source.attention, own)
+    if isinstance(source.attention, AnyAttention):
+        pairs = zip(heads(target.attention), heads(source.attention), strict=True)
+        for (_, places), (_, parts) in pairs:
             for place, part in zip(places, parts, strict=True):
                 place[: len(part)] = part
-    if source.feed_forward is not None and target.feed_forward is not None:
-        for to, own in _weights_into(target.feed_forward, source.feed_forward):
-            part = neurons(source.feed_forward, own)
-            neurons(target.feed_forward, to)[: len(part)] = part
-
-
-def _weights_into(
-    target: Attention | FeedForward, source: Attention | FeedForward
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the weight, and the bias, into a branch of two blocks."""
-    return zip(target.into.parameters(), source.into.parameters(), strict=True)
-
-
-@torch.no_grad()
-def compacted(model: Transformer) -> CompactTransformer:
-    """A smaller model with the same outputs, without what is zero."""
-    weight = model.embedding.weight
-    with weight.device:
-        small = CompactTransformer(model.shape, model.parametrization, sizes_left(model))
-    small.to(weight.dtype)
-    state = model.state_dict()
-    for index, block in enumerate(blocks_of(model)):
-        parts = _left_of_attention(block.attention)
-        if block.feed_forward is not None:
-            parts |= _left_of_feed_forward(block.feed_forward)
-        state |= {f"blocks.{index}.{name}": own for name, own in parts.items()}
-    small.load_state_dict({name: state[name] for name in small.state_dict()})
-    small.reset_tables()
-    return small.train(model.training)
-
-
-def _left_of_attention(module: Attention) -> dict[str, Tensor]:
-    """The weights of attention that differ in the compact model, by their names in a block."""
-    left_s = heads_left(module)
-    kept = {
-        f"attention.into.{name}": torch.cat([part[left_s].flatten() for part in heads(module, one)])
-        .view(-1, *one.shape[1:])
-        for name, one in module.into.named_parameters()
-    }  # fmt: skip
-    out_DSK = module.out.weight.view(len(module.out.weight), module.kv_heads, -1)
-    kept["attention.out.weight"] = out_DSK[:, left_s].flatten(1)
-    if module.smear is not None:
-        kept["attention.smear"] = module.smear[left_s]
-    return kept
-
-
-def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
-    """The weights of a feed-forward that differ in the compact model, by their names in a block."""
-    left_f = neurons_left(module)
-    kept = {
-        f"feed_forward.into.{name}": neurons(module, one)[left_f].transpose(0, 1)
-        .reshape(-1, *one.shape[1:])
-        for name, one in module.into.named_parameters()
-    }  # fmt: skip
-    return kept | {"feed_forward.out.weight": module.out.weight[:, left_f]}
+    if isinstance(source.feed_forward, FeedForward) and target.feed_forward is not None:
+        whole, own = target.feed_forward, source.feed_forward
+        for to, part in zip(whole.into.parameters(), own.into.parameters(), strict=True):
+            neurons(whole, to)[: own.out.in_features] = neurons(own, part)

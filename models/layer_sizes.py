@@ -15,31 +15,47 @@ class LayerSizes:
     """Heads; 0 where attention adds nothing and is gone."""
     d_ff: int
     """Feed-forward neurons; 0 where that branch adds nothing and is gone."""
+    cross_heads: int = 0
+    """Heads of attention to an encoder's output; 0 where there is none or it is gone."""
 
     @property
     def branches(self) -> int:
         """Residual branches."""
-        return bool(self.n_heads) + bool(self.d_ff)
+        return bool(self.n_heads) + bool(self.d_ff) + bool(self.cross_heads)
+
+
+def whole_layers(shape: Shape) -> list[LayerSizes]:
+    """Sizes of the layers of a shape that have weights of their own, the encoder's first."""
+    own = LayerSizes(shape.n_heads, shape.d_ff)
+    cross = replace(own, cross_heads=shape.n_heads if shape.encoder_depth else 0)
+    return [own] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
 
 
 def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
     """Parameters of a model of a shape whose layers have these sizes instead."""
-    whole = LayerSizes(shape.n_heads, shape.d_ff)
-    left = sum(_layer_params(shape, own) for own in sizes)
-    return shape.params_total - shape.blocks * _layer_params(shape, whole) + left
+    whole, left = (
+        sum(_layer_params(shape, own) for own in layers) for layers in (whole_layers(shape), sizes)
+    )
+    return shape.params_total - whole + left
 
 
 def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
     """Parameters of a layer, without what stays in any case: where norms stand behind the sums,
     norms and skips."""
-    n_heads = sizes.n_heads or shape.n_heads
-    groups = replace(shape, depth=1, n_heads=n_heads, d_ff=sizes.d_ff).parameter_groups
-    params = groups["feed_forward"]
-    if sizes.n_heads:
-        params += groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
+    attention = sum(_attention_params(shape, own) for own in (sizes.n_heads, sizes.cross_heads))
+    one = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
+    params = attention + one.parameter_groups["feed_forward"]
     if not shape.post_norm:
         params += sizes.branches * shape.d_model * (2 if shape.norm_biases else 1)
     return params
+
+
+def _attention_params(shape: Shape, n_heads: int) -> int:
+    """Parameters of an attention with so many heads; 0 without heads."""
+    if not n_heads:
+        return 0
+    one = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
+    return one.parameter_groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
 
 
 def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:

@@ -1,10 +1,11 @@
 """Does one auto-sized training choose as well as a search at the size that it ends at, at its cost?
 
-python -m benchmarks.answers.auto_sizing benchmarks/auto_sizing.yaml --strengths 0.3 0.5
+python -m benchmarks.answers.auto_sizing benchmarks/auto_sizing.yaml --strengths 0.05 0.1 0.2
 
-The deepest shape of the study's last budget is trained with each strength. At the size that is left
-a ladder of depths is trained with as many operations in all. Both are judged by the loss on the
-same held-out text, so the ladder's lowest loss is a little flattered.
+The deepest shape of the study's last budget is trained with each strength. At the size that is
+left, half as many operations try a ladder of depths, and the other half train the best of them. The
+last column has that depth trained with all of them, as if the answer had been known. Losses are of
+the same held-out text.
 """
 
 import argparse
@@ -40,6 +41,13 @@ class SizedRun:
     shape: Shape
     seed: int
     strength: float = 0.0
+    cost: float | None = None
+    """Operations of the training, three forward passes a token; None for the study's tokens."""
+
+    def at_cost(self, other: "SizedRun", share: float) -> "SizedRun":
+        """The same with a share of the operations of another training."""
+        tokens = expand_budgets(load(other.study, other.overrides))[-1].tokens
+        return replace(self, cost=share * tokens * other.shape.train_flops_per_token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,11 @@ def main() -> None:
                 )
                 for seed in range(arguments.seeds)
             ]
-            sized = pool.map(trained, runs)
-            ladder = pool.map(trained, ladder_at(sized, arguments.depths), chunksize=1)
-            print(row(sized, ladder), flush=True)
+            sized = pool.map(trained, runs, chunksize=1)
+            tries = pool.map(trained, ladder_at(sized, arguments.depths), chunksize=1)
+            finals = [best_of(tries, one.run, share) for share in (0.5, 1.0) for one in sized]
+            results = pool.map(trained, finals, chunksize=1)
+            print(row(sized, results[: len(sized)], results[len(sized) :]), flush=True)
 
 
 def starting_shape(study: Path, overrides: Sequence[str]) -> Shape:
@@ -95,7 +105,10 @@ def starting_shape(study: Path, overrides: Sequence[str]) -> Shape:
 def trained(run: SizedRun) -> SizedResult:
     """Train one shape with one seed to the end."""
     torch.set_num_threads(1)
-    config = load(run.study, (*run.overrides, f"train.auto_sizing.strength={run.strength}"))
+    overrides = [*run.overrides, f"train.auto_sizing.strength={run.strength}"]
+    if run.cost is not None:
+        overrides.append(f"tokens={round(run.cost / run.shape.train_flops_per_token)}")
+    config = load(run.study, overrides)
     budget, cpu = expand_budgets(config)[-1], torch.device("cpu")
     spec = standalone_spec("sized", config, budget, run.shape, seed=run.seed)
     plan = train_plan(config, budget, spec, "cpu")
@@ -108,46 +121,57 @@ def trained(run: SizedRun) -> SizedResult:
 
 
 def ladder_at(sized: Sequence[SizedResult], depths: int) -> list[SizedRun]:
-    """A ladder of depths for each seed at the mean size left, whose trainings together take as many
-    operations as one auto-sized training, which computes with all of its parameters to the end."""
+    """A ladder of depths for each seed at the mean size left, whose trainings together take half as
+    many operations as one auto-sized training, which computes with all its parameters to the end.
+    """
     first = sized[0].run
     size = round(statistics.mean(one.params for one in sized))
     at_size = (*first.overrides, "count=total", f"budgets=[{size}]")
     config = load(first.study, at_size)
     (budget,) = expand_budgets(config)
     shapes = rungs_of_ladder(config, budget, first.shape.vocab_size, depths, 1)
-    operations = sum(shape.train_flops_per_token for shape in shapes)
-    tokens = round(budget.tokens * first.shape.train_flops_per_token / operations)
     return [
-        replace(one.run, overrides=(*at_size, f"tokens={tokens}"), shape=shape, strength=0.0)
+        replace(one.run, overrides=at_size, shape=shape, strength=0.0).at_cost(
+            first, 0.5 / len(shapes)
+        )
         for one in sized
         for shape in shapes
     ]
 
 
+def best_of(tries: Sequence[SizedResult], sized: SizedRun, share: float) -> SizedRun:
+    """The best depth that a seed tried, trained with a share of the auto-sized training's cost."""
+    own = [one for one in tries if one.run.seed == sized.seed]
+    return min(own, key=lambda one: one.loss).run.at_cost(sized, share)
+
+
 HEADER = (
-    "| strength | parameters left | layers left | loss | depth of the search | its loss | "
-    "search - auto-sized |\n|---|---|---|---|---|---|---|"
+    "| strength | parameters left | layers left | loss | depths of the search | its loss | search "
+    "- auto-sized | depth known - auto-sized |\n|---|---|---|---|---|---|---|---|"
 )
 
 
-def row(sized: Sequence[SizedResult], ladder: Sequence[SizedResult]) -> str:
-    """A line of the table: means over seeds, and the paired difference with its standard error."""
-    losses = {
-        depth: [one.loss for one in ladder if one.run.shape.depth == depth]
-        for depth in {one.run.shape.depth for one in ladder}
-    }
-    depth = min(losses, key=lambda own: statistics.mean(losses[own]))
-    gains = [a - b.loss for a, b in zip(losses[depth], sized, strict=True)]
-    error = statistics.stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+def row(
+    sized: Sequence[SizedResult], searched: Sequence[SizedResult], known: Sequence[SizedResult]
+) -> str:
+    """A line of the table: means over seeds, and paired differences with their standard errors."""
     params, layers, loss = (
         statistics.mean(getattr(one, name) for one in sized)
         for name in ("params", "layers", "loss")
     )
+    depths = " ".join(str(one.run.shape.depth) for one in searched)
     return (
-        f"| {sized[0].run.strength:g} | {params:,.0f} | {layers:g} | {loss:.4f} | {depth} | "
-        f"{statistics.mean(losses[depth]):.4f} | {statistics.mean(gains):+.4f} ± {error:.4f} |"
+        f"| {sized[0].run.strength:g} | {params:,.0f} | {layers:g} | {loss:.3f} | {depths} | "
+        f"{statistics.mean(one.loss for one in searched):.3f} | {difference(searched, sized)} | "
+        f"{difference(known, sized)} |"
     )
+
+
+def difference(some: Sequence[SizedResult], others: Sequence[SizedResult]) -> str:
+    """The mean difference in loss of the same seeds, with its standard error."""
+    gains = [a.loss - b.loss for a, b in zip(some, others, strict=True)]
+    error = statistics.stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+    return f"{statistics.mean(gains):+.3f} ± {error:.3f}"
 
 
 def _shape_in_words(shape: Shape) -> str:

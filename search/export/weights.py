@@ -15,7 +15,7 @@ from fathom.search.export.nanogpt import sizes
 from fathom.search.study.errors import ConfigError
 from fathom.search.training import checkpoint
 from fathom.search.training.compact_weights import read_compact
-from fathom.search.training.weights_folder import WEIGHTS
+from fathom.search.training.weights_folder import WEIGHTS, read_sizes
 
 Weights = dict[str, Tensor]
 
@@ -28,7 +28,8 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
     """
     file = source / WEIGHTS if source.is_dir() else source
     if model.config.train.auto_sizing.penalty:
-        state: Weights | None = padded(read_compact(file.parent)).state_dict()
+        left = read_sizes(file.parent)
+        state: Weights | None = padded(read_compact(file.parent), left).state_dict()
     else:
         state = checkpoint.load(file, torch.device("cpu"))
     shape, parametrization = model.best.shape, model.config.model.parametrization.build()

@@ -200,11 +200,6 @@ class StudyConfig(Group):
                 "`train.auto_sizing.strength` needs `train.optimizer: adamw`, which moves each "
                 f"weight by its rate, got {self.train.optimizer}; drop one"
             )
-        if self.space.split:
-            raise ValueError(
-                "`train.auto_sizing.strength` needs one stack of layers, got `space.split: "
-                f"{self.space.split}`; drop one"
-            )
         if self.model.residual is Residual.NONE:
             raise ValueError(
                 "`train.auto_sizing.strength` needs skip connections, without which no branch can "

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from fathom.models.compaction import CompactTransformer, compacted
+from fathom.models.compaction import compact_model, compacted, sizes_left
 from fathom.models.layer_sizes import LayerSizes, params_left
 from fathom.models.transformer import Transformer
 from fathom.search.run_folder import write_atomically
@@ -18,12 +18,12 @@ from fathom.search.training.weights_folder import COMPACT, SIZES, read_note, rea
 
 def write_compact(model: Transformer, out: Path) -> list[str]:
     """Write the compact model of a training and its sizes; returns the lines to print."""
-    small = compacted(model)
+    small, sizes = compacted(model), sizes_left(model)
     checkpoint.save(small.state_dict(), out / COMPACT)
     total = sum(one.numel() for one in small.parameters())
-    content = {"parameters": total, "layers": [asdict(own) for own in small.sizes]}
+    content = {"parameters": total, "layers": [asdict(own) for own in sizes]}
     write_atomically(out / SIZES, yaml.safe_dump(content, sort_keys=False))
-    return [*sizes_in_words(model, small.sizes), f"the smaller model in {out / COMPACT}"]
+    return [*sizes_in_words(model, sizes), f"the smaller model in {out / COMPACT}"]
 
 
 def sizes_in_words(model: Transformer, sizes: Sequence[LayerSizes]) -> list[str]:
@@ -39,7 +39,7 @@ def sizes_in_words(model: Transformer, sizes: Sequence[LayerSizes]) -> list[str]
     ]
 
 
-def read_compact(folder: Path) -> CompactTransformer:
+def read_compact(folder: Path) -> Transformer:
     """The compact model that `fathom train` left in a folder, on the CPU.
 
     Raises:
@@ -47,7 +47,7 @@ def read_compact(folder: Path) -> CompactTransformer:
     """
     note, sizes = read_note(folder), read_sizes(folder)
     state = checkpoint.load(folder / COMPACT, torch.device("cpu"))
-    small = CompactTransformer(note.shape, note.config.model.parametrization.build(), sizes)
+    small = compact_model(note.shape, note.config.model.parametrization.build(), sizes)
     wanted = {name: one.shape for name, one in small.state_dict().items()}
     if state is None or {name: one.shape for name, one in state.items()} != wanted:
         raise ConfigError(

@@ -1,6 +1,7 @@
 """Proximal steps: by hand, on convex problems with known solutions, and on a model's groups."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from fathom.models.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, families, shrunk
 from fathom.models.blocks import Attention, Block
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.optim import build_optimizer
 from fathom.models.parametrization import Parametrization, Scheme
@@ -23,8 +25,11 @@ SHAPE = Shape(
 )  # fmt: skip
 
 
+MAPS = ("into", "query", "key_value", "out")
+
+
 def model_of(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) -> Transformer:
-    model = Transformer(shape, parametrization)
+    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, parametrization)
     generator = torch.Generator().manual_seed(0)
     model.initialise(generator)
     with torch.no_grad():
@@ -152,18 +157,27 @@ def test_a_neuron_shrinks_as_its_row_and_bias_by_hand(norm: GroupNorm) -> None:
     torch.testing.assert_close(into.bias.detach(), expected[:, -1])
 
 
+@pytest.mark.parametrize("stacks", [1, 2])
 @pytest.mark.parametrize("part", SizedPart)
-def test_every_weight_of_a_part_is_in_one_group_and_no_other_changes(part: SizedPart) -> None:
-    model = model_of()
+def test_every_weight_of_a_part_is_in_one_group_and_no_other_changes(
+    part: SizedPart, stacks: int
+) -> None:
+    two = replace(SHAPE, encoder_depth=1, smeared_keys=False)
+    model = model_of(two if stacks == 2 else SHAPE)
     before = {name: one.detach().clone() for name, one in model.named_parameters()}
     penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(part,))
     sizing(model, penalty).step(1e6)
     changed = {name for name, one in model.named_parameters() if not torch.equal(one, before[name])}
+    into_attention = tuple(
+        f"attention.{one}.{kind}"
+        for one in ("into", "query", "key_value")
+        for kind in ("weight", "bias")
+    )
     ends = {
         SizedPart.NEURONS: ("feed_forward.into.weight", "feed_forward.into.bias"),
-        SizedPart.ATTENTION_ROWS: ("attention.into.weight", "attention.into.bias"),
-        SizedPart.HEADS: ("attention.into.weight", "attention.into.bias"),
-        SizedPart.BRANCHES: (".into.weight", ".into.bias", ".out.weight", ".out.bias"),
+        SizedPart.ATTENTION_ROWS: into_attention,
+        SizedPart.HEADS: into_attention,
+        SizedPart.BRANCHES: tuple(f"{one}.{kind}" for one in MAPS for kind in ("weight", "bias")),
     }[part]
     assert changed == {name for name in before if name.endswith(ends)}
     assert not any(dict(model.named_parameters())[name].any() for name in changed)

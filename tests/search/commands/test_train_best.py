@@ -19,7 +19,7 @@ from fathom.search.study.plan import vocab_size_of
 from fathom.search.study.shapes import build_shape
 from fathom.search.training import trial_log
 from fathom.search.training.compact_weights import read_compact
-from fathom.search.training.weights_folder import COMPACT, WEIGHTS
+from fathom.search.training.weights_folder import COMPACT, WEIGHTS, read_sizes
 from tests.support.trained import LANGUAGE, best_of
 
 TEXT = "The quick brown fox jumps over the lazy dog, again and again. "
@@ -88,7 +88,7 @@ def test_auto_sizing_leaves_a_smaller_model_with_the_same_outputs(
     assert total < whole
     assert f"auto-sizing left {total:,} of {whole:,} parameters" in said[-4]
     assert said[-3] == f"heads by layer, of {best.shape.n_heads}: " + " ".join(
-        str(own.n_heads) for own in small.sizes
+        str(own.n_heads) for own in read_sizes(out)
     )
     model = Transformer(best.shape, best.config.model.parametrization.build())
     model.load_state_dict(torch.load(out / WEIGHTS))
