@@ -72,12 +72,12 @@ class Browser:
         """The visible text of the page."""
         return str(self.ask("document.body.innerText"))
 
-    def show(self, *, width: int, height: int, scheme: str) -> None:
-        """Give the window a size, and the page a light or dark scheme."""
+    def show(self, *, width: int, height: int, scheme: str, media: str = "screen") -> None:
+        """Give the window a size, and the page a light or dark scheme, on a screen or in print."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self._call("Emulation.setDeviceMetricsOverride", **size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self._call("Emulation.setEmulatedMedia", media="screen", features=features)
+        self._call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def screenshot(self, path: Path) -> None:
         """The page as a PNG image."""

@@ -61,6 +61,22 @@ def test_nothing_is_cut_or_wider_than_the_window(
     assert chromium.errors == []
 
 
+PAPER_PIXELS = 700
+"""Width of A4 without margins at 96 pixels an inch."""
+
+
+def test_on_paper_no_figure_is_cut_and_colours_are_those_of_a_light_page(
+    chromium: Browser,
+) -> None:
+    chromium.show(width=PAPER_PIXELS, height=1000, scheme="dark", media="print")
+
+    root = "document.documentElement"
+    assert chromium.ask(f"{root}.scrollWidth - {root}.clientWidth") <= 0
+    assert chromium.ask(CUT) == []
+    back = chromium.ask("getComputedStyle(document.body).backgroundColor")
+    assert back == "rgb(255, 255, 255)"
+
+
 def test_the_answer_and_its_curves_are_above_the_fold(chromium: Browser) -> None:
     chromium.show(width=1280, height=800, scheme="light")
     chromium.ask("scrollTo(0, 0)")
