@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from fathom.search.commands.output import command_again
 from fathom.search.formatting import format_seconds
@@ -22,6 +23,8 @@ def print_run(result: RunResult, runs: Path, seconds: float, console: Console) -
     for line in warnings(conclusion.audits, command_again()):
         console.print(line, style="yellow", highlight=False)
     print_whole(f"\nTook        {format_seconds(seconds)}", console)
-    print_whole(f"Report      {folder.report}\nShapes      {folder.best}", console)
+    page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
+    console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
+    print_whole(f"Shapes      {folder.best}", console)
     print_whole(f"MLflow      fathom ui --runs {runs}", console)
     print_next(next_steps(conclusion, str(folder.path)), console)

@@ -43,6 +43,8 @@ CLOSE_SECONDS = 20.0
 """Longest time for the last writes to a database."""
 LOCK = 0x46617468
 """PostgreSQL's number of the lock under which tables are made: two runs may start at once."""
+METRIC_NAMES = "study:metric_names"
+"""Optuna's attribute of a study with the names of its values, which dashboards show."""
 FAILURES = (OptunaError, SQLAlchemyError, KeyError)
 """Errors of a server that is away, or of a study that somebody has deleted meanwhile."""
 
@@ -209,6 +211,8 @@ class Copy:
         }
         self._repeated = len(self._ends) < len(found)
         self._attributes = study.user_attrs
+        if METRIC_NAMES not in self._store.get_study_system_attrs(self._study):
+            self._store.set_study_system_attr(self._study, METRIC_NAMES, ["loss"])
 
 
 def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | None:

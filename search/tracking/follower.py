@@ -140,7 +140,7 @@ class Follower:
             self._monitor.finish()  # type: ignore[no-untyped-call]
         elif self._study.searching and self._monitor is None and not last:
             self._monitor = SystemMetricsMonitor(  # type: ignore[no-untyped-call]
-                runs.study_run.id, resume_logging=True, tracking_uri=self._study.uri
+                runs.machine_run.id, resume_logging=True, tracking_uri=self._study.uri
             )
             self._monitor.start()  # type: ignore[no-untyped-call]
 

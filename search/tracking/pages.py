@@ -1,8 +1,10 @@
 """Names, tags and descriptions of runs, as text for readers of MLflow's web page."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.conclusion import Conclusion
@@ -32,6 +34,13 @@ UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )
 """Description of a study that has no answer yet."""
+
+FIGURES, ANSWER = "figures", "answer"
+"""Folder of the figures, and the one with loss against depth of every budget."""
+SO_FAR = "so far"
+"""The tag `verdict` of a budget while its search runs."""
+BUDGET_FIGURE = re.compile(r"(.+)-(\d+)\.(png|svg)")
+"""Files of the figures of one budget."""
 
 STATUS = {
     Outcome.FINISHED: "FINISHED",
@@ -70,6 +79,28 @@ def trial_tags(record: TrialRecord) -> dict[str, str]:
         "trial": record.spec.trial,
         NOTE: f"**{outcome}** {record.reason}".strip()[:RUN_NOTE_CHARACTERS],
     }
+
+
+def answer_tags(answer: InterimAnswer) -> dict[str, str]:
+    """Returns an interim answer as the tags that the list shows."""
+    known = answer.low is not None
+    return {
+        "optimal_depth": str(answer.depth),
+        "interval": f"{answer.low}-{answer.high}" if known else "",
+        "verdict": SO_FAR,
+    }
+
+
+def artifact(path: Path) -> str:
+    """Returns the name of a file of the run folder among the artifacts of the study's run.
+
+    The figures of a budget are in a folder of its own, and the answer of all stands at the top.
+    """
+    if path.parent.name != FIGURES or path.stem == ANSWER:
+        return path.name
+    own = BUDGET_FIGURE.fullmatch(path.name)
+    folder = f"{FIGURES}/{format_count(int(own[2]))}" if own else FIGURES
+    return f"{folder}/{path.name}"
 
 
 def budget_name(optimum: Optimum) -> str:
@@ -138,17 +169,18 @@ def study_note(
     answers = "\n".join(f"- **{headline(optimum)}**" for optimum in conclusion.optima)
     law_lines = "\n".join(law_line(law) for law in conclusion.laws)
     names = [name for _, name in files]
-    pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_depth_first)
+    pictures = sorted((n for n in names if n.endswith((".png", ".svg"))), key=_answer_first)
+    links = [f"- [{n}]({page}/artifacts/{n}{MODE})" for n in names if "/" not in n]
+    if pictures:
+        links.append(f"- figures of each budget: [Artifacts]({page}/artifacts{MODE})")
     return fitted(
         [
-            f"## Best depth\n\n{answers or 'Nothing has finished yet.'}",
+            answers or "Nothing has finished yet.",  # MLflow folds all but the first lines
             # An address relative to the page, so that it holds on any server that has the run.
             *(f"![{n}](get-artifact?path={n}&run_uuid={run_id})" for n in pictures[:1]),
             summary_table(conclusion.optima),
             f"## Law\n\n{law_lines}" if law_lines else "",
-            "## Files\n\n" + "\n".join(f"- [{n}]({page}/artifacts/{n}{MODE})" for n in names)
-            if names
-            else "",
+            "## Files\n\n" + "\n".join(links) if links else "",
             *(
                 f"## {name}\n\n```yaml\n{path.read_text()}```"
                 for path, name in files
@@ -186,8 +218,8 @@ def fitted(sections: Iterable[str], limit: int = RUN_NOTE_CHARACTERS) -> str:
     return note
 
 
-def _depth_first(name: str) -> bool:
-    return "depth" not in name
+def _answer_first(name: str) -> tuple[bool, bool, str]:
+    return not name.startswith(ANSWER), "depth" not in name, name
 
 
 def _shape(optimum: Optimum) -> str:

@@ -22,13 +22,14 @@ from fathom.search.tracking import metrics, pages, store, views
 from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.run import TrackedPoint, TrackedRun, milliseconds
+from fathom.search.tracking.views import NODE_TAG
 
 STUDY_TAG = "fathom.study"
 """Tag of every run, with the key of its run folder, and of an experiment that Fathom made."""
-NODE_TAG = "fathom.node"
-"""Tag of every run: `study`, `budget/NUMBER` or `trial/NAME`."""
-STUDY_NODE = "study"
-"""The node tag of the study's run."""
+STUDY_NODE, MACHINE_NODE = "study", "machine"
+"""The node tags of the study's run, and of the child with the load of the machine."""
+MACHINE_NAME = "CPU, memory, disk, network"
+"""Name of that child."""
 INTERRUPTED = "interrupted"
 """The tag `outcome` of a trial that was running when the search ended."""
 KEY = re.compile(r"[0-9a-f]{32}")
@@ -56,13 +57,22 @@ class StudyRuns:
         run.reopen()
         return run
 
+    @property
+    def machine_run(self) -> TrackedRun:
+        """The run of the machine's load, open: on the study's run it would hide the answers."""
+        run = self._known.get(MACHINE_NODE)
+        run = run or self._create(MACHINE_NODE, MACHINE_NAME, self.study_run)
+        run.reopen()
+        return run
+
     def write_study(self, config_text: str) -> None:
-        """Write the study's run, its settings, and the file it was started with."""
+        """Write the study's run, its settings, the file it was started with, and the list."""
         run = self.study_run
         # MLflow lets no parameter change; a resumed study may have other resources, say.
         settings = metrics.study_params(config_text).items()
         run.write(params={key: value for key, value in settings if key not in run.params})
         self._client.log_text(run.id, config_text, "config.yaml")
+        self._write_views(views.answers_view())
 
     def write_data(self, data: DataSet) -> None:
         """Write what the study trains on; MLflow knows a data set by its name and digest."""
@@ -96,8 +106,11 @@ class StudyRuns:
 
     def write_answers(self, series: AnswerSeries) -> None:
         """Writes a budget's interim answers that its run lacks; steps are its search's tokens."""
-        self._budget_run(series.budget, series.answers[0].time).write(
-            [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in series.answers]
+        run = self._budget_run(series.budget, series.answers[0].time)
+        concluded = run.tags.get("verdict", pages.SO_FAR) != pages.SO_FAR
+        run.write(
+            [TrackedPoint(a.tokens, a.time, metrics.answer_metrics(a)) for a in series.answers],
+            tags={} if concluded else pages.answer_tags(series.answers[-1]),
         )
 
     def write_conclusion(self, conclusion: Conclusion) -> None:
@@ -113,18 +126,14 @@ class StudyRuns:
         """Write the answers and their files on the study's run, and on the experiment."""
         study = self.study_run
         page = f"#/experiments/{self._experiment}/runs/{study.id}"
-        files = [
-            (path, path.relative_to(self._folder.path).as_posix())
-            for path in self._folder.results()
-        ]
+        files = [(path, pages.artifact(path)) for path in self._folder.results()]
         note = pages.study_note(conclusion, files=files, page=page, run_id=study.id)
         study.write(tags={pages.NOTE: note, **pages.study_tags(conclusion.optima)})
         study.write_steps(metrics.study_metrics(conclusion.optima))
         if STUDY_TAG in self._client.get_experiment(self._experiment).tags:
             note = pages.experiment_note(conclusion.optima, page, self._experiment)
             self._client.set_experiment_tag(self._experiment, pages.NOTE, note)
-            for name, view in views.views(conclusion.optima).items():
-                self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
+        self._write_views(views.views(conclusion.optima))
         self._client.log_text(study.id, summary_table(conclusion.optima), "optima.md")
         for path, name in files:
             self._client.log_artifact(study.id, str(path), name.rpartition("/")[0] or None)
@@ -139,11 +148,20 @@ class StudyRuns:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             run.end("FINISHED" if concluded and not is_trial else "KILLED")
 
+    def _write_views(self, own: dict[str, str]) -> None:
+        """Writes views of MLflow's page; they are the experiment's, which may be another's."""
+        if STUDY_TAG not in self._client.get_experiment(self._experiment).tags:
+            return
+        for name, view in own.items():
+            self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
+
     def _budget_run(self, budget: int, started: float | None = None) -> TrackedRun:
         node = f"budget/{budget}"
-        return self._known.get(node) or self._create(
-            node, format_count(budget), self.study_run, started
-        )
+        run = self._known.get(node)
+        if run is None:
+            run = self._create(node, format_count(budget), self.study_run, started)
+            run.write(metrics={"budget": float(budget)})  # the list is in this order
+        return run
 
     def _create(
         self,

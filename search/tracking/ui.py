@@ -23,6 +23,7 @@ from fathom.search.study.store_uri import (
 from fathom.search.tracking import store
 from fathom.search.tracking.pages import MODE
 from fathom.search.tracking.runs import STUDY_TAG
+from fathom.search.tracking.views import list_address
 
 STOP_SECONDS = 10.0
 """Time that the server gets to end by itself."""
@@ -48,13 +49,13 @@ def open_ui(
     store.check(uri)
     if uri.startswith(("http:", "https:")):
         base = without_credentials(uri).rstrip("/")
-        say("\n".join([f"MLflow's own page is at {base}", *_study_pages(uri, base)]))
+        say("\n".join([*_study_pages(uri, base), f"all of MLflow: {base}/#/{MODE}"]))
         return
     path, base = sqlite_path(uri), f"http://{host}:{port}"
     if path is not None and not path.exists():
         raise TrackingError(f"`fathom ui` found no runs at {path}; run a study first")
     _check_port(host, port)
-    opening = [f"MLflow is at {base}/#/{MODE} (Ctrl-C ends it)", *_study_pages(uri, base)]
+    opening = [*_study_pages(uri, base), f"all of MLflow: {base}/#/{MODE} (Ctrl-C ends it)"]
     with (
         terminated_as_interrupted(),
         tempfile.TemporaryFile() as output,
@@ -99,7 +100,7 @@ def study_addresses(uri: str, base: str) -> dict[str, str]:
             f"({first_line(error)}); start it or change `tracking.uri`"
         ) from None
     return {
-        experiment.name: f"{base}/#/experiments/{experiment.experiment_id}/runs{MODE}"
+        experiment.name: f"{base}/{list_address(experiment.experiment_id)}"
         for experiment in found
         if STUDY_TAG in experiment.tags
     }

@@ -1,4 +1,4 @@
-"""Views for MLflow's page with the trials of a study as points: loss against depth.
+"""Views for MLflow's page: the answers of a study as a list, its trials as points.
 
 MLflow keeps a shared view as a tag of the experiment and opens it by its name.
 """
@@ -15,6 +15,36 @@ TAG = "mlflow.sharedViewState."
 SECTION = "loss-against-depth"
 ALL_TRIALS = "fathom-trials"
 """Name of the view of all trials."""
+EVERYTHING = {
+    "startTime": "ALL",
+    "lifecycleFilter": "Active",
+    "datasetsFilter": [],
+    "modelVersionFilter": "All Runs",
+    "runsHiddenMode": "SHOW_ALL",
+}
+"""Of any view: no run is left out beside those that its filter leaves out."""
+ANSWERS = "fathom-answers"
+"""Name of the view of the budgets: a row for each, with its answer as columns."""
+NODE_TAG = "fathom.node"
+"""Tag of every run: `study`, `machine`, `budget/NUMBER` or `trial/NAME`."""
+COLUMNS = (
+    *("tags.`optimal_depth`", "tags.`interval`", "tags.`verdict`", "metrics.`loss`"),
+    *("tags.`plateau`", "tags.`stopping`"),
+)
+"""Columns of that list, by MLflow's names."""
+
+
+def answers_view() -> dict[str, str]:
+    """Returns the view of the budgets as JSON by name."""
+    shown = {
+        "searchFilter": f"tags.`{NODE_TAG}` LIKE 'budget/%'",
+        # By time, MLflow would fold the budgets into the run of their study.
+        "orderByKey": "metrics.`budget`",
+        "orderByAsc": True,
+        "selectedColumns": COLUMNS,
+        "columnOrder": COLUMNS,
+    }
+    return {ANSWERS: json.dumps(EVERYTHING | shown)}
 
 
 def views(optima: Sequence[Optimum]) -> dict[str, str]:
@@ -32,21 +62,21 @@ def view_name(budget: int) -> str:
 
 
 def view_address(experiment: str, name: str) -> str:
-    """Returns the address, relative to MLflow's page, that opens a view."""
-    shown = "workflowType=machine_learning&compareRunsMode=CHART"
-    return f"#/experiments/{experiment}/runs?{shown}&viewStateShareKey={name}"
+    """Returns the address, relative to MLflow's page, that opens a view of trials."""
+    return f"{list_address(experiment, name)}&compareRunsMode=CHART"
+
+
+def list_address(experiment: str, name: str = ANSWERS) -> str:
+    """Returns the address, relative to MLflow's page, that opens a view as a list."""
+    shown = f"workflowType=machine_learning&viewStateShareKey={name}"
+    return f"#/experiments/{experiment}/runs?{shown}"
 
 
 def _view(search: str) -> dict[str, Any]:
-    return {
+    return EVERYTHING | {
         "searchFilter": search,
         "orderByKey": "attributes.start_time",
         "orderByAsc": False,
-        "startTime": "ALL",
-        "lifecycleFilter": "Active",
-        "datasetsFilter": [],
-        "modelVersionFilter": "All Runs",
-        "runsHiddenMode": "SHOW_ALL",
         "hideEmptyCharts": False,
         # In groups, for else trials stay folded into the runs of their budgets, and out of charts.
         "groupBy": {

@@ -129,9 +129,8 @@ class Progress:
         """Print what has become certain; in a file also each new answer, and a line when there was
         none for long."""
         for state in self._states():
-            if state.answer and not state.done:
-                depths = {shape.depth for shape in state.plan.shapes}
-                for sentence in self._ruled_out.news(state.answer, depths):
+            if state.answer and state.losses and not state.done:
+                for sentence in self._ruled_out.news(state.answer, state.losses.losses):
                     self.print_line(f"{_now()}  {sentence}")
             if self._is_due(state, now):
                 budget = state.plan.budget.params

@@ -1,36 +1,29 @@
 """Depths that a running search has ruled out, as sentences."""
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Sequence
 
-from fathom.search.analysis.interim import InterimAnswer
+from fathom.search.analysis.interim import DepthLoss, InterimAnswer
 from fathom.search.formatting import format_count
 
 TWICE = 2
-"""Answers in a row that must leave a depth out of their interval."""
+"""Answers in a row that must rule a depth out."""
+ERRORS = 4.0
+"""Standard errors by which a depth that is out must be worse than the best, beside lying outside of
+the interval: intervals of an early search are often too narrow, and are looked at many times."""
 
 
 class RuledOut:
-    """The depths of each budget that the 95 % interval has left."""
+    """The depths of each budget that its trials have ruled out."""
 
     def __init__(self) -> None:
         self._times: dict[tuple[int, int], int] = {}
         self._seen: dict[int, InterimAnswer] = {}
 
-    def news(self, answer: InterimAnswer, depths: Collection[int]) -> list[str]:
-        """Returns a sentence for the depths that are ruled out now, and one for those that the
-        interval has again; nothing for an answer that was seen before."""
-        if answer.low is None or answer.high is None or self._seen.get(answer.budget) == answer:
-            return []
-        self._seen[answer.budget] = answer
-        out, back = [], []
-        for depth in sorted(depths):
-            times = self._times.get((answer.budget, depth), 0)
-            if answer.low <= depth <= answer.high:
-                self._times[answer.budget, depth] = 0
-                back += [depth] * (times >= TWICE)
-            else:
-                self._times[answer.budget, depth] = times + 1
-                out += [depth] * (times + 1 == TWICE)
+    def news(self, answer: InterimAnswer, losses: Sequence[DepthLoss]) -> list[str]:
+        """Returns a sentence for the depths that are ruled out now, and one for those that are
+        possible again."""
+        out, back = self.changes(answer, losses)
         known = f"95 % interval [{answer.low}-{answer.high}] so far"
         at = format_count(answer.budget)
         return [
@@ -38,6 +31,27 @@ class RuledOut:
             for own, state in ((out, "out"), (back, "possible again"))
             if own
         ]
+
+    def changes(
+        self, answer: InterimAnswer, losses: Sequence[DepthLoss]
+    ) -> tuple[list[int], list[int]]:
+        """Returns the depths that are ruled out now, and those that are possible again; none for an
+        answer that was seen before."""
+        out: list[int] = []
+        back: list[int] = []
+        if answer.low is None or answer.high is None or self._seen.get(answer.budget) == answer:
+            return out, back
+        self._seen[answer.budget] = answer
+        lowest = min(losses, key=lambda own: own.loss)
+        for own in losses:
+            clear = ERRORS * math.hypot(own.error, lowest.error)
+            outside = not answer.low <= own.depth <= answer.high
+            times = self._times.get((answer.budget, own.depth), 0)
+            is_worse = outside and own.loss - lowest.loss > clear
+            self._times[answer.budget, own.depth] = times + 1 if is_worse else 0
+            out += [own.depth] * (is_worse and times + 1 == TWICE)
+            back += [own.depth] * (not outside and times >= TWICE)
+        return out, back
 
 
 def _subject(depths: Sequence[int]) -> str:

@@ -178,6 +178,7 @@ def test_the_study_names_the_answer_and_the_run_and_other_tools_can_read_it(
     (optimum, _) = optima = find_optima(search.records, seed=0)
     search.conclude(optima)
     study = optuna.load_study(study_name="simulated/20k", storage=open_file(search.folder.optuna))
+    assert study.metric_names == ["loss"]
     answer = study.user_attrs
     assert answer["run_folder"] == str(tmp_path.resolve())
     assert (answer["budget"], answer["count"]) == (20_000, "non_embedding")

@@ -1,5 +1,7 @@
 """Names and descriptions in MLflow: `search/tracking/pages.py`."""
 
+from pathlib import Path
+
 import pytest
 
 from fathom.search.tracking import pages
@@ -18,3 +20,18 @@ def test_a_study_of_many_budgets_has_a_description_that_mlflow_takes(budgets: in
     note = pages.experiment_note(many, "#/runs/one", "1")
     assert len(note) <= pages.EXPERIMENT_NOTE_CHARACTERS
     assert "[table, figures and YAML](#/runs/one" in note
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("best.yaml", "best.yaml"),
+        ("figures/answer.png", "answer.png"),
+        ("figures/loss-against-depth-20000.png", "figures/20k/loss-against-depth-20000.png"),
+        ("figures/depth-against-budget.svg", "figures/depth-against-budget.svg"),
+    ],
+)
+def test_figures_of_a_budget_are_in_its_folder_and_the_answer_is_at_the_top(
+    file: str, name: str
+) -> None:
+    assert pages.artifact(Path("runs/demo") / file) == name

@@ -1,5 +1,6 @@
 """The runs of a study in MLflow: `search/tracking/runs.py`."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking import pages
 from fathom.search.tracking.run import WRITTEN_TAG
+from fathom.search.tracking.views import ANSWERS, TAG
 from tests.support.tracked import (
     LAW,
     SHAPE,
@@ -134,6 +136,7 @@ def test_a_budget_has_its_interim_answers_as_curves_over_the_tokens_of_its_searc
     last = interim(300, low=3, high=6, lowest_loss=2.1)
     place.writer().write_answers(AnswerSeries(1_000_000, (*first, last)))
     run = place.find("1M")
+    assert (run.data.tags["interval"], run.data.tags["verdict"]) == ("3-6", "so far")
     assert place.tokens(run, "interim_optimal_depth") == [100, 200, 300]
     assert place.tokens(run, "interim_interval_low") == [200, 300], (
         "what is not known is not written"
@@ -190,6 +193,22 @@ def test_the_answer_is_in_the_descriptions_with_its_files(place: Place) -> None:
     experiment = client.get_experiment(study.info.experiment_id)
     assert experiment.tags[pages.NOTE].startswith("1M → depth 6 (5-8): [")
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_an_interim_answer_does_not_replace_a_concluded_one(place: Place) -> None:
+    place.writer().write_conclusion(answers())
+    place.writer().write_answers(AnswerSeries(1_000_000, (interim(100, low=2, high=9),)))
+    assert place.find("1M → depth 6").data.tags["verdict"] == "identified"
+
+
+def test_the_list_of_budgets_is_there_from_the_start(place: Place) -> None:
+    writer = place.writer()
+    writer.write_study("tokens: 20M")
+    experiment = MlflowClient(place.uri).get_experiment_by_name("demo")
+    assert experiment
+    shown = json.loads(experiment.tags[TAG + ANSWERS])["selectedColumns"]
+    assert shown[0] == "tags.`optimal_depth`"
+    assert writer.machine_run.id != writer.study_run.id, "whose metrics are the answers"
 
 
 def test_a_new_answer_replaces_the_old_one(place: Place) -> None:

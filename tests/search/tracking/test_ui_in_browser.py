@@ -21,6 +21,7 @@ from tests.support.dry_run import MACHINE, Simulation, scheduler, study
 
 pytestmark = pytest.mark.browser
 STUDY = "simulated"
+SHOWN = ("optimal_depth", "interval", "verdict", "loss", "identified")
 OWN_ERRORS = (
     # MLflow asks for the user at every page, and a server without logins has none.
     "/ajax-api/2.0/mlflow/users/current",
@@ -59,8 +60,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
-        front, runs_page = (server.stdout.readline().split() for _ in range(2))
-        yield Page(front[3], runs_page[1])
+        printed: dict[str, str] = {}
+        while "all of MLflow" not in printed:
+            name, address = server.stdout.readline().split(": ")
+            printed[name] = address.split()[0]
+        yield Page(printed["all of MLflow"], printed[STUDY])
         server.send_signal(signal.SIGINT)  # as Ctrl-C: its own processes end with it
 
 
@@ -82,11 +86,19 @@ def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: 
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 
 
+def test_the_printed_address_has_the_answers_as_columns(page: Page, chromium: Browser) -> None:
+    chromium.open(page.runs)
+    chromium.wait_for("document.body.innerText.includes('40k → depth 4')")
+    chromium.wait_for("document.body.innerText.includes('2 matching runs')")
+    for shown in SHOWN:
+        chromium.wait_for(f"document.body.innerText.includes({shown!r})")
+
+
 def test_loss_against_depth_is_two_clicks_from_the_front_page(
     page: Page, chromium: Browser
 ) -> None:
     chromium.open(page.runs)
-    chromium.follow("trials side by side", to="viewStateShareKey")
+    chromium.follow("trials side by side", to="fathom-trials")
     chromium.wait_for("document.querySelectorAll('.scatterlayer .point').length > 20")
     text = chromium.text()
     assert "Group by: budget" in text
