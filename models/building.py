@@ -12,13 +12,17 @@ SearchedModel = Transformer | OwnModel
 """A model whose shape is searched."""
 
 
+def class_of(shape: Shape) -> type[Transformer]:
+    """The built-in model that a shape is of."""
+    return EncoderDecoder if shape.encoder_depth else Transformer
+
+
 def build_model(shape: Shape, recipe: Recipe, *, seed: int, device: torch.device) -> SearchedModel:
     """The model on its device, with the initial weights of a seed: the same on every device."""
     if isinstance(recipe, OwnRecipe):
         return OwnModel(shape, recipe, seed=seed, device=device)
     # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.
-    kind = EncoderDecoder if shape.encoder_depth else Transformer
     with device:
-        model = kind(shape, recipe)
+        model = class_of(shape)(shape, recipe)
     model.initialise(torch.Generator().manual_seed(seed))
     return model

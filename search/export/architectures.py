@@ -8,7 +8,6 @@ from typing import Any
 from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape, option_key
 
 COMMON: dict[str, tuple[Any, ...]] = {
-    "residual": (Residual.PRE,),
     "embedding_rank": (None,),
     "smeared_keys": (False,),
     "looped": (False,),
@@ -24,6 +23,7 @@ class Architecture:
     """A framework's model: the options and sizes it can have, and its names for the weights."""
 
     name: str
+    residual: tuple[Residual, ...] = (Residual.PRE,)
     norm: tuple[Normalization, ...]
     gated: tuple[bool, ...]
     activation: tuple[Activation, ...] = (Activation.GELU,)
@@ -47,10 +47,18 @@ class Architecture:
     """
     transposed: bool = False
     """True if matrices in the blocks are stored as (in, out)."""
+    encoder: "Architecture | None" = None
+    """Names of the weights of the encoder, if the model has one."""
+    divides_logits: bool = True
+    """False if attention logits are not divided by sqrt(head_dim), so that queries are."""
+    unused_positions: int = 0
+    """Rows of the learned positions before that of the first token."""
 
     def obstacles(self, shape: Shape) -> list[str]:
         """Returns what this model lacks of the shape, each with what it has instead."""
-        possible = COMMON | {name: getattr(self, name) for name in OPTIONS}
+        possible = (
+            {"residual": self.residual} | COMMON | {name: getattr(self, name) for name in OPTIONS}
+        )
         found = [
             f"`{option_key(name)}: {_word(value)}` (it has {' or '.join(map(_word, own))})"
             for name, own in possible.items()
@@ -58,8 +66,12 @@ class Architecture:
         ]
         if shape.queries_per_key > 1 and not self.grouped:
             found.append(f"`{option_key('queries_per_key')}: {shape.queries_per_key}` (it has 1)")
-        if shape.encoder_depth:
+        if shape.encoder_depth and not self.encoder:
             found.append("`space.split` (it has no encoder)")
+        if self.encoder and not shape.encoder_depth:
+            found.append("no `space.split` (it has an encoder)")
+        if shape.source_vocab_size:
+            found.append("an embedding of the encoder's own (it has one for both stacks)")
         if not shape.d_ff:
             found.append("`space.feed_forward: false`")
         elif self.d_ff_is_4_d_model and shape.d_ff != 4 * shape.d_model:

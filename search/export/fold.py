@@ -7,6 +7,7 @@ Shapes: D d_model, A all heads, H heads, P pairs of features, F d_ff.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -24,14 +25,18 @@ def folded(
     parametrization: Parametrization,
     *,
     centred: bool,
+    of_encoder: bool = False,
 ) -> dict[str, Tensor]:
     """Returns a trained `state_dict` for a model whose only scale is head_dim**-0.5.
 
     Names are plain: `0.q.weight` belongs to a layer, `embedding.weight` to the model. Features of
     queries and keys are ordered for rotary positions that turn feature i with i + head_dim / 2.
+    The state and the shape of an encoder are those of its stack alone; no logits follow its norm.
     With `centred`, nothing adds a mean to the residual stream, which layer norm would remove.
     """
     scales = forward_scales(parametrization, shape)
+    if of_encoder:
+        scales = replace(scales, logits=1.0)
     rotary = shape.positions is Positions.ROTARY
     plain: dict[str, Tensor] = {}
     for name, weight in state.items():
@@ -59,6 +64,13 @@ def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> 
         case "attention.into":
             q, k, v = weight.split_with_sizes([shape.d_attention, shape.d_kv, shape.d_kv])
             return {"q": q if shape.qk_norm else q * sharpness, "k": k, "v": v}
+        case "cross_attention.query":
+            return {"cross_q": weight * sharpness}
+        case "cross_attention.key_value":
+            k, v = weight.chunk(2)
+            return {"cross_k": k, "cross_v": v}
+        case "cross_attention.out":
+            return {"cross_out": weight * scales.residual}
         case "attention.q_norm":
             return {"q_norm": weight * sharpness}
         case "attention.k_norm":

@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fathom.models.shape import Activation, Normalization, Positions
+from fathom.models.shape import Activation, Normalization, Positions, Residual
+from fathom.objectives.token_ids import PAD
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files
@@ -68,6 +69,94 @@ GPT2 = Architecture(
     names=GPT2_NAMES,
     transposed=True,
 )
+BART_STACK = {
+    "embedding_norm": "layernorm_embedding",
+    "positions": "embed_positions",
+}
+BART_LAYER = {
+    "attention_norm": "self_attn_layer_norm",
+    **{part: f"self_attn.{part}_proj" for part in "qkv"},
+    "attention_out": "self_attn.out_proj",
+    "cross_norm": "encoder_attn_layer_norm",
+    **{f"cross_{part}": f"encoder_attn.{part}_proj" for part in "qkv"},
+    "cross_out": "encoder_attn.out_proj",
+    "feed_forward_norm": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
+
+
+def _bart_names(stack: str) -> dict[str, str]:
+    return {part: f"model.{stack}.{name}" for part, name in BART_STACK.items()} | BART_LAYER
+
+
+BART_DECODER = Architecture(
+    name="Bart",
+    residual=(Residual.POST,),
+    norm=(Normalization.LAYER,),
+    gated=(False,),
+    activation=NAMED,
+    positions=(Positions.LEARNED,),
+    biases=(True,),
+    tied=(True,),
+    grouped=False,
+    square=True,
+    layers="model.decoder.layers.{}.",
+    names=_bart_names("decoder") | {"embedding": "model.shared"},
+    unused_positions=2,
+)
+BART = replace(
+    BART_DECODER,
+    encoder=replace(BART_DECODER, layers="model.encoder.layers.{}.", names=_bart_names("encoder")),
+)
+T5_BUCKETS = 32
+T5_BIASES = tuple(
+    f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    for stack in ("encoder", "decoder")
+)
+"""T5 has biases of attention by distance in place of positions; they are 0 here."""
+
+
+def _t5_names(stack: str, feed_forward: int) -> dict[str, str]:
+    """Names of a stack whose feed-forward branch has a number; gates have the branch's first
+    matrix."""
+    branch = f"layer.{feed_forward}.DenseReluDense"
+    return {
+        "final_norm": f"{stack}.final_layer_norm",
+        "attention_norm": "layer.0.layer_norm",
+        **{part: f"layer.0.SelfAttention.{part}" for part in "qkv"},
+        "attention_out": "layer.0.SelfAttention.o",
+        "cross_norm": "layer.1.layer_norm",
+        **{f"cross_{part}": f"layer.1.EncDecAttention.{part}" for part in "qkv"},
+        "cross_out": "layer.1.EncDecAttention.o",
+        "feed_forward_norm": f"layer.{feed_forward}.layer_norm",
+        "gate": f"{branch}.wi_0",
+        "up": f"{branch}.wi_1",
+        "down": f"{branch}.wo",
+    }
+
+
+T5_DECODER = Architecture(
+    name="T5",
+    norm=(Normalization.RMS,),
+    gated=(True,),
+    positions=(Positions.NONE,),
+    biases=(False,),
+    tied=(True,),  # transformers ties them whatever the config says
+    grouped=False,
+    layers="decoder.block.{}.",
+    names=_t5_names("decoder", 2) | {"embedding": "shared"},
+    divides_logits=False,
+)
+T5_ENCODER = replace(T5_DECODER, layers="encoder.block.{}.", names=_t5_names("encoder", 1))
+T5 = replace(T5_DECODER, encoder=T5_ENCODER)
+PLAIN_T5 = replace(
+    T5,
+    gated=(False,),
+    activation=NAMED,
+    names={**T5.names, "up": "layer.2.DenseReluDense.wi"},
+    encoder=replace(T5_ENCODER, names={**T5_ENCODER.names, "up": "layer.1.DenseReluDense.wi"}),
+)
 ARCHITECTURES = (
     LLAMA,
     replace(LLAMA, name="Arcee", gated=(False,), activation=NAMED),
@@ -97,12 +186,19 @@ ARCHITECTURES = (
         names=LLAMA_NAMES | {"up": "mlp.c_fc", "down": "mlp.c_proj"},
     ),
     GPT2,
+    BART,
+    T5,
+    PLAIN_T5,
 )
 """Models of transformers that are sequential and causal and have no parts that Fathom's lack.
 
-None of them has layer norms without biases.
+None of them has layer norms without biases. Those with an encoder come last.
 """
-CLASSES = {"GPT2": "GPT2LMHeadModel"}
+CLASSES = {
+    "GPT2": "GPT2LMHeadModel",
+    "Bart": "BartForConditionalGeneration",
+    "T5": "T5ForConditionalGeneration",
+}
 """Architecture -> its class in transformers, where that is not NAME + `ForCausalLM`."""
 
 
@@ -114,14 +210,15 @@ def files(model: ExportedModel) -> Files:
 
 def how_to_load(model: ExportedModel, folder: str) -> list[str]:
     """Returns lines of Python that build the model from the folder."""
+    kind = "AutoModelForSeq2SeqLM" if model.shape.encoder_depth else "AutoModelForCausalLM"
     if model.with_weights:
         return [
-            "from transformers import AutoModelForCausalLM",
-            f'model = AutoModelForCausalLM.from_pretrained("{folder}")',
+            f"from transformers import {kind}",
+            f'model = {kind}.from_pretrained("{folder}")',
         ]
     return [
-        "from transformers import AutoConfig, AutoModelForCausalLM",
-        f'model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("{folder}"))',
+        f"from transformers import AutoConfig, {kind}",
+        f'model = {kind}.from_config(AutoConfig.from_pretrained("{folder}"))',
     ]
 
 
@@ -138,7 +235,42 @@ def config_of(model: ExportedModel) -> dict[str, Any]:
         **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
         "dtype": "float32",
     }
-    return common | (_gpt2(model) if name == "GPT2" else _llama_like(model))
+    of_model = {"GPT2": _gpt2, "Bart": _bart, "T5": _t5}.get(name, _llama_like)
+    return common | of_model(model)
+
+
+def _bart(model: ExportedModel) -> dict[str, Any]:
+    shape = model.shape
+    return {
+        "d_model": shape.d_model,
+        "encoder_layers": shape.encoder_depth,
+        "decoder_layers": shape.decoder_depth,
+        **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), shape.d_ff),
+        **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), shape.n_heads),
+        "max_position_embeddings": shape.context,
+        "activation_function": shape.activation.value,
+        "init_std": model.config.model.parametrization.init_std,
+        **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.0),
+        "pad_token_id": PAD,
+    }
+
+
+def _t5(model: ExportedModel) -> dict[str, Any]:
+    shape = model.shape
+    return {
+        "d_model": shape.d_model,
+        "d_kv": shape.head_dim,
+        "d_ff": shape.d_ff,
+        "num_layers": shape.encoder_depth,
+        "num_decoder_layers": shape.decoder_depth,
+        "num_heads": shape.n_heads,
+        "feed_forward_proj": "gated-silu" if shape.gated else shape.activation.value,
+        "relative_attention_num_buckets": T5_BUCKETS,
+        "layer_norm_epsilon": NORM_EPS,
+        "scale_decoder_outputs": False,
+        "dropout_rate": 0.0,
+        "pad_token_id": PAD,
+    }
 
 
 def _gpt2(model: ExportedModel) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fathom.models.parametrization import Scheme
 from fathom.models.shape import Normalization, Shape
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
@@ -87,6 +88,13 @@ def fit(
             f"{best.config.model.build}; `fathom train` leaves its weights as that module's own "
             "`state_dict`, which your code can save in any format"
         )
+    scheme = best.config.model.parametrization.scheme
+    if weights and best.shape.post_norm and scheme is not Scheme.STANDARD:
+        raise ConfigError(
+            f"`--format {name}` has no scale of the logits behind a post-norm, which "
+            f"`parametrization.scheme: {scheme.value}` has; leave `--weights` out, or search with "
+            "`standard`"
+        )
     if exact := _first(architectures, best.shape):
         return built(exact, best.shape)
     rms = replace(best.shape, norm=Normalization.RMS)
@@ -112,7 +120,11 @@ def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture 
 
 
 def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> str:
-    closest = min(architectures, key=lambda one: len(one.obstacles(shape)))
+
+    def distance(one: Architecture) -> tuple[bool, int]:
+        return bool(one.encoder) != bool(shape.encoder_depth), len(one.obstacles(shape))
+
+    closest = min(architectures, key=distance)
     return (
         f"`--format {name}` can't express {', '.join(closest.obstacles(shape))}: its closest model "
         f"is {closest.name}; `fathom train` trains the shape as it is"

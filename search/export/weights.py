@@ -1,13 +1,18 @@
 """Writes trained weights into an exported folder, under the framework's names."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
+from fathom.models.building import class_of
 from fathom.models.compaction import padded
-from fathom.models.transformer import Transformer
+from fathom.models.parametrization import Parametrization
+from fathom.models.shape import Shape
+from fathom.search.export import hugging_face
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.fold import folded
 from fathom.search.export.model import ExportedModel
@@ -34,14 +39,47 @@ def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -
         state = checkpoint.load(file, torch.device("cpu"))
     shape, parametrization = model.best.shape, model.config.model.parametrization.build()
     with torch.device("meta"):
-        wanted = Transformer(shape, parametrization).state_dict()
+        wanted = class_of(shape)(shape, parametrization).state_dict()
     if state is None or {k: v.shape for k, v in state.items()} != _sizes(wanted):
         raise ConfigError(
             f"{file} must be the weights that `fathom train` leaves at its end, and is not; "
             "run the training to its end"
         )
-    plain = folded(state, shape, parametrization, centred=model.centred)
-    _save(named(plain, model.architecture), model, name, folder)
+    if model.architecture.encoder:
+        weights = named_stacks(state, shape, parametrization, model.architecture)
+    else:
+        plain = folded(state, shape, parametrization, centred=model.centred)
+        weights = named(plain, model.architecture)
+    _save(weights, model, name, folder)
+
+
+def named_stacks(
+    state: Mapping[str, Tensor],
+    shape: Shape,
+    parametrization: Parametrization,
+    architecture: Architecture,
+) -> Weights:
+    """Returns the weights of encoder and decoder, folded and under the framework's names."""
+    prefix = "encoder."
+    decoder = {name: one for name, one in state.items() if not name.startswith(prefix)}
+    encoder = {name.removeprefix(prefix): state[name] for name in state if name not in decoder}
+    assert architecture.encoder is not None
+    weights: Weights = {}
+    for own, stack, names, of_encoder in (
+        (decoder, shape, architecture, False),
+        (encoder, shape.encoder, architecture.encoder, True),
+    ):
+        plain = folded(own, stack, parametrization, centred=False, of_encoder=of_encoder)
+        if not architecture.divides_logits:
+            plain = {
+                name: one * shape.head_dim**-0.5 if name.endswith((".q.weight", "cross_q.weight"))
+                else one for name, one in plain.items()
+            }  # fmt: skip
+        if "positions.weight" in plain:
+            unused = (0, 0, architecture.unused_positions, 0)
+            plain["positions.weight"] = F.pad(plain["positions.weight"], unused)
+        weights |= named(plain, names)
+    return weights
 
 
 def named(plain: Weights, architecture: Architecture) -> Weights:
@@ -71,6 +109,9 @@ def _save(weights: Weights, model: ExportedModel, name: str, folder: Path) -> No
     """Write the file that a format's framework loads."""
     match name:
         case "hf":
+            if model.architecture.name == "T5":  # its positions are biases of attention, 0 here
+                biases = torch.zeros(hugging_face.T5_BUCKETS, model.shape.n_heads)
+                weights |= {place: biases.clone() for place in hugging_face.T5_BIASES}
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
         case "litgpt":
             weights.setdefault("lm_head.weight", weights["transformer.wte.weight"])
