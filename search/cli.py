@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from fathom.search.commands.analyse import analyse
-from fathom.search.commands.answers import export, predict, train
+from fathom.search.commands.answers import compare, export, predict, train
 from fathom.search.commands.examples import EXAMPLES, START
 from fathom.search.commands.searching import ask, report, run, status, ui
 from fathom.search.commands.study_file import check, doctor, init, plan, schema
@@ -26,7 +26,7 @@ from fathom.search.commands.tokenize import tokenize
 VERBS = {
     "Before a search": (init, plan, check, doctor, tokenize, schema),
     "Search": (run, status, ui),
-    "Answers": (report, analyse, predict, ask),
+    "Answers": (report, compare, analyse, predict, ask),
     "After it": (export, train),
 }
 """Commands by group, in the order of `fathom --help`."""

@@ -79,6 +79,7 @@ def train(
     check_trusted(chosen.config, best, trust=trust)
     if register is not None:  # checked before the training, which takes longer
         own = "`train.command`" if chosen.config.train.command else chosen.config.model.build
+        own = "two stacks" if chosen.config.space.split else own
         check_model_name(register, own)
         check_form(default_tracking_uri(runs))
     from fathom.search.commands.train_best import train_best
@@ -98,6 +99,28 @@ def train(
 
         address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
         print(f"model in MLflow's registry: {address}")
+
+
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, two or more.", metavar="RUN RUN...")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Compare studies, such as splits of layers between encoder and decoder, by their best losses.
+
+    They must agree in objective, data, tokens and training. Each pair has an interval for the
+    difference.
+    """
+    from rich.console import Console
+
+    from fathom.search.commands import compare as comparing
+
+    studies, pairs = comparing.compare_runs(runs)
+    if as_json:
+        print_json(comparing.comparison_json(studies, pairs))
+    else:
+        comparing.print_comparison(studies, pairs, Console())
 
 
 def predict(

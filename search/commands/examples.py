@@ -57,6 +57,10 @@ EXAMPLES = {
         ("The runs below runs/", "ui"),
         ("Of another folder, at another port", "ui --runs old --port 5001"),
     ),
+    "compare": _examples(
+        ("Two splits of the layers", "compare runs/mt-1-1 runs/mt-12-1"),
+        ("For a program", "compare runs/one runs/two --json"),
+    ),
     "report": _examples(
         ("The answer once more, also while it runs", "report runs/my"),
         ("For a program", "report runs/my --json"),

@@ -1,0 +1,168 @@
+"""`fathom compare`: several studies by their best losses, each pair with an interval."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fathom.search.analysis.best_loss import BestLoss, LossDifference, best_loss, loss_difference
+from fathom.search.analysis.depth_estimates import estimate_depths
+from fathom.search.formatting import format_count
+from fathom.search.records import by_budget
+from fathom.search.report.terminal.tables import empty_table
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.errors import ConfigError
+from fathom.search.study.fingerprint import read_fingerprint
+from fathom.search.study.own_records import read_records
+from fathom.search.study.preflight import open_run
+
+CONFIDENCE = 0.95
+"""Probability that all intervals of a budget hold together."""
+ALIKE = ("objective", "count", "tokens", "tokens_per_parameter", "train")
+"""Keys that must be the same: losses of other data, or of other training, do not compare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedStudy:
+    """A study and its best losses."""
+
+    config: StudyConfig
+    data: str
+    """Digest of the data."""
+    best: dict[int, BestLoss]
+    """Budget -> the best loss there."""
+
+    @property
+    def name(self) -> str:
+        """The study's name, with its split."""
+        split = self.config.space.split
+        return f"{self.config.study} ({split})" if split else self.config.study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two studies at a budget."""
+
+    budget: int
+    one: str
+    other: str
+    difference: LossDifference
+
+    @property
+    def text(self) -> str:
+        """Which study has the lower best loss, or that it is not settled."""
+        if not self.difference.is_settled:
+            return "not settled"
+        return f"{self.other if self.difference.difference > 0 else self.one} is better"
+
+
+def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[Pair]]:
+    """The studies of some run folders, and every pair of them at every budget that both have.
+
+    Raises:
+        ConfigError: if they can't be compared.
+    """
+    if len(paths) < 2:
+        raise ConfigError(f"two run folders at least are compared, got {len(paths)}; name another")
+    pairs_of_a_budget = len(paths) * (len(paths) - 1) // 2
+    # A pair has two intervals.
+    studies = [_study(path, 1 - (1 - CONFIDENCE) / (2 * pairs_of_a_budget)) for path in paths]
+    for other in studies[1:]:
+        _check_alike(studies[0], other)
+    pairs = list(_pairs(studies))
+    if not pairs:
+        raise ConfigError(
+            f"{paths[0]} and {paths[1]} must have a budget in common with whole trainings in both; "
+            "run them with the same `budgets`"
+        )
+    return studies, pairs
+
+
+def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[Pair]:
+    for budget in studies[0].config.budgets:
+        for one, other in combinations([own for own in studies if budget in own.best], 2):
+            difference = loss_difference(one.best[budget], other.best[budget])
+            yield Pair(budget=budget, one=one.name, other=other.name, difference=difference)
+
+
+def _study(path: Path, confidence: float) -> ComparedStudy:
+    folder, config = open_run(path)
+    fingerprint = read_fingerprint(folder)
+    best = {}
+    for budget, records in by_budget(read_records(folder, config)).items():
+        if found := best_loss(estimate_depths(records), confidence=confidence):
+            best[budget] = found
+    return ComparedStudy(config=config, data=fingerprint.data if fingerprint else "", best=best)
+
+
+def _check_alike(one: ComparedStudy, other: ComparedStudy) -> None:
+    """Raises `ConfigError` if two studies differ in what their losses are measured on."""
+    for key in ALIKE:
+        if getattr(one.config, key) != getattr(other.config, key):
+            raise ConfigError(
+                f"studies that are compared must have the same `{key}`, which "
+                f"{one.config.study} and {other.config.study} have not; run one of them again"
+            )
+    if one.data != other.data:
+        raise ConfigError(
+            f"studies that are compared must have the same data, which {one.config.study} and "
+            f"{other.config.study} have not; run one of them again"
+        )
+
+
+def print_comparison(
+    studies: Sequence[ComparedStudy], pairs: Sequence[Pair], console: Console
+) -> None:
+    """Prints the best losses and their differences."""
+    console.print(_best_table(studies))
+    console.print(_pair_table(pairs))
+    console.print(
+        f"Differences are of best losses, first minus second, in "
+        f"{studies[0].config.objective.loss_unit}. All intervals of a budget hold together with "
+        f"{CONFIDENCE:.0%}.",
+        style="dim",
+    )
+
+
+def _best_table(studies: Sequence[ComparedStudy]) -> Table:
+    table = empty_table("Best losses", ("budget", "study", "best depth", "loss", "interval"))
+    for budget in studies[0].config.budgets:
+        for study in studies:
+            if budget in study.best:
+                own = study.best[budget]
+                interval = f"{own.low:.4f} to {own.high:.4f}"
+                loss = f"{own.loss:.4f}"
+                table.add_row(format_count(budget), study.name, str(own.depth), loss, interval)
+    return table
+
+
+def _pair_table(pairs: Sequence[Pair]) -> Table:
+    headings = ("budget", "first", "second", "difference", "interval", "answer")
+    table = empty_table("Differences", headings)
+    for pair in pairs:
+        own = pair.difference
+        interval = f"{own.low:+.4f} to {own.high:+.4f}"
+        table.add_row(
+            *(format_count(pair.budget), pair.one, pair.other),
+            *(f"{own.difference:+.4f}", interval, pair.text),
+        )
+    return table
+
+
+def comparison_json(studies: Sequence[ComparedStudy], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """The best losses and their differences as JSON."""
+    best = [
+        {"study": study.name, "budget": budget, **asdict(own)}
+        for study in studies
+        for budget, own in study.best.items()
+    ]
+    differences = [
+        {"budget": pair.budget, "one": pair.one, "other": pair.other, **asdict(pair.difference)}
+        | {"settled": pair.difference.is_settled}
+        for pair in pairs
+    ]
+    return {"confidence": CONFIDENCE, "best": best, "differences": differences}
