@@ -71,6 +71,15 @@ class GroupFamily:
             return math.sqrt(sum(rate**2 * count for rate, count in moves))
         return sum(rate * count for rate, count in moves)
 
+    def zero(self) -> Tensor:
+        """True for each group (G,) whose weights are all zero."""
+        return ~torch.stack([view.flatten(1).any(1) for _, view in self.weights]).any(0)
+
+    def clear(self, groups_G: Tensor) -> None:
+        """Makes some groups zero in place."""
+        for _, view in self.weights:
+            view.masked_fill_(groups_G.view(-1, *[1] * (view.dim() - 1)), 0.0)
+
     def apply(self, step: Callable[[Tensor, float], Tensor], amount: float) -> None:
         """Takes a proximal step in place."""
         views = [view for _, view in self.weights]
@@ -84,13 +93,16 @@ class GroupFamily:
 class AutoSizing:
     """The proximal steps of a training; it keeps no state, all is in the weights."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, penalty: GroupPenalty) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, penalty: GroupPenalty, *, steps: int
+    ) -> None:
+        """`steps` are those of the whole training."""
         scales: dict[Tensor, float] = {
             weight: group["lr_scale"]
             for group in optimizer.param_groups
             for weight in group["params"]
         }
-        self._step = PROXIMAL_STEPS[penalty.norm]
+        self._step, self._penalised = PROXIMAL_STEPS[penalty.norm], round(penalty.share * steps)
         # Groups inside others come first: their steps together are that of the nested penalty
         # (Jenatton et al. 2011).
         self._families = [
@@ -101,10 +113,18 @@ class AutoSizing:
         ]
 
     @torch.no_grad()
-    def step(self, learning_rate: float) -> None:
-        """Takes the proximal steps that belong to a step of the optimizer at a learning rate."""
-        for family, amount in self._families:
-            family.apply(self._step, learning_rate * amount)
+    def around(self, update: Callable[[], None], *, step: int, learning_rate: float) -> None:
+        """Takes a step of the optimizer by `update`, then the proximal steps that belong to it;
+        after the share of steps that penalise, groups that were zero stay so instead."""
+        if step < self._penalised:
+            update()
+            for family, amount in self._families:
+                family.apply(self._step, learning_rate * amount)
+            return
+        gone = [family.zero() for family, _ in self._families]
+        update()
+        for (family, _), groups_G in zip(self._families, gone, strict=True):
+            family.clear(groups_G)
 
 
 def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:

@@ -7,6 +7,7 @@ and timed on any machine that has torch.
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -126,9 +127,11 @@ def advance(
         batch = objective.batch(seed=training.seed, step=step, batch_size=plan.batch_size)
         own_loss = _backward(training, objective, batch)
         training.loss_sum += own_loss
-        optimizer.clipped_step(plan.grad_clip)
-        if training.auto_sizing is not None:
-            training.auto_sizing.step(rate)
+        if training.auto_sizing is None:
+            optimizer.clipped_step(plan.grad_clip)
+        else:
+            update = partial(optimizer.clipped_step, plan.grad_clip)
+            training.auto_sizing.around(update, step=step, learning_rate=rate)
         if plan.diagnostics and optimizer.norms_P is not None:
             mean = own_loss * ranks.size
             training.step_statistics.append(torch.cat((mean.view(1), optimizer.norms_P)))

@@ -140,7 +140,9 @@ class Training:
         )
         self.auto_sizing: AutoSizing | None = None
         if plan.auto_sizing:
-            self.auto_sizing = AutoSizing(self.model, self.optimizer, plan.auto_sizing)
+            self.auto_sizing = AutoSizing(
+                self.model, self.optimizer, plan.auto_sizing, steps=plan.steps
+            )
         self.compiled_loss: Callable[[Model, Batch], Tensor] | None = None
         """The loss as compiled whole, once a step has needed it."""
         self.step = 0

@@ -41,7 +41,11 @@ def model_of(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) 
 
 def sizing(model: Transformer, penalty: GroupPenalty) -> AutoSizing:
     optimizer = build_optimizer(model, weight_decay=0.0, betas=(0.9, 0.95), eps=1e-8)
-    return AutoSizing(model, optimizer, penalty)
+    return AutoSizing(model, optimizer, penalty, steps=4)
+
+
+def no_update() -> None:
+    """A step of the optimizer that changes nothing."""
 
 
 def test_l21_shortens_each_row_by_the_amount() -> None:
@@ -150,7 +154,7 @@ def test_a_neuron_shrinks_as_its_row_and_bias_by_hand(norm: GroupNorm) -> None:
     into = block.feed_forward.into
     rows = torch.cat((into.weight, into.bias[:, None]), 1).detach().clone()
     penalty = GroupPenalty(norm=norm, strength=0.3, parts=(SizedPart.NEURONS,))
-    sizing(model, penalty).step(0.1)
+    sizing(model, penalty).around(no_update, step=0, learning_rate=0.1)
     amount = 0.1 * 0.3 * (math.sqrt(17) if norm is GroupNorm.L21 else 17)
     expected = PROXIMAL_STEPS[norm](rows, amount)
     torch.testing.assert_close(into.weight.detach(), expected[:, :-1])
@@ -166,7 +170,7 @@ def test_every_weight_of_a_part_is_in_one_group_and_no_other_changes(
     model = model_of(two if stacks == 2 else SHAPE)
     before = {name: one.detach().clone() for name, one in model.named_parameters()}
     penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(part,))
-    sizing(model, penalty).step(1e6)
+    sizing(model, penalty).around(no_update, step=3, learning_rate=1e6)
     changed = {name for name, one in model.named_parameters() if not torch.equal(one, before[name])}
     into_attention = tuple(
         f"attention.{one}.{kind}"
@@ -208,6 +212,30 @@ def test_rates_of_roles_are_heeded() -> None:
         ((_, view),) = family.weights
         before = view.norm(dim=(1, 2))
         penalty = GroupPenalty(norm=GroupNorm.L21, strength=0.1, parts=(SizedPart.NEURONS,))
-        sizing(model, penalty).step(0.01)
+        sizing(model, penalty).around(no_update, step=0, learning_rate=0.01)
         amounts.append(before - view.norm(dim=(1, 2)))
     torch.testing.assert_close(amounts[1], amounts[0] / 2, rtol=1e-3, atol=1e-7)
+
+
+def test_after_the_share_of_the_penalty_zero_stays_zero_and_the_rest_is_free() -> None:
+    model = model_of()
+    block = model.blocks[0]
+    assert isinstance(block, Block)
+    assert block.feed_forward is not None
+    (weight, _) = block.feed_forward.into.parameters()
+    rows = weight.view(2, 12, 16)
+    bias = block.feed_forward.into.bias.view(2, 12)
+    with torch.no_grad():
+        rows[:, :3], bias[:, :3] = 0.0, 0.0
+        rows[0, 3] = 0.0  # a gate without its value is no whole group
+    before = weight.detach().clone()
+
+    def update() -> None:
+        for one in model.parameters():
+            one.data += 1.0
+
+    penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(SizedPart.NEURONS,), share=0.5)
+    sizing(model, penalty).around(update, step=2, learning_rate=1.0)
+    assert not rows[:, :3].any()
+    assert not bias[:, :3].any()
+    torch.testing.assert_close(rows[:, 3:], before.view(2, 12, 16)[:, 3:] + 1.0)

@@ -33,9 +33,12 @@ def test_strength_0_trains_as_without_it_bit_by_bit(norm: GroupNorm) -> None:
         assert torch.equal(weight, with_it.model.state_dict()[name]), name
 
 
+@pytest.mark.parametrize("share", [0.4, 1.0])
 @pytest.mark.parametrize("norm", GroupNorm)
-def test_a_resumed_training_is_bit_identical(norm: GroupNorm) -> None:
+def test_a_resumed_training_is_bit_identical(norm: GroupNorm, share: float) -> None:
     plan = replace(sized(0.8, norm=norm), learning_rate=3e-2)
+    assert plan.auto_sizing is not None
+    plan = replace(plan, auto_sizing=replace(plan.auto_sizing, share=share))
     whole = new_training(plan)
     expected = losses(run_to_end(whole, plan))
     first, calls = new_training(plan), iter([False] * 13 + [True])
@@ -86,6 +89,7 @@ def test_a_study_names_the_penalty() -> None:
         norm=GroupNorm.L21,
         strength=0.2,
         parts=(SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES),
+        share=0.5,
     )
     assert not may_shard(parse(STUDY))
     without = parse(STUDY.replace("0.2", "0"))
