@@ -44,7 +44,7 @@ class ComparedStudy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class ComparedPair:
     """Two studies at a budget."""
 
     budget: int
@@ -60,7 +60,7 @@ class Pair:
         return f"{self.other if self.difference.difference > 0 else self.one} is better"
 
 
-def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[Pair]]:
+def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[ComparedPair]]:
     """The studies of some run folders, and every pair of them at every budget that both have.
 
     Raises:
@@ -82,11 +82,11 @@ def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[Pair]
     return studies, pairs
 
 
-def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[Pair]:
+def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[ComparedPair]:
     for budget in studies[0].config.budgets:
         for one, other in combinations([own for own in studies if budget in own.best], 2):
             difference = loss_difference(one.best[budget], other.best[budget])
-            yield Pair(budget=budget, one=one.name, other=other.name, difference=difference)
+            yield ComparedPair(budget=budget, one=one.name, other=other.name, difference=difference)
 
 
 def _study(path: Path, confidence: float) -> ComparedStudy:
@@ -115,7 +115,7 @@ def _check_alike(one: ComparedStudy, other: ComparedStudy) -> None:
 
 
 def print_comparison(
-    studies: Sequence[ComparedStudy], pairs: Sequence[Pair], console: Console
+    studies: Sequence[ComparedStudy], pairs: Sequence[ComparedPair], console: Console
 ) -> None:
     """Prints the best losses and their differences."""
     console.print(_best_table(studies))
@@ -140,7 +140,7 @@ def _best_table(studies: Sequence[ComparedStudy]) -> Table:
     return table
 
 
-def _pair_table(pairs: Sequence[Pair]) -> Table:
+def _pair_table(pairs: Sequence[ComparedPair]) -> Table:
     headings = ("budget", "first", "second", "difference", "interval", "answer")
     table = empty_table("Differences", headings)
     for pair in pairs:
@@ -153,7 +153,9 @@ def _pair_table(pairs: Sequence[Pair]) -> Table:
     return table
 
 
-def comparison_json(studies: Sequence[ComparedStudy], pairs: Sequence[Pair]) -> dict[str, Any]:
+def comparison_json(
+    studies: Sequence[ComparedStudy], pairs: Sequence[ComparedPair]
+) -> dict[str, Any]:
     """The best losses and their differences as JSON."""
     best = [
         {"study": study.name, "budget": budget, **asdict(own)}
