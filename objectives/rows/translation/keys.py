@@ -176,6 +176,7 @@ def _survey(keys: TranslationConfig) -> tuple[int, str]:
     parts = (
         (text.overlapping, "more were dropped, as a side of them is held out"),
         (encoded.too_long, f"more were dropped, as they are longer than {keys.context} tokens"),
+        (text.half_empty, "lines with one side alone were dropped"),
         (encoded.cut, f"held-out pairs were cut to {keys.context} tokens"),
         (padding > LEAST_SHARE and f"{padding:.0%}", "of the horizon is padding"),
     )

@@ -17,6 +17,10 @@ HELD_OUT_FRACTION = 0.1
 """Largest fraction of the distinct sources that each of `dev` and `test` takes of the training
 pairs."""
 
+MOST_HALF_EMPTY = 0.01
+"""Largest share of lines with one side alone, which are dropped; with more, the sides are probably
+not of each other."""
+
 Files = str | tuple[str, str]
 """A path of a table or a named data set, or the paths of a source and a target file."""
 
@@ -38,6 +42,8 @@ class ParallelText:
     test: Sequence[SentencePair]
     overlapping: int
     """Training pairs that were dropped, as their source or their target is in `dev` or `test`."""
+    half_empty: int = 0
+    """Lines with one side alone, which were dropped."""
 
     def parts(self) -> Iterator[str]:
         """Every text with the name of its split: what a digest of them is made of."""
@@ -66,24 +72,32 @@ def read_parallel_text(
         "test": published.get("test"),
         **{name: place for name, place in (("dev", dev), ("test", test)) if place},
     }
+    half_empty = 0
     if data == GENERATED:
         pairs = [SentencePair(*texts) for texts in drawn(generated)]
     else:
-        pairs = read_pairs(published.get("train", data), columns)
-    named = {name: read_pairs(own, columns) for name, own in given.items() if own}
+        pairs, half_empty = read_pairs(published.get("train", data), columns)
+    named: dict[str, list[SentencePair]] = {}
+    for name, place in given.items():
+        if place:
+            named[name], dropped = read_pairs(place, columns)
+            half_empty += dropped
     taken = _held_out(pairs, [name for name in given if name not in named], held_out)
     splits = named | taken
     text = _without_overlap(pairs, splits["dev"], splits["test"], train_pairs)
-    return replace(text, overlapping=text.overlapping - sum(map(len, taken.values())))
+    overlapping = text.overlapping - sum(map(len, taken.values()))
+    return replace(text, overlapping=overlapping, half_empty=half_empty)
 
 
 def read_pairs(
     place: tsv.Place | tuple[tsv.Place, tsv.Place], columns: tuple[int, int]
-) -> list[SentencePair]:
-    """Every pair of a place; a line that is blank on both sides is none.
+) -> tuple[list[SentencePair], int]:
+    """Every pair of a place, and the number of lines that were dropped as they have one side alone;
+    a line that is blank on both sides is none.
 
     Raises:
-        ObjectiveError: when a line has one side only, or the files have different numbers of lines.
+        ObjectiveError: when too many lines have one side alone, or the files have different numbers
+            of lines.
     """
     if isinstance(place, tuple):
         name, sides = tsv.name_of(place[0]), _of_two_files(*place)
@@ -97,15 +111,14 @@ def read_pairs(
             pairs.append(SentencePair(source, target))
         elif source or target:
             halves.append((number, "source" if target else "target"))
-    if halves:
+    if len(halves) > MOST_HALF_EMPTY * (len(pairs) + len(halves)):
         number, side = halves[0]
-        where = name if side == "source" else second
         more = f" (and {len(halves) - 1} more lines like it)" if len(halves) > 1 else ""
         raise ObjectiveError(
-            f"line {number} of {where} must have text, as its other side has, but the {side} is "
-            f"empty{more}; fill it in, or delete the line on both sides"
+            f"line {number} of {name if side == 'source' else second} must have text, as its other "
+            f"side has, but the {side} is empty{more}; fill it in, or delete the line on both sides"
         )
-    return tsv.not_empty(pairs, name)
+    return tsv.not_empty(pairs, name), len(halves)
 
 
 def _of_two_files(source: tsv.Place, target: tsv.Place) -> Iterator[tuple[int, str, str]]:

@@ -48,7 +48,7 @@ def test_two_files_are_read_line_by_line_whatever_ends_them(
         content = "".join(line + ending for line in lines).encode()
         (tmp_path / f"x.{side}{suffix}").write_bytes(pack(content))
 
-    found = read_pairs((f"{tmp_path}/x.en{suffix}", f"{tmp_path}/x.fr{suffix}"), (1, 2))
+    found, _ = read_pairs((f"{tmp_path}/x.en{suffix}", f"{tmp_path}/x.fr{suffix}"), (1, 2))
 
     assert found == [SentencePair("Go on.", "Continue !"), SentencePair("Hi!", "Salut !")]
 
@@ -58,7 +58,7 @@ def test_a_table_has_source_and_target_in_the_named_columns_and_may_have_more(
 ) -> None:
     (tmp_path / "x.tsv.gz").write_bytes(gzip.compress(b"7\tGo.\t8\tVa !\n\n9\tHi.\t3\tSalut\n"))
 
-    found = read_pairs(str(tmp_path / "x.tsv.gz"), (4, 2))
+    found, _ = read_pairs(str(tmp_path / "x.tsv.gz"), (4, 2))
 
     assert found == [SentencePair("Va !", "Go."), SentencePair("Salut", "Hi.")]
 
@@ -109,6 +109,16 @@ def test_a_table_that_lacks_a_column_is_refused(
 def test_a_place_that_is_not_there_is_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(ObjectiveError, match=r"multi30k_en_de.*two paths"):
         text_of(name)
+
+
+def test_a_line_in_a_hundred_with_one_side_alone_is_dropped_and_counted(tmp_path: Path) -> None:
+    rows = [f"s{n}\tt{n}" for n in range(200)]
+    (tmp_path / "x.tsv").write_text("\n".join([*rows, "alone\t", "\tallein"]))
+
+    text = text_of(f"{tmp_path}/x.tsv")
+
+    assert text.half_empty == 2
+    assert len(text.train) + len(text.dev) + len(text.test) == 200
 
 
 def test_a_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
