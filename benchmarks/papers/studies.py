@@ -19,6 +19,7 @@ from pathlib import Path
 
 from scipy.stats import t as student
 
+from benchmarks.papers.amounts import amount_tables, growth_lines
 from benchmarks.papers.crossings import crossing_tables
 from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
@@ -84,6 +85,7 @@ def main() -> None:
         for config, records in studies:
             print("\n".join(tables(config, records)))
         print("\n".join(needs(studies)))
+        print("\n".join(growth_lines(studies)))
     except ValueError as error:
         sys.exit(str(error))
 
@@ -233,6 +235,7 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
     "levine2020": crossing_tables,
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
+    "vanbiljon2020": amount_tables,
 }
 """Papers that claim an order of losses instead of a mark -> the function for their tables."""
 

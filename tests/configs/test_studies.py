@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers.studies import OF_LOSSES, PAPERS, claims_of
+from fathom.objectives.rows.translation.keys import TranslationConfig
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.plan import plan_study, vocab_size_of
 from tests.support.dry_run import MACHINE
@@ -13,7 +14,7 @@ from tests.support.places import ROOT
 
 FILES = sorted((ROOT / "configs" / "studies").glob("*/*.yaml"))
 KNOWN = {*PAPERS, *OF_LOSSES}
-PUBLISHED = ("language", "transduction", "classification")
+PUBLISHED = ("language", "transduction", "translation", "classification")
 """Objectives whose text or rows must be had or drawn first, which a test does not wait for."""
 VOCABULARY = 1000
 """Of those; no budget of their studies counts embeddings."""
@@ -29,8 +30,11 @@ def page() -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_each_study_can_be_planned_and_is_named_after_its_place(path: Path) -> None:
+def test_each_study_can_be_planned_and_is_named_after_its_place(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = load(path)
+    monkeypatch.setattr(TranslationConfig, "train_tokens", lambda _keys: 1_000_000)
     fixed = config.objective.name in PUBLISHED
     plans = plan_study(config, VOCABULARY if fixed else vocab_size_of(config), MACHINE)
 

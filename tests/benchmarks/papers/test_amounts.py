@@ -1,0 +1,54 @@
+"""Losses by the number of pairs: `benchmarks/papers/amounts.py`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from benchmarks.papers.amounts import amount_tables, growth_lines
+from fathom.search.records import Outcome, TrialRecord
+from fathom.search.study.config import StudyConfig, load
+from tests.support.places import ROOT
+from tests.support.simulated import simulated_study
+
+
+def study(pairs: str) -> StudyConfig:
+    return load(ROOT / f"configs/studies/vanbiljon2020/cpu-{pairs}.yaml")
+
+
+def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
+    one = next(record for record in simulated_study() if record.outcome is Outcome.FINISHED)
+    return [
+        replace(
+            one,
+            spec=replace(one.spec, seed=seed, shape=replace(one.spec.shape, depth=depth)),
+            curve=(replace(one.curve[-1], loss=loss, metrics={"bleu/beam": 10.0 * depth}),),
+        )
+        for depth, own in losses.items()
+        for seed, loss in enumerate(own)
+    ]
+
+
+def test_each_depth_is_compared_with_the_moderate_one() -> None:
+    found = {2: (2.0, 2.02), 6: (1.5, 1.52), 12: (1.8, 1.82)}
+
+    lines = [*amount_tables(study("1k"), records(found))]
+
+    assert lines[0] == "1,000 pairs"
+    assert lines[4].startswith("| 2 | 2.010 [")
+    assert "| 20.0 | 0.500 [0.455, 0.545] |" in lines[4]
+    assert lines[5].endswith("| 60.0 | - |")
+
+
+def test_depth_pays_more_with_more_pairs_if_the_difference_shrinks() -> None:
+    few = records({2: (2.0, 2.02), 12: (2.9, 2.92)})
+    many = records({2: (1.5, 1.52), 12: (1.2, 1.22)})
+
+    lines = [*growth_lines([(study("16k"), many), (study("1k"), few)])]
+
+    assert lines[2].startswith("| 1,000 | 12 and 2 | 0.900 [")
+    assert lines[2].endswith("| - |")
+    assert "-1.200 [" in lines[3]
+    assert lines[3].endswith("] less |")
+
+
+def test_one_amount_alone_is_not_compared() -> None:
+    assert not [*growth_lines([(study("1k"), records({2: (2.0,), 12: (2.9,)}))])]
