@@ -142,7 +142,8 @@ def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture()
 
 
 def test_every_architecture_is_tried_here() -> None:
-    assert {name for name, _ in CASES} == {one.name for one in ARCHITECTURES}
+    one_stack = {one.name for one in ARCHITECTURES if not one.encoder}
+    assert {name for name, _ in CASES} == one_stack
 
 
 def test_the_exports_know_the_constants_of_the_models() -> None:
