@@ -30,7 +30,7 @@ from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.config import load as read_study
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import TrackingConfig
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.own_records import read_records
 from fathom.search.study.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import (

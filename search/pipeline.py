@@ -44,11 +44,11 @@ from fathom.search.study.fingerprint import (
     write_fingerprint,
 )
 from fathom.search.study.groups import TrackingConfig
-from fathom.search.study.machine import speed_key
+from fathom.search.study.hardware.machine import speed_key
+from fathom.search.study.hardware.speed import keep_speeds, rates_by_device, start_seconds
 from fathom.search.study.own_records import Check, own_records, read_records
 from fathom.search.study.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
-from fathom.search.study.speed import keep_speeds, rates_by_device, start_seconds
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set
 from fathom.search.tracking.messages import TrackedStudy

@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, holds, measured, within
 from benchmarks.gpu.subject import python_source, random_ids, shape_of, trial_of
 from fathom.search.records import Outcome
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
+from fathom.search.study.hardware.speed import Speed
 from fathom.search.study.plan import plan_budget
-from fathom.search.study.speed import Speed
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.measure_speed import measured_rate
 from fathom.search.training.trial import RunningTrial, catch_failures
@@ -51,7 +51,7 @@ def _trial(setup: Setup) -> Iterator[StageFinding]:
 
 
 def _size(setup: Setup, depth: int, width: int) -> Iterator[StageFinding]:
-    """A measured speed for the table of `search/study/gpus.py`, and the estimate beside it."""
+    """A measured speed for the table of `study/hardware/gpus.py`, and the estimate beside it."""
     shape = shape_of(depth, width, vocabulary=256, context=64 if setup.tiny else 1024)
     config, budget, _ = trial_of(setup, compile=False)
     budget = replace(budget, batch_size=4 if setup.tiny else 16)

@@ -12,7 +12,7 @@ from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_least, left_ou
 from benchmarks.gpu.subject import shape_of
 from benchmarks.speed.rivals import Block, Task
 from benchmarks.speed.step import contestants, fathom
-from fathom.search.study.gpus import recognised
+from fathom.search.study.hardware.gpus import recognised
 from fathom.search.training.speed import matrix_rate
 
 SIZES = {

@@ -9,7 +9,7 @@ from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.formatting import format_bytes
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import UNFINISHED, RunFolder
-from fathom.search.study.disk import RESERVE, checkpoint_bytes
+from fathom.search.study.hardware.disk import RESERVE, checkpoint_bytes
 
 LOOK_SECONDS = 5.0
 """Time between two looks at the disk."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from fathom.search.records import TrialRecord
-from fathom.search.study.disk import checkpoint_bytes
+from fathom.search.study.hardware.disk import checkpoint_bytes
 
 LEAST_SECONDS = 30.0
 """Time for trials to save a small state; one that does not is resumed from its last checkpoint."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.machine import Machine
+from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.plan import BudgetPlan, device_hours, search_disk, search_hours
 
 SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")

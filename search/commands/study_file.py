@@ -47,7 +47,7 @@ def plan(
 
     from fathom.search.commands.plan_tables import plan_json, print_plan
     from fathom.search.study.config import load, placed
-    from fathom.search.study.machine import this_machine
+    from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
     from fathom.search.study.preflight import check_trusted_study
 

@@ -23,8 +23,8 @@ from fathom.search.study.affordable import (
 )
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.json_schema import FILE, modeline, schema_text
-from fathom.search.study.machine import this_machine
 from fathom.search.study.plan import plan_study, search_hours
 
 VALIDATION_FRACTION = 0.1

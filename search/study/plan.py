@@ -14,11 +14,11 @@ from fathom.search.formatting import rounded_count
 from fathom.search.study.affordable import MOST_EPOCHS
 from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.errors import PlanError
-from fathom.search.study.fit import StepFit, execution, fit_step, may_shard
 from fathom.search.study.groups import Sampler
-from fathom.search.study.machine import Machine
+from fathom.search.study.hardware.disk import checkpoint_bytes
+from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
+from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.shapes import feasible_shapes
 
 REPEATS = 3

@@ -14,7 +14,7 @@ from fathom.search.study.command import check_program, own_parser
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.own_model import try_own_model
 from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.shapes import smallest_shape

@@ -7,8 +7,8 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.fit import execution, fit_step, may_shard, usable_memory
 from fathom.search.study.groups import Precision, ResourcesConfig
+from fathom.search.study.hardware.fit import execution, fit_step, may_shard, usable_memory
 from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.state import TrainPlan
 

@@ -16,11 +16,11 @@ from fathom.objectives.contract import Objective
 from fathom.objectives.text.language.objective import Language
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, study_of
-from fathom.search.study.gpus import ASSUMED
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.machine import CPU_SPEED, device_name
+from fathom.search.study.hardware.gpus import ASSUMED
+from fathom.search.study.hardware.machine import CPU_SPEED, device_name
+from fathom.search.study.hardware.speed import binned, keep_speeds
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.study.speed import binned, keep_speeds
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import local_device
 from fathom.search.training.loop import advance

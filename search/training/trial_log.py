@@ -18,7 +18,7 @@ from fathom.search.formatting import printable
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import rung_steps
-from fathom.search.study.machine import processor
+from fathom.search.study.hardware.machine import processor
 from fathom.search.training import checkpoint
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.data_parallel import Ranks

@@ -11,7 +11,7 @@ from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import read_best
 from fathom.search.record_json import to_values
 from fathom.search.study.config import parse
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.plan import plan_study, vocab_size_of
 from tests.support.places import ROOT
 

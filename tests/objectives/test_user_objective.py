@@ -15,7 +15,7 @@ from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
 from fathom.search.study.config import load, placed
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready
 from tests.support.places import ROOT

@@ -15,8 +15,8 @@ from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, op
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import Sampler
-from fathom.search.study.machine import Machine
-from fathom.search.study.speed import Speed
+from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.hardware.speed import Speed
 
 STUDY = """
 study: simulated

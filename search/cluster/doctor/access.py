@@ -15,7 +15,7 @@ from fathom.search.cluster.doctor.facts import (
     ok,
     warning,
 )
-from fathom.search.study.disk import RESERVE
+from fathom.search.study.hardware.disk import RESERVE
 
 SHARE_IT = "mount one folder there at the same path (NFS), or name a shared one with `--runs`"
 

@@ -29,7 +29,7 @@ from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.plan import BudgetPlan, plan_study, search_disk, study_notes, vocab_size_of
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (

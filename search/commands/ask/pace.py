@@ -13,9 +13,9 @@ import torch
 from fathom.objectives.next_token import NextToken
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.machine import Machine, device_name
+from fathom.search.study.hardware.machine import Machine, device_name
+from fathom.search.study.hardware.speed import Speed, binned, keep_speeds
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
-from fathom.search.study.speed import Speed, binned, keep_speeds
 from fathom.search.training.measure_speed import measured_rate
 
 

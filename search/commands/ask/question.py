@@ -12,7 +12,7 @@ from fathom.search.study.budget import count_of
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.draft import eval_tokens, objective_keys
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.gpus import gpu_named
+from fathom.search.study.hardware.gpus import gpu_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, load
 from fathom.search.study.draft import write_study
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.hardware.machine import Machine, this_machine
 from fathom.search.study.json_schema import modeline
-from fathom.search.study.machine import Machine, this_machine
 from fathom.search.study.plan import BudgetPlan, plan_budget, search_hours
 from fathom.search.study.safe_yaml import read_text
 from fathom.search.study.shapes import feasible_shapes

@@ -16,7 +16,7 @@ from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
 from fathom.search.run_folder import append_line, read_as, truncate_torn_line
 from fathom.search.study.budget import rung_steps
-from fathom.search.study.machine import processor
+from fathom.search.study.hardware.machine import processor
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.arguments import arguments_of
 from fathom.search.training.command.lines import Evaluation, LineError, read_line

@@ -12,7 +12,7 @@ from fathom.search.cluster.disk_space import DiskSpace
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.disk import RESERVE, checkpoint_bytes
+from fathom.search.study.hardware.disk import RESERVE, checkpoint_bytes
 from tests.support.training import SHAPE, SPEC
 
 LIVE = [

@@ -38,7 +38,7 @@ from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
 from fathom.search.study.config import load, parse
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.plan import plan_study, search_disk
 from tests.support.places import ROOT
 

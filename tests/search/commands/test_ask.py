@@ -27,8 +27,8 @@ from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.study.config import load
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.json_schema import modeline
-from fathom.search.study.machine import this_machine
 from tests.support.dry_run import Simulation, scheduler
 
 
@@ -248,7 +248,7 @@ def test_the_pace_of_a_size_is_measured_once() -> None:
 
 
 def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ())
+    monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ())
     question = asked(gpus=8, gpu="h100")
     machine = this_machine(question.study((20_000,)), question.gpu)
     objective = prepare(question.study((20_000,)).objective)

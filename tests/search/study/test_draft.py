@@ -25,8 +25,8 @@ from fathom.search.study.draft import (
     write_study,
 )
 from fathom.search.study.errors import ConfigError
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.json_schema import FILE, modeline, schema_text
-from fathom.search.study.machine import this_machine
 from fathom.search.study.plan import plan_study, search_hours
 from tests.support.objectives import prepared
 from tests.support.places import ROOT
@@ -36,8 +36,8 @@ WORDS = ("deep", "wide", "thé", "model", "layer", "of", "a", "the", "is", "not"
 
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fathom.search.study.machine.os.cpu_count", lambda: 2)
-    monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ())
+    monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ())
 
 
 def a_text(n_words: int) -> str:

@@ -11,7 +11,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, dump, parse, study_of
 from fathom.search.study.errors import ConfigError, PlanError
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.own_model import MOST_BUILDS, counter_of, recipe_of, try_own_model
 from fathom.search.study.plan import expected_confirming, plan_study, study_notes
 from fathom.search.study.preflight import check_trusted

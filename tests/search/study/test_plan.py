@@ -14,6 +14,7 @@ from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.errors import PlanError
 from fathom.search.study.groups import Sampler, StoppingConfig
+from fathom.search.study.hardware.speed import Speed
 from fathom.search.study.plan import (
     TRIAL_SECONDS,
     BudgetPlan,
@@ -24,7 +25,6 @@ from fathom.search.study.plan import (
     study_notes,
 )
 from fathom.search.study.shapes import feasible_shapes
-from fathom.search.study.speed import Speed
 from tests.support.dry_run import MACHINE, study
 
 

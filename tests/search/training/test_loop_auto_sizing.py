@@ -11,7 +11,7 @@ from fathom.models.layer_sizes import params_left
 from fathom.models.shape import Residual
 from fathom.search.study.config import parse
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.fit import may_shard
+from fathom.search.study.hardware.fit import may_shard
 from fathom.search.training.loop import train
 from fathom.search.training.state import TrainPlan
 from tests.support.toy import Successor

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fathom.search.study.config import parse
-from fathom.search.study.disk import checkpoint_bytes
+from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.training import device
 from fathom.search.training.compile_policy import possible
 from fathom.search.training.data_parallel import SINGLE_PROCESS

@@ -14,7 +14,7 @@ from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.budget import evaluation_steps, expand_budgets
 from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.disk import checkpoint_bytes
+from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.training import trial_log
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.checkpoint import DiskFullError

@@ -1,14 +1,14 @@
-"""The types of GPU that a plan knows: `search/study/gpus.py`."""
+"""The types of GPU that a plan knows: `search/study/hardware/gpus.py`."""
 
 from pathlib import Path
 
 import pytest
 
-from fathom.search.study import gpus
 from fathom.search.study.config import study_of
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.gpus import ASSUMED, GPUS, choose_gpu, gpu_named, recognised
-from fathom.search.study.machine import this_machine
+from fathom.search.study.hardware import gpus
+from fathom.search.study.hardware.gpus import ASSUMED, GPUS, choose_gpu, gpu_named, recognised
+from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.plan import plan_study
 from tests.support.places import ROOT
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import ConfigError
-from fathom.search.study.fit import usable_memory
-from fathom.search.study.gpus import MEASURED, GpuChoice, choose_gpu, recognised
 from fathom.search.study.groups import Precision, ResourcesConfig
-from fathom.search.study.speed import Speed, known_speeds
+from fathom.search.study.hardware.fit import usable_memory
+from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
+from fathom.search.study.hardware.speed import Speed, known_speeds
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
 """Estimate for one CPU core, float32. Measured on one machine: 6.6 GFLOP/s for 20k parameters and

@@ -1,4 +1,4 @@
-"""The machine of a plan: `search/study/machine.py`."""
+"""The machine of a plan: `search/study/hardware/machine.py`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.machine import (
+from fathom.search.study.hardware.machine import (
     CPU_SPEED,
     START_SECONDS,
     Machine,
@@ -15,8 +15,8 @@ from fathom.search.study.machine import (
     speed_key,
     this_machine,
 )
+from fathom.search.study.hardware.speed import keep_speeds
 from fathom.search.study.plan import plan_study, search_hours
-from fathom.search.study.speed import keep_speeds
 from tests.support.dry_run import study
 
 MachineOf = Callable[..., Machine]
@@ -27,9 +27,9 @@ def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
     """This machine for some resources, if it had six cores and so many GPUs."""
 
     def machine(gpus: int, gpu: str | None = None, **resources: float) -> Machine:
-        monkeypatch.setattr("fathom.search.study.gpus.CLUSTER_FILES", ())
-        monkeypatch.setattr("fathom.search.study.machine._gpus", lambda: ("H200",) * gpus)
-        monkeypatch.setattr("fathom.search.study.machine.os.cpu_count", lambda: 6)
+        monkeypatch.setattr("fathom.search.study.hardware.gpus.CLUSTER_FILES", ())
+        monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ("H200",) * gpus)
+        monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: 6)
         return this_machine(study(resources=ResourcesConfig(**resources)), gpu)
 
     return machine

@@ -1,12 +1,12 @@
-"""The disk that a search takes: `search/study/disk.py`."""
+"""The disk that a search takes: `search/study/hardware/disk.py`."""
 
 from dataclasses import replace
 
 import pytest
 
 from fathom.search.study.config import StudyConfig
-from fathom.search.study.disk import checkpoint_bytes
 from fathom.search.study.groups import ResourcesConfig, StoppingConfig
+from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.plan import BudgetPlan, plan_study, search_disk
 from tests.support.dry_run import MACHINE, study
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Shape
-from fathom.search.study.speed import (
+from fathom.search.study.hardware.speed import (
     KnownSpeeds,
     Speed,
     binned,
