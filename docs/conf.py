@@ -18,12 +18,16 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "docs.extensions.generated",
     "docs.extensions.formulas",
+    "docs.extensions.gallery",
 ]
 
 html_theme = "furo"
-html_title = "Fathom"
+html_title = f"Fathom {release}"
+html_favicon = "static/favicon.svg"
+html_search_scorer = str(Path(__file__).parent / "search_order.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["static"]
