@@ -1,5 +1,6 @@
 """The verdict on a budget: a word with a reason in one sentence."""
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ HIDDEN = 6 * PLATEAU_WIDTH
 MOSTLY_LEVEL = 0.8
 """Share of the range, in ln depth, that the plateau of a flat range covers."""
 TOO_WIDE = 3
-"""Factor between the ends of an interval, in whole depths, from which on no depth is identified."""
+"""Factor between the ends of an interval, in whole depths, from which on no depth is identified;
+likewise between the tested depths next to an interval that holds none."""
 EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
@@ -91,6 +93,9 @@ def judge(
         return Verdict.EDGE, _go_beyond(records, tested[-1], deeper=True)
     if whole or high >= TOO_WIDE * low:
         return _wide(estimates, location)
+    below, above = _around(location)
+    if above >= TOO_WIDE * below:
+        return Verdict.INSUFFICIENT, _train_between(location, below, above)
     return Verdict.IDENTIFIED, (
         f"the 95 % interval, {low} to {high}, spans less than a factor of {TOO_WIDE} and ends "
         f"inside the range of depths that finished, {tested[0]} to {tested[-1]}"
@@ -121,14 +126,38 @@ def no_curve(estimates: DepthEstimates, lowest: int, telling: Sequence[int]) -> 
     """The verdict where no curve fits; the `telling` depths would show the shape of the losses."""
     remedy = "raise `confirm.seeds`"
     if telling:
-        ladder = sorted({*telling, *(own.depth for own in estimates.depths)})
-        remedy = (
-            f"train depth{'' if len(telling) == 1 else 's'} {', '.join(map(str, telling))} too, by "
-            f"`sampler: ladder` and `space.depth: {ladder}`"
-        )
+        remedy = _train_too(telling, [own.depth for own in estimates.depths])
     return Verdict.INSUFFICIENT, (
         "more than one hump or a step: no curve fits the measured losses, of which that of depth "
         f"{lowest} is the lowest; {remedy}"
+    )
+
+
+def _train_too(depths: Sequence[int], tested: Sequence[int]) -> str:
+    """The remedy that trains these depths beside those that are tested."""
+    return (
+        f"train depth{'' if len(depths) == 1 else 's'} {', '.join(map(str, depths))} too, by "
+        f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
+    )
+
+
+def _around(location: Location) -> tuple[int, int]:
+    """The tested depths next to the interval; one depth twice where the interval holds a tested
+    one."""
+    low, high = location.interval
+    inside = next((depth for depth in location.tested if low <= depth <= high), None)
+    if inside is not None:
+        return inside, inside
+    above = bisect(location.tested, high)
+    return location.tested[above - 1], location.tested[above]
+
+
+def _train_between(location: Location, below: int, above: int) -> str:
+    """The reason where only the curve says that the optimum lies between two tested depths."""
+    low, high = location.interval
+    return (
+        f"no depth of the 95 % interval, {low} to {high}, was trained to the end, nor any other "
+        f"between {below} and {above}; {_train_too([location.depth], location.tested)}"
     )
 
 

@@ -86,6 +86,14 @@ def test_the_minimum_may_lie_between_tested_depths() -> None:
     assert found.shape.depth in (4, 6)
 
 
+def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
+    found = confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001)
+    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.interval is not None
+    assert 4 < found.interval[0] <= found.interval[1] < 24
+    assert f"train depth {found.optimal_depth} too" in found.reason
+
+
 def test_a_flat_curve_is_a_plateau_and_the_reason_names_its_shallowest_depth() -> None:
     found = confirmed(flat)
     assert found.verdict is Verdict.PLATEAU
