@@ -40,7 +40,8 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
 
 def _scale(optimum: Optimum) -> chart.Axis:
     """Returns an axis on which the good depths lie apart; far worse ones lie above it."""
-    low = min(own.loss - drawn_error(own) for own in optimum.depths)
+    losses = [own.loss - drawn_error(own) for own in optimum.depths]
+    low = min([*losses, *([optimum.loss] if optimum.interval and optimum.loss else [])])
     heights = [own.loss + drawn_error(own) - low for own in optimum.depths]
     room = max(3 * median(heights), 0.01)
     high = low + min(room, max(heights))

@@ -18,9 +18,12 @@ NAME = "answer"
 MOST_COLUMNS = 4
 WIDTH, HEIGHT = 3.3, 2.6
 """Inches of a small chart with its title."""
-TOP, BOTTOM = 0.62, 0.3
+TOP, BOTTOM = 0.7, 0.3
 """Inches above and below them, for the sentence and for where it is from."""
+MARGIN, EDGE = 0.62, 0.12
+"""Inches from the left of a small chart to its axis, and to its texts."""
 LETTERS_PER_INCH = 10.5
+"""Letters of the sentence; those above a chart are smaller."""
 
 
 def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: str) -> None:
@@ -37,11 +40,12 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
         figure = Figure(figsize=(width, height), dpi=160)
         for number, chart in enumerate(charts):
             row, column = divmod(number, columns)
-            left = (column * width / columns + 0.62) / width
+            left = (column * width / columns + MARGIN) / width
             low = (BOTTOM + (rows - 1 - row) * HEIGHT + 0.5) / height
             size = (width / columns - 0.8) / width, (HEIGHT - 1.1) / height
-            _draw_small(figure.add_axes((left, low, *size)), chart)
-        edge = 0.12 / width
+            letters = int((width / columns - 2 * EDGE) * 1.2 * LETTERS_PER_INCH)
+            _draw_small(figure.add_axes((left, low, *size)), chart, letters)
+        edge = EDGE / width
         figure.text(edge, 1 - 0.12 / height, study, color=MUTED.light, fontsize=9, va="top")
         figure.text(
             edge, 1 - 0.34 / height, text, color=INK.light, fontsize=11.5, weight="bold", va="top"
@@ -51,7 +55,8 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
         save_both(figure, folder / NAME)
 
 
-def _draw_small(axes: Axes, chart: Chart) -> None:
+def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
+    """Draw a small chart under its texts, which have so many letters a line."""
     axes.set(xlim=(chart.x.low, chart.x.high), ylim=(chart.y.low, chart.y.high))
     axes.set(xscale="log" if chart.x.log else "linear")
     for order, mark in enumerate(chart.marks, start=2):
@@ -60,7 +65,14 @@ def _draw_small(axes: Axes, chart: Chart) -> None:
     set_ticks(axes.yaxis, chart.y)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
-    question, _, found = chart.title.rpartition(": ")
-    place: dict[str, Any] = {"transform": axes.transAxes, "ha": "left", "clip_on": False}
-    axes.text(-0.17, 1.28, question, fontsize=7, color=MUTED.light, **place)
-    axes.text(-0.17, 1.14, found, fontsize=10, weight="bold", color=INK.light, **place)
+    found = fill(chart.title.removeprefix(f"{chart.question}: "), letters)
+    _write_above(axes, 15, found, fontsize=9, weight="bold", color=INK.light)
+    high = 18 + 12 * len(found.splitlines())
+    _write_above(axes, high, chart.question, fontsize=7.5, color=MUTED.light)
+
+
+def _write_above(axes: Axes, points: float, text: str, **style: Any) -> None:
+    """Write text above a chart, from the left end of its labels on."""
+    left = -72 * (MARGIN - EDGE)
+    place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    axes.annotate(text, (0, 1), (left, points), va="bottom", **place, **style)
