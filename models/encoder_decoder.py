@@ -69,7 +69,7 @@ class EncoderDecoder(Transformer):
     encoder has the decoder's embedding.
     """
 
-    block_type = DecoderBlock
+    _block_type = DecoderBlock
 
     def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
         super().__init__(shape, parametrization)

@@ -44,7 +44,7 @@ class Transformer(nn.Module):
     computes_loss = True
     """True as a call can return the loss of its tokens instead of their logits."""
 
-    block_type: type[Block] = Block
+    _block_type: type[Block] = Block
 
     def __init__(self, shape: Shape, parametrization: Parametrization, *, read_by: int = 0) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Transformer(nn.Module):
         self.reset_tables()
         self.embedding_norm = Norm(shape, 1.0) if shape.post_norm else None
         own_blocks = shape.blocks - shape.encoder_depth
-        self.blocks = nn.ModuleList(self.block_type(shape, scales) for _ in range(own_blocks))
+        self.blocks = nn.ModuleList(self._block_type(shape, scales) for _ in range(own_blocks))
         self.final_norm = None if shape.post_norm else Norm(shape, scales.residual)
         self.unembedding, self.unembedding_projection = None, None
         if not shape.tied:
@@ -111,7 +111,7 @@ class Transformer(nn.Module):
         """
         # The compiler looks at gradients of a block's input, which is no leaf but for the first.
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor", UserWarning)
-        compiled = torch.compile(self.block_type.compute, dynamic=False)
+        compiled = torch.compile(self._block_type.compute, dynamic=False)
         for block in self.blocks:
             assert isinstance(block, Block)
             block.compiled = compiled
