@@ -11,23 +11,13 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
+from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.interim import depth_losses, interim_answer
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.study.config import parse
 
-STUDY = """
-study: simulated
-objective: {name: language, context: 32}
-budgets: [20k, 40k]
-count: non_embedding
-tokens: 64k
-space: {depth: [1, 12], n_heads: 2}
-trials: 10
-confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
-train: {batch_size: 8, evaluations: 4}
-"""
 BEST = (1, 2, 3, 4, 6, 8, 12)
 NOISE, CURVATURE = 0.01, 0.06
 """Standard deviation between seeds, and rise with the squared ln of a factor in depth; nats."""
@@ -53,7 +43,7 @@ def _searched(seed: int) -> list[tuple[set[int], tuple[int, int], int]]:
     planted best depth."""
     planted = random.Random(seed).choice(BEST)
     with tempfile.TemporaryDirectory() as folder:
-        search = new_scheduler(parse(STUDY).model_copy(update={"seed": seed}), Path(folder))
+        search = new_scheduler(parse(TWO_BUDGETS).model_copy(update={"seed": seed}), Path(folder))
         workers = SimulatedWorkers(search, _loss(seed, planted), 3, random.Random(seed).random)
         ruled_out = RuledOut()
         ever: dict[int, set[int]] = {budget: set() for budget in search.budgets}

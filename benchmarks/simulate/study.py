@@ -10,6 +10,19 @@ from fathom.search.records import TrialRecord
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import StudyConfig
 
+TWO_BUDGETS = """
+study: simulated
+objective: {name: language, context: 32}
+budgets: [20k, 40k]
+count: non_embedding
+tokens: 64k
+space: {depth: [1, 12], n_heads: 2}
+trials: 10
+confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
+train: {batch_size: 8, evaluations: 4}
+"""
+"""A study that simulates in a second."""
+
 
 def search(config: StudyConfig, world: World) -> Optimum:
     """The optimum that a search of the study's one budget finds in the world."""

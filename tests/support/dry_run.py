@@ -9,6 +9,7 @@ import optuna
 from optuna.trial import FrozenTrial
 
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
+from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, open_file
@@ -17,18 +18,6 @@ from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import Sampler
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.speed import Speed
-
-STUDY = """
-study: simulated
-objective: {name: language, context: 32}
-budgets: [20k, 40k]
-count: non_embedding
-tokens: 64k
-space: {depth: [1, 12], n_heads: 2}
-trials: 10
-confirm: {depths: 3, seeds: 2, rates: [0.5, 1, 2]}
-train: {batch_size: 8, evaluations: 4}
-"""
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 
@@ -51,7 +40,7 @@ def slow_deep(spec: TrialSpec, share: float) -> float:
 
 
 def study(**changes: object) -> StudyConfig:
-    return parse(STUDY).model_copy(update=changes)
+    return parse(TWO_BUDGETS).model_copy(update=changes)
 
 
 def scheduler(config: StudyConfig, path: Path, studies: Studies | None = None) -> Scheduler:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster.ray_session import start_ray
 from fathom.search.study.groups import ResourcesConfig
-from tests.support.dry_run import STUDY
 from tests.support.places import ROOT
 
 RESOURCES = ResourcesConfig(gpus_per_trial=0)
@@ -56,7 +56,7 @@ def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
 
 
 def test_the_user_gets_one_line_and_status_1(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "study.yaml").write_text(TWO_BUDGETS)
     (tmp_path / "file").touch()
     own = {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local", "RAY_TMPDIR": str(tmp_path / "file")}
     done = subprocess.run(

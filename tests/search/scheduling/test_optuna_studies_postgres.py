@@ -16,6 +16,7 @@ from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
+from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster.doctor.examine import ask_optuna
 from fathom.search.cluster.doctor.facts import Severity
 from fathom.search.run_folder import RunFolder, read_lines
@@ -24,7 +25,7 @@ from fathom.search.scheduling.optuna_studies import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
-from tests.support.dry_run import STUDY, TPE_STUDY, Simulation, scheduler, search_into, study
+from tests.support.dry_run import TPE_STUDY, Simulation, scheduler, search_into, study
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
@@ -266,7 +267,7 @@ def test_a_server_that_is_down_when_the_search_starts_is_one_line_and_nothing_is
     tmp_path: Path,
 ) -> None:
     away = f"tracking: {{optuna: 'postgresql://fathom:{PASSWORD}@127.0.0.1:9/optuna'}}\n"
-    (tmp_path / "study.yaml").write_text(STUDY + away)
+    (tmp_path / "study.yaml").write_text(TWO_BUDGETS + away)
     done = subprocess.run(
         [sys.executable, "-m", "search", "run", "study.yaml"],
         cwd=tmp_path,

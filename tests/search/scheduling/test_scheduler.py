@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
@@ -16,7 +17,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import rung_steps
 from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
-from tests.support.dry_run import STUDY, Simulation, best_at_four, optuna_trials, scheduler, study
+from tests.support.dry_run import Simulation, best_at_four, optuna_trials, scheduler, study
 
 
 def test_every_budget_is_explored_then_confirmed(tmp_path: Path) -> None:
@@ -219,7 +220,9 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
     tmp_path: Path, sampler: Sampler
 ) -> None:
     space = {"depth": [1, 12], "feed_forward": False, "n_heads": 2, "head_dim": 4}
-    config = parse(yaml.safe_dump(yaml.safe_load(STUDY) | {"space": space, "tolerance": 0.05}))
+    config = parse(
+        yaml.safe_dump(yaml.safe_load(TWO_BUDGETS) | {"space": space, "tolerance": 0.05})
+    )
     search = scheduler(config.model_copy(update={"sampler": sampler}), tmp_path)
     Simulation(search).run()
     assert {record.spec.shape.d_ff for record in search.records} == {0}
