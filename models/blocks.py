@@ -26,8 +26,9 @@ from fathom.models.attention import (
 )
 from fathom.models.decoding_cache import LayerCache
 from fathom.models.fused_block import fused_block
+from fathom.models.options import Activation, Normalization, Residual
 from fathom.models.parametrization import ForwardScales
-from fathom.models.shape import Activation, Normalization, Residual, Shape
+from fathom.models.shape import Shape
 
 NORM_EPS = 1e-5
 

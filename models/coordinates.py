@@ -18,8 +18,9 @@ from torch.utils.hooks import RemovableHandle
 from fathom.models.admin import profile
 from fathom.models.building import build_model
 from fathom.models.optim import build_optimizer, set_learning_rate
+from fathom.models.options import Residual
 from fathom.models.parametrization import OptimizerName, Parametrization
-from fathom.models.shape import Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fathom.models.shape import Normalization, OwnCounts, Positions, Shape
+from fathom.models.options import Normalization, Positions
+from fathom.models.shape import OwnCounts, Shape
 
 WEIGHT = 4
 """Bytes of a weight, of its gradient, and of each of AdamW's two moments."""

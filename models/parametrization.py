@@ -18,7 +18,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fathom.models.shape import Residual, Shape
+from fathom.models.options import Residual
+from fathom.models.shape import Shape
 
 BASE_FF_RATIO = 4
 """`d_ff / d_model` of the base shape, the ratio of Vaswani et al. 2017."""

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from fathom.models.attention import attend
 from fathom.models.blocks import ACTIVATIONS, NORM_EPS
+from fathom.models.options import PLAIN, Normalization, Positions
 from fathom.models.parametrization import Parametrization, forward_scales
-from fathom.models.shape import PLAIN, Normalization, Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, rotary_table
 
 

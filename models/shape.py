@@ -4,78 +4,23 @@ Standard library only: planning a search must not wait for a deep-learning frame
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from fathom.models.options import (
+    WITHOUT_ENCODER,
+    Activation,
+    Normalization,
+    Positions,
+    Residual,
+    check_activation,
+    check_encoder,
+    check_groups,
+    check_loop,
+)
+
 LEAST_RATIO = 1e-3
 """`ff_ratio` as far as logarithms go: shapes without feed-forward branches have a ratio of 0."""
-
-
-class Positions(StrEnum):
-    """Positional encodings."""
-
-    NONE = "none"
-    LEARNED = "learned"
-    ROTARY = "rotary"
-
-
-class Normalization(StrEnum):
-    """Norms of a token's features, before the gain."""
-
-    LAYER = "layer"
-    """Layer norm: subtracts the mean, divides by the standard deviation (Ba et al. 2016)."""
-    RMS = "rms"
-    """RMS norm: divides by the root mean square, without a bias (Zhang & Sennrich 2019)."""
-
-
-class Residual(StrEnum):
-    """Ways in which a branch f joins the residual stream x, with the place of its norm."""
-
-    PRE = "pre"
-    """x + f(norm(x)), and a norm behind the last block."""
-    POST = "post"
-    """norm(x + f(x)) (Vaswani et al. 2017), and a norm behind the embedding, as in BERT."""
-    ADMIN = "admin"
-    """norm(omega * x + f(x)), omega a trained vector that starts as profiled (Liu et al. 2020)."""
-    ADMIN_CLOSED = "admin_closed"
-    """norm(omega * x + f(x)); omega starts from a closed form of the depth (admin-torch)."""
-    DEEPNORM = "deepnorm"
-    """norm(alpha * x + f(x)), and weights that start smaller (Wang et al. 2022)."""
-    NONE = "none"
-    """f(norm(x)): no skip connection, for ablations (Dong et al. 2021)."""
-
-
-class Activation(StrEnum):
-    """Functions of the hidden features of feed-forward branches without gates."""
-
-    GELU = "gelu"
-    RELU2 = "relu2"
-    """Squared ReLU (So et al. 2021)."""
-
-
-OPTION_KEYS: Mapping[str, str] = {
-    "queries_per_key": "attention.queries_per_key",
-    "qk_norm": "attention.qk_norm",
-    "activation": "feed_forward.activation",
-}
-"""Option of a shape -> its key in the group `model` of a study, where that is not its name."""
-
-
-def option_key(name: str) -> str:
-    """Key of a shape's option in a study."""
-    return f"model.{OPTION_KEYS.get(name, name)}"
-
-
-PLAIN: Mapping[str, object] = {
-    "residual": Residual.PRE,
-    "biases": False,
-    "embedding_rank": None,
-    "smeared_keys": False,
-    "looped": False,
-    "bidirectional": False,
-}
-"""Options of a shape, as they must be for several models of it to train as one batched model."""
 
 
 class Count(StrEnum):
@@ -416,49 +361,3 @@ class Shape:
     def train_flops_per_token(self) -> float:
         """Floating-point operations to train on a token: three times those of a forward pass."""
         return 3 * self.forward_flops_per_token
-
-
-def check_loop(*, looped: bool, residual: Residual) -> None:
-    """Raises `ValueError` if looped layers would have to be profiled one by one (Admin)."""
-    if looped and residual is Residual.ADMIN:
-        raise ValueError(
-            "`residual: admin` profiles every layer, and `looped` layers are one; "
-            f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}"
-        )
-
-
-WITHOUT_ENCODER: Mapping[str, bool] = {
-    "looped": False,
-    "smeared_keys": False,
-    "bidirectional": False,
-}
-"""Options of a shape, as they must be with an encoder."""
-
-
-def check_encoder(options: Mapping[str, object]) -> None:
-    """Raises `ValueError` for an option that does not go with an encoder."""
-    for name, value in WITHOUT_ENCODER.items():
-        if options[name] != value:
-            raise ValueError(
-                f"`model.{name}` does not go with an encoder, got {str(options[name]).lower()}; "
-                "drop it"
-            )
-
-
-def check_activation(*, gated: bool, activation: Activation) -> None:
-    """Raises `ValueError` if feed-forward branches have both a gate and an activation."""
-    if gated and activation is not Activation.GELU:
-        raise ValueError(
-            f"`feed_forward.activation: {activation.value}` is for branches without gates, as "
-            "gated ones have SiLU; drop it or `gated: true`"
-        )
-
-
-def check_groups(n_heads: int, queries_per_key: int) -> None:
-    """Raises `ValueError` if heads can't share keys and values in groups of this size."""
-    if n_heads % queries_per_key:
-        nearest = max(1, n_heads // queries_per_key) * queries_per_key
-        raise ValueError(
-            f"`n_heads` must be a multiple of `queries_per_key`, got {n_heads} and "
-            f"{queries_per_key}; use {nearest} heads"
-        )

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from fathom.models.attention import not_padding
 from fathom.models.blocks import Block, Norm
 from fathom.models.chunked_loss import LossTerms, chunked_loss
+from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import (
     Parametrization,
     Role,
@@ -24,7 +25,7 @@ from fathom.models.parametrization import (
     forward_scales,
     rules,
 )
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.shape import Shape
 
 ROTARY_BASE = 10_000.0
 HAVE_VALUES = (Role.ATTENTION_IN, Role.CROSS_KEY_VALUE)

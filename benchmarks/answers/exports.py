@@ -22,8 +22,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from fathom.models.options import Activation, Normalization, Positions
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder

@@ -24,7 +24,7 @@ from benchmarks.papers.crossings import crossing_tables
 from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
 from benchmarks.papers.shapes import shape_tables
-from fathom.models.shape import Residual
+from fathom.models.options import Residual
 from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
 from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
 from fathom.objectives.synthetic.k_hop.keys import HopConfig

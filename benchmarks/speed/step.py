@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.speed.rivals import DIFFERENCES, Block, Missing, Task, rival, text
+from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 from fathom.search.training.compile_policy import uses_cuda_graphs
 from fathom.search.training.loop import advance
 from fathom.search.training.state import Training, TrainPlan

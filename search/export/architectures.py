@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape, option_key
+from fathom.models.options import Activation, Normalization, Positions, Residual, option_key
+from fathom.models.shape import Shape
 
 COMMON: dict[str, tuple[Any, ...]] = {
     "embedding_rank": (None,),

@@ -12,8 +12,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from fathom.models.options import Positions
 from fathom.models.parametrization import ForwardScales, Parametrization, forward_scales
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 
 WRITERS = ("embedding", "positions")
 """Weights whose rows are added to the stream; of `attention_out` and `down`, the columns are."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from fathom.models.layer_sizes import holding
-from fathom.models.shape import Normalization, Shape
+from fathom.models.options import Normalization
+from fathom.models.shape import Shape
 from fathom.objectives.errors import nearest
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
 from fathom.search.export.architectures import Architecture

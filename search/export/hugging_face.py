@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fathom.models.shape import Activation, Normalization, Positions, Residual
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.objectives.token_ids import PAD
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files

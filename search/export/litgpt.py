@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from fathom.models.shape import Normalization, Positions
+from fathom.models.options import Normalization, Positions
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fathom.models.options import Normalization
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization, Shape
+from fathom.models.shape import Shape
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
 from fathom.search.study.budget import Budget, expand_budgets

@@ -4,7 +4,7 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
-from fathom.models.shape import Activation
+from fathom.models.options import Activation
 from fathom.search.export.hugging_face import GPT2
 from fathom.search.export.model import ExportedModel, Files
 

@@ -1,6 +1,6 @@
 """A module for torchtitan: its Llama 3 at the sizes of the best shape."""
 
-from fathom.models.shape import Normalization, Positions
+from fathom.models.options import Normalization, Positions
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.model import NORM_EPS, ROTARY_BASE, ExportedModel, Files
 from fathom.search.export.tokens import token_files

@@ -12,16 +12,16 @@ from typing import Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from fathom.models.parametrization import OptimizerName
-from fathom.models.shape import (
+from fathom.models.options import (
     PLAIN,
-    Count,
     Positions,
     Residual,
     check_encoder,
     check_groups,
     option_key,
 )
+from fathom.models.parametrization import OptimizerName
+from fathom.models.shape import Count
 from fathom.objectives.external.keys import ExternalConfig
 from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
 from fathom.objectives.user_objective import UserObjectiveConfig

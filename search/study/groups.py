@@ -9,6 +9,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.models.options import (
+    Activation,
+    Normalization,
+    Positions,
+    Residual,
+    check_activation,
+    check_loop,
+)
 from fathom.models.parametrization import (
     OptimizerName,
     Parametrization,
@@ -16,15 +24,7 @@ from fathom.models.parametrization import (
     Scheme,
     check_scheme,
 )
-from fathom.models.shape import (
-    Activation,
-    Count,
-    Normalization,
-    Positions,
-    Residual,
-    check_activation,
-    check_loop,
-)
+from fathom.models.shape import Count
 from fathom.objectives.keys import (
     Few,
     Group,

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fathom.models.shape import Count, Positions, Shape
+from fathom.models.options import Positions
+from fathom.models.shape import Count, Shape
 from fathom.search.formatting import format_count
 from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fathom.models.admin import profile
 from fathom.models.optim import set_learning_rate
-from fathom.models.shape import Residual
+from fathom.models.options import Residual
 from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.records import derive_seed

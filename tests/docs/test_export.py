@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.models.shape import Normalization, Positions
+from fathom.models.options import Normalization, Positions
 from fathom.search.export.formats import FORMATS, model_of, write_folder
 from fathom.search.study.errors import ConfigError
 from tests.support.places import ROOT

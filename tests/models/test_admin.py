@@ -11,12 +11,13 @@ from torch import Tensor
 
 from fathom.models.admin import profile
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.parametrization import (
     Parametrization,
     Scheme,
     first_skip,
 )
-from fathom.models.shape import Normalization, Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from fathom.models.attention import attend, turned
-from fathom.models.shape import Positions, Shape
+from fathom.models.options import Positions
+from fathom.models.shape import Shape
 from fathom.models.transformer import rotary_table
 
 

@@ -12,8 +12,9 @@ from fathom.models.blocks import Attention, Block
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.optim import build_optimizer
+from fathom.models.options import Normalization
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Normalization, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fathom.models.admin import profile
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import (
     Parametrization,
     Role,
@@ -18,7 +19,7 @@ from fathom.models.parametrization import (
     forward_scales,
     rules,
 )
-from fathom.models.shape import Normalization, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(

@@ -11,8 +11,9 @@ from fathom.models.compaction import compacted, padded, sizes_left
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.group_penalty import SizedPart
 from fathom.models.layer_sizes import LayerSizes, holding, params_left, whole_layers
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(

@@ -18,8 +18,9 @@ from fathom.models.diagnostics import (
     repeated_tokens,
 )
 from fathom.models.optim import build_optimizer
+from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, rotary_table
 
 SHAPE = Shape(depth=3, d_model=32, d_ff=64, n_heads=2, head_dim=16, vocab_size=64, context=100)

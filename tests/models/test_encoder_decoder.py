@@ -13,8 +13,9 @@ from torch import Tensor
 from fathom.models.building import build_model
 from fathom.models.decoding_cache import DecodingCache
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import MATRICES, Parametrization, Scheme
-from fathom.models.shape import Activation, Count, Normalization, Positions, Residual, Shape
+from fathom.models.shape import Count, Shape
 
 STANDARD = Parametrization(
     scheme=Scheme.STANDARD, base_width=16, base_depth=1, base_head_dim=4, init_std=0.2

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from fathom.models.fused_block import fused_block
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(

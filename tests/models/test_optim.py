@@ -16,6 +16,7 @@ from fathom.models.optim import (
     rate_at,
     set_learning_rate,
 )
+from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import (
     MATRICES,
     OptimizerName,
@@ -24,7 +25,7 @@ from fathom.models.parametrization import (
     Scheme,
     rules,
 )
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, role_of
 
 PARAMETRIZATION = Parametrization(

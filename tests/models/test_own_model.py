@@ -9,6 +9,7 @@ import torch
 from examples import llama, parallel_blocks
 from fathom.models.building import build_model
 from fathom.models.optim import build_optimizer
+from fathom.models.options import Positions
 from fathom.models.own_model import OwnModel, count, embeddings
 from fathom.models.parametrization import (
     OptimizerName,
@@ -18,7 +19,7 @@ from fathom.models.parametrization import (
     rules,
 )
 from fathom.models.recipe import OwnModelError, OwnRecipe
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from tests.support import own_models
 from tests.support.live_bytes import LiveBytes

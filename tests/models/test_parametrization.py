@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from fathom.models.coordinates import Coordinates, OptimizerSettings, coordinates, slope
+from fathom.models.options import Activation, Residual
 from fathom.models.parametrization import (
     OptimizerName,
     Parametrization,
@@ -23,7 +24,7 @@ from fathom.models.parametrization import (
     forward_scales,
     rules,
 )
-from fathom.models.shape import Activation, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, role_of
 
 STD = 0.05

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.replicas import Replicas
-from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 CPU = torch.device("cpu")

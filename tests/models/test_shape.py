@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import LEAST_RATIO, Count, Normalization, Positions, Residual, Shape
+from fathom.models.shape import LEAST_RATIO, Count, Shape
 from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(

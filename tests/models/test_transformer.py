@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.models.attention import turned
+from fathom.models.options import Activation, Positions
 from fathom.models.parametrization import Parametrization, Role, Scheme, rules
-from fathom.models.shape import Activation, Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer, role_of, rotary_table
 
 PARAMETRIZATION = Parametrization(

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from fathom.models.attention import PADDING
 from fathom.models.blocks import Norm
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(

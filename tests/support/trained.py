@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fathom.models.options import Normalization
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization, Shape
+from fathom.models.shape import Shape
 from fathom.search.export.best import BestShape
 from fathom.search.study.config import study_of
 

@@ -7,8 +7,9 @@ from itertools import product
 from pathlib import Path
 
 from fathom.models.memory import Execution, step_memory
+from fathom.models.options import Residual
 from fathom.models.parametrization import OptimizerName
-from fathom.models.shape import Residual, Shape
+from fathom.models.shape import Shape
 from fathom.objectives.keys import logit_tokens
 from fathom.search.formatting import format_bytes
 from fathom.search.study.config import StudyConfig

@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.answers.exports import present, row
+from fathom.models.options import Normalization
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization
 
 
 def test_a_row_has_both_counts_and_the_difference_of_losses() -> None:

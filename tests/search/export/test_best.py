@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.models.shape import Activation, Normalization, Residual
+from fathom.models.options import Activation, Normalization, Residual
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion import Conclusion, conclude

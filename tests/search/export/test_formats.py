@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from benchmarks.answers.exports import trained
-from fathom.models.shape import Activation, Normalization, Positions, Residual
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from fathom.search.export.weights import write_weights

@@ -15,8 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.answers.exports import trained
 from fathom.models.blocks import NORM_EPS
+from fathom.models.options import Activation, Normalization, Positions
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import ROTARY_BASE
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode, tokenizer_file

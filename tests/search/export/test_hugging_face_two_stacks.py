@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
 from fathom.models.building import build_model
+from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Activation, Normalization, Positions, Residual
 from fathom.objectives.token_ids import PAD
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 from benchmarks.answers.exports import trained
 from fathom.models.auto_sizing import families
 from fathom.models.group_penalty import SizedPart
+from fathom.models.options import Normalization, Positions
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Normalization, Positions
 from fathom.models.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder

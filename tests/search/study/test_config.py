@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Count, Positions
+from fathom.models.shape import Count
 from fathom.search.study.config import StudyConfig, dump, load, parse
 from fathom.search.study.errors import ConfigError, groups_of
 from fathom.search.study.groups import ResourcesConfig, Sampler

@@ -10,8 +10,9 @@ from itertools import pairwise
 import pytest
 import torch
 
+from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 from fathom.models.transformer import Transformer
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig, parse

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fathom.models.shape import Count, Positions, Shape
+from fathom.models.options import Positions
+from fathom.models.shape import Count, Shape
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import parse
 from fathom.search.study.errors import ConfigError

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from fathom.models.admin import profile
+from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Positions, Residual
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.compile_policy import possible
 from fathom.search.training.loop import train

@@ -8,7 +8,7 @@ import torch
 from fathom.models.compaction import sizes_left
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.models.layer_sizes import params_left
-from fathom.models.shape import Residual
+from fathom.models.options import Residual
 from fathom.search.study.config import parse
 from fathom.search.study.errors import ConfigError
 from fathom.search.study.hardware.fit import may_shard

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fathom.models.options import Residual
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Residual, Shape
+from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.token_loss import masked_loss
 from fathom.search.training.data_parallel import Ranks

@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.replica_optim import clip
-from fathom.models.shape import Positions, Shape
+from fathom.models.shape import Shape
 from fathom.search.training.loop import train
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
 from fathom.search.training.state import Measurement, Training, TrainPlan

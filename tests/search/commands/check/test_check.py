@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from fathom.models.coordinates import Coordinates
+from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
-from fathom.models.shape import Positions, Residual, Shape
+from fathom.models.shape import Shape
 from fathom.search.commands.check.check import (
     ONE_STACK,
     AxisCheck,
