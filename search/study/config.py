@@ -28,7 +28,6 @@ from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.study.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.groups import (
     ConfirmConfig,
-    ModelConfig,
     ResourcesConfig,
     Sampler,
     SpaceConfig,
@@ -36,6 +35,7 @@ from fathom.search.study.groups import (
     TrackingConfig,
     TrainConfig,
 )
+from fathom.search.study.model_group import ModelConfig
 from fathom.search.study.objective_choice import ObjectiveChoice
 from fathom.search.study.safe_yaml import parse_yaml
 from fathom.search.study.source import Source, read_source

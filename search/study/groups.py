@@ -4,25 +4,13 @@ import os
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
-from fathom.models.options import (
-    Activation,
-    Normalization,
-    Positions,
-    Residual,
-    check_activation,
-    check_loop,
-)
 from fathom.models.parametrization import (
     OptimizerName,
-    Parametrization,
-    Role,
-    Scheme,
-    check_scheme,
 )
 from fathom.models.shape import Count
 from fathom.objectives.keys import (
@@ -176,126 +164,6 @@ class ConfirmConfig(Group):
                 f"`rates` must contain 1 and no value twice, got {list(self.rates)}; "
                 "for example [0.5, 1, 2]"
             )
-        return self
-
-
-class ParametrizationConfig(Group):
-    """Scaling of learning rates and initialisation with the shape; rates are given for the base
-    shape."""
-
-    scheme: Scheme = Scheme.COMPLETEP
-    """Rules of scaling."""
-    base_width: Positive = 256
-    """d_model of the base shape."""
-    base_depth: Positive = 2
-    """Depth of the base shape."""
-    base_head_dim: Positive = 64
-    """Head width of the base shape."""
-    init_std: PositiveReal = 0.02
-    """Standard deviation of initial weights at the base shape."""
-
-    def build(self) -> Parametrization:
-        """The parametrization that models are built with."""
-        return Parametrization(**dict(self))
-
-
-class AttentionConfig(Group):
-    """Options of attention."""
-
-    queries_per_key: Positive = 1
-    """Number of heads that share one head of keys and values: grouped-query attention. Then the
-    number of heads is a multiple of it."""
-    qk_norm: bool = False
-    """RMS norms with gains on each head's queries and keys, as in Qwen3."""
-
-
-class FeedForwardConfig(Group):
-    """Options of the feed-forward branches."""
-
-    activation: Activation = Activation.GELU
-    """Function of their hidden features, `gelu` or squared ReLU; gated branches have SiLU."""
-
-
-class ModelConfig(Group):
-    """Architecture options shared by all shapes of the study."""
-
-    build: str | None = Field(
-        None,
-        pattern=PLACE_PATTERN,
-        description="the place of a function from a shape to a model, such as "
-        "`my_package.my_model:build`",
-        examples=["my_package.my_model:build"],
-    )
-    """Place of your own function from a shape to a model, such as `my_package.my_model:build`, in
-    place of the keys below but `roles` and `parametrization`."""
-    roles: dict[str, Role] | None = None
-    """Pattern of a weight's name -> its role in the parametrization, for a model of your own, whose
-    weights otherwise stay as built and have plain rates."""
-    gated: bool = False
-    """Gated feed-forward branches (SwiGLU)."""
-    tied: bool = True
-    """The unembedding shares the embedding's weights."""
-    tied_source: bool = Field(True, exclude_if=bool)
-    """The encoder shares the decoder's embedding, if the objective has one vocabulary for both."""
-    positions: Positions = Positions.ROTARY
-    """Encoding of positions."""
-    residual: Residual = Residual.PRE
-    """Placement of norms and residual connections; all but `pre` need a scheme other than
-    `completep`."""
-    norm: Normalization = Normalization.RMS
-    """`rms` norm, as in Llama, or `layer` norm. No other framework has layer norms without biases
-    in a model with rotary positions."""
-    biases: bool = False
-    """Biases in linear maps and layer norms, as in GPT-2."""
-    embedding_rank: Positive | None = None
-    """Rank of the embedding and the unembedding, each a product of two matrices. By default
-    full."""
-    smeared_keys: bool = False
-    """Each head mixes every key with the previous one, in a trained proportion."""
-    looped: bool = False
-    """One block is applied `depth` times, so that depth costs no parameters."""
-    bidirectional: bool = False
-    """Attention to both sides, for objectives that classify. Token 0 is padding and is masked."""
-    attention: AttentionConfig = AttentionConfig()
-    feed_forward: FeedForwardConfig = FeedForwardConfig()
-    parametrization: ParametrizationConfig = ParametrizationConfig()
-
-    @cached_property  # read for each of many thousand shapes
-    def options(self) -> dict[str, Any]:
-        """Arguments of `Shape` that all shapes of the study share, by name."""
-        groups = {"build", "roles", "tied_source", "attention", "feed_forward", "parametrization"}
-        own = {name: value for name, value in self if name not in groups}
-        if self.build:  # its positions are its own, and so is what they ask of heads
-            own["positions"] = Positions.NONE
-        return own | dict(self.attention) | dict(self.feed_forward)
-
-    @property
-    def plain_rates(self) -> bool:
-        """True if all weights have the study's learning rate at every shape, and so no rate is
-        known to suit all depths: a model of the user's own without roles."""
-        return self.build is not None and self.roles is None
-
-    @model_validator(mode="after")
-    def _build_alone(self) -> Self:
-        """With a function of the user's, the keys of the built-in model say nothing."""
-        if self.build is None:
-            if self.roles is not None:
-                raise ValueError("`roles` must go with `build`, got roles alone; drop them")
-            return self
-        open_keys = {"build", "roles"} | ({"parametrization"} if self.roles else set())
-        for name, field in type(self).model_fields.items():
-            if name not in open_keys and getattr(self, name) != field.default:
-                remedy = "give `roles` or drop it" if name == "parametrization" else "drop one"
-                raise ValueError(
-                    f"`build` excludes `{name}`, which the function knows nothing of; {remedy}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        check_scheme(self.parametrization.scheme, self.residual)
-        check_loop(looped=self.looped, residual=self.residual)
-        check_activation(gated=self.gated, activation=self.feed_forward.activation)
         return self
 
 

@@ -15,7 +15,8 @@ from fathom.objectives.errors import nearest
 from fathom.objectives.user_code import UserCodeError, named
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.errors import PlanError
-from fathom.search.study.groups import ModelConfig, SpaceConfig
+from fathom.search.study.groups import SpaceConfig
+from fathom.search.study.model_group import ModelConfig
 
 MOST_BUILDS = 200
 """Largest number of models that are built to count the shapes of a study."""
