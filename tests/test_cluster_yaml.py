@@ -216,12 +216,7 @@ def test_the_synced_files_exist_and_suffice_for_the_installation(
 
     assert not [local for local in mounts.values() if not (ROOT / local).exists()]
     assert all(remote == f"~/fathom/{local}" for remote, local in mounts.items())
-    assert set(mounts.values()) == {
-        *PACKAGE_FOLDERS,
-        "configs",
-        "pyproject.toml",
-        "constraints.txt",
-    }
+    assert set(mounts.values()) == {*PACKAGE_FOLDERS, "pyproject.toml", "constraints.txt"}
 
 
 def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_path: Path) -> None:
@@ -233,7 +228,9 @@ def test_the_links_of_the_package_work_on_a_node(cluster: dict[str, Any], tmp_pa
     links = [path for path in (node / "fathom").iterdir() if path.is_symlink()]
 
     assert '["-avz"]' in inspect.getsource(SSHCommandRunner.run_rsync_up), "`-a` keeps links"
-    assert {os.readlink(link) for link in links} == {"../models", "../objectives", "../search"}
+    assert {os.readlink(link) for link in links} == {
+        f"../{folder}" for folder in PACKAGE_FOLDERS - {"fathom"}
+    }
     done = subprocess.run(
         [sys.executable, "-c", "import fathom.search.records as r; print(r.__file__)"],
         cwd=node,
