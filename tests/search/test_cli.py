@@ -359,7 +359,7 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     assert {run.info.status for run in runs} == {"FINISHED"}
-    assert len(runs) == len(records) + 2, "one a trial, one for the budget, one for the study"
+    assert len(runs) == len(records) + 3, "one a trial, and of budget, study and machine"
 
 
 @pytest.mark.timeout(300)

@@ -75,7 +75,7 @@ def test_a_parser_without_a_command_is_refused() -> None:
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    check_program(("python", "train.py"))
+    check_program((sys.executable, "train.py"))
     config = parse(STUDY.replace("python,", "no-such-program,"))
     with pytest.raises(PlanError, match=r"must begin with a program.*'no-such-program'"):
         check_ready(config, tmp_path)
