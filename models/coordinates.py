@@ -125,7 +125,7 @@ def _tokens(shape: Shape, generator: torch.Generator) -> Tensor:
 
 
 def _read(shape: Shape, tokens: Tensor) -> tuple[Tensor, ...]:
-    """What the model is called with: the inputs, and for an encoder the targets backwards."""
+    """The arguments of the model: the inputs, and for an encoder the targets backwards."""
     inputs = tokens[:, :-1]
     return (inputs, tokens[:, 1:].flip(1)) if shape.encoder_depth else (inputs,)
 

@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """What the model is called with: the inputs, and the sources if there are any."""
+        """The arguments of the model: the inputs, and the sources if there are any."""
         return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
 
     def chunk(self, count: int) -> list["Batch"]:

@@ -1,4 +1,4 @@
-"""How often is a depth out that is best after all: the lines `depth 1 is out` of a running search.
+"""How often a running search says `depth 1 is out` of a depth that is best after all.
 
 Searches of two budgets in a world whose losses rise with the squared logarithm of the distance from
 the best depth: `python -m benchmarks.answers.ruled_out`.

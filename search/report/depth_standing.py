@@ -17,7 +17,7 @@ DECIDED = (*SETTLED, Verdict.EDGE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthStanding:
-    """What is known of one depth at the horizon."""
+    """One depth at the horizon: its loss, and whether it is ruled out."""
 
     depth: int
     finished: int

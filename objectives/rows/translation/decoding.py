@@ -17,10 +17,10 @@ class Translator(Protocol):
     """A model with an encoder and a decoder."""
 
     def encode(self, sources_BS: Tensor) -> Any:
-        """What the decoder reads of the sources."""
+        """The encoded sources, which `decode` takes as its memory."""
 
     def new_cache(self) -> Any:
-        """What `decode` keeps of the tokens so far; its `select` takes rows, perhaps repeatedly."""
+        """An empty cache for `decode`; its `select` takes rows, some of them repeatedly."""
 
     def decode(self, inputs_BT: Tensor, memory: Any, cache: Any) -> Tensor:
         """Logits (B, T, V) of the inputs, which follow those that the cache has seen."""

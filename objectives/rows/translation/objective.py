@@ -177,7 +177,7 @@ class Translation:
         return {name: "".join(f"{line}\n" for line in own) for name, own in lines.items()}
 
     def _decoders(self, model: Any) -> Mapping[str, Decoder]:
-        """How targets are written, by name."""
+        """Beam search and greedy decoding, by name."""
 
         def beam(sources_BS: Tensor) -> Tensor:
             return beam_search(
