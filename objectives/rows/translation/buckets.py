@@ -6,6 +6,7 @@ shapes of a batch than there are buckets.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class Buckets:
 
     def steps(self, batch_size: int) -> int:
         """Batches of an epoch."""
-        return len(self._cut(batch_size)[0])
+        return len(_cut(self, batch_size)[0])
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> tuple[Rows, int]:
         """Pairs of a step and the `PARTS` of their bucket, a function of seed and step alone.
@@ -33,21 +34,29 @@ class Buckets:
         these. A batch across two buckets has the width of the longer one, and the last one of an
         epoch may have fewer pairs than it has room for.
         """
-        starts, parts = self._cut(batch_size)
+        starts, parts = _cut(self, batch_size)
         at = training_rows(len(starts), seed=seed, step=step, batch_size=1)[0]
-        count = len(self.bucket_R)
-        order = training_rows(count, seed=seed, step=step // len(starts), batch_size=count)
-        order = order[np.argsort(self.bucket_R[order], kind="stable")]
+        order = _sorted(self, seed, step // len(starts))
         room = batch_size * int(parts[at])
         return order[starts[at] : starts[at] + room], int(parts[at])
 
-    def _cut(self, batch_size: int) -> tuple[Rows, Rows]:
-        """The first place of each batch of an epoch, and its `PARTS`."""
-        ends = np.bincount(self.bucket_R, minlength=len(PARTS)).cumsum()
-        starts, parts, first = [], [], 0
-        for own, end in zip(PARTS, ends.tolist(), strict=True):
-            found = np.arange(first, end, batch_size * own)
-            starts.append(found)
-            parts.append(np.full(len(found), own))
-            first += len(found) * batch_size * own
-        return np.concatenate(starts), np.concatenate(parts)
+
+@lru_cache(maxsize=4)  # every step of an epoch takes a part of it
+def _sorted(buckets: Buckets, seed: int, epoch: int) -> Rows:
+    """All pairs as an epoch permutes them, sorted by bucket."""
+    count = len(buckets.bucket_R)
+    order = training_rows(count, seed=seed, step=epoch, batch_size=count)
+    return order[np.argsort(buckets.bucket_R[order], kind="stable")]
+
+
+@lru_cache(maxsize=4)
+def _cut(buckets: Buckets, batch_size: int) -> tuple[Rows, Rows]:
+    """The first place of each batch of an epoch, and its `PARTS`."""
+    ends = np.bincount(buckets.bucket_R, minlength=len(PARTS)).cumsum()
+    starts, parts, first = [], [], 0
+    for own, end in zip(PARTS, ends.tolist(), strict=True):
+        found = np.arange(first, end, batch_size * own)
+        starts.append(found)
+        parts.append(np.full(len(found), own))
+        first += len(found) * batch_size * own
+    return np.concatenate(starts), np.concatenate(parts)
