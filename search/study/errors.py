@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -210,7 +210,7 @@ def _locate(
         elif _is_group(group) and part in group.model_fields:
             field = group.model_fields[part]
             keys.append(str(part))
-            group = field.annotation
+            group = _given(field.annotation)
         else:
             break
     return keys, field, group
@@ -226,7 +226,16 @@ def _choices(annotation: Any) -> dict[str, type[BaseModel]]:
 
 def groups_of(annotation: Any) -> list[type[BaseModel]]:
     """The groups of keys that a value of a type may be; empty for plain values."""
-    return [annotation] if _is_group(annotation) else list(_choices(annotation).values())
+    given = _given(annotation)
+    return [given] if _is_group(given) else list(_choices(given).values())
+
+
+def _given(annotation: Any) -> Any:
+    """The type of a value that is not None: `T` for `T | None`."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return annotation
+    given = [part for part in get_args(annotation) if part is not NoneType]
+    return given[0] if len(given) == 1 else annotation
 
 
 def _is_group(annotation: Any) -> bool:

@@ -29,6 +29,10 @@ JARGON = re.compile(
 )
 
 
+PRETRAINED = {"name": "transduction"}
+"""An objective with an optional group of keys."""
+
+
 def study(**changes: object) -> str:
     return yaml.safe_dump(MINIMAL | changes)
 
@@ -497,6 +501,11 @@ def test_a_wrong_value_is_answered_with_key_rule_and_value(
         ({"objective": {"name": "hop", "diameter": 3}}, "known here: name, eval_examples"),
         ({"objective": {"name": "language", "diameter": 3}}, "known here: name, corpus, tok"),
         ({"objective": {"name": "connectivity", "context": 3}}, "name, eval_examples, diam"),
+        (
+            {"objective": PRETRAINED | {"pretraining": {"tokns": 3}}},
+            "`objective.pretraining.tokens`",
+        ),
+        ({"objective": PRETRAINED | {"pretraining": {"zzz": 3}}}, "known here: corpus, words, tok"),
         ({"hops": 3}, "unknown key `hops`; did you mean `objective.hops`?"),
         ({7: 1}, "unknown key `7`; known here: study, objective, budgets"),
         ({"two\nlines": 1}, "unknown key `two lines`; known here"),
