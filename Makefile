@@ -10,9 +10,10 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint
 # uv, where it is there, installs the same in less time, and torch without CUDA where there is no GPU.
 # It reads none of pip's settings: where it finds no package, pip does it.
 UV := $(shell command -v uv)
-export UV_TORCH_BACKEND ?= auto
+UV_TORCH_BACKEND ?= auto
 UV_INSTALL = $(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt
-install = $(if $(UV),$(UV_INSTALL) $(1) 2>/dev/null || )$(PIP) $(1)
+# $(call install,PACKAGE,OPTIONS OF UV)
+install = $(if $(UV),$(UV_INSTALL) $(2) $(1) 2>/dev/null || )$(PIP) $(1)
 
 .PHONY: help quickstart test docs
 
@@ -54,7 +55,7 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	@rm -f $@
 	@echo "2 of 3: PyTorch"
-	@$(call install,torch)
+	@$(call install,torch,--torch-backend $(UV_TORCH_BACKEND))
 	@echo "3 of 3: Fathom and everything else"
 	@$(call install,--editable '.[dev]')
 	@touch $@

@@ -1,0 +1,65 @@
+"""`make` installs with uv where it is there, and with pip where uv is not or finds no package."""
+
+import os
+import subprocess
+from pathlib import Path
+from shutil import copy, which
+
+import pytest
+
+from tests.support.places import ROOT
+
+pytestmark = pytest.mark.skipif(which("make") is None, reason="make is not installed")
+
+LOGS = '#!/bin/sh\necho "$(basename "$0") $*" >> "$LOG"\n'
+PYTHON = (
+    LOGS
+    + """\
+case "$*" in
+    "-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+esac
+"""
+)
+
+
+def installed(folder: Path, uv: str | None) -> list[str]:
+    """What `make` calls to install torch and Fathom, with a stand-in for Python and one for uv."""
+    programs, log = folder / "programs", folder / "log"
+    programs.mkdir()
+    stand_ins = {"any-python": PYTHON} | ({} if uv is None else {"uv": LOGS + uv})
+    for name, text in stand_ins.items():
+        program = programs / name
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        copy(ROOT / name, folder)
+    environment = os.environ | {"PATH": f"{programs}:/usr/bin:/bin", "LOG": str(log)}
+    environment.pop("UV_TORCH_BACKEND", None)
+    asked = ["make", "PYTHONS=any-python", ".venv/installed"]
+    made = subprocess.run(asked, cwd=folder, env=environment, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return [line for line in log.read_text(encoding="utf-8").splitlines() if " install " in line]
+
+
+UV = "uv pip install --quiet --python .venv/bin/python --constraint constraints.txt "
+PIP = "python -m pip install -qq --disable-pip-version-check --constraint constraints.txt "
+TORCH, FATHOM = "torch", "--editable .[dev]"
+UV_TORCH = "--torch-backend auto torch"
+
+
+def test_without_uv_pip_installs(tmp_path: Path) -> None:
+    if which("uv", path="/usr/bin:/bin"):
+        pytest.skip("uv is in the system's folder")
+
+    assert installed(tmp_path, uv=None) == [PIP + TORCH, PIP + FATHOM]
+
+
+def test_uv_installs_where_it_is_there(tmp_path: Path) -> None:
+    assert installed(tmp_path, uv="") == [UV + UV_TORCH, UV + FATHOM]
+
+
+def test_pip_installs_what_uv_does_not_find(tmp_path: Path) -> None:
+    """An index that only pip's settings name; the rest comes by uv all the same."""
+    no_torch = 'case "$*" in *torch-backend*) exit 2 ;; esac\n'
+
+    assert installed(tmp_path, uv=no_torch) == [UV + UV_TORCH, PIP + TORCH, UV + FATHOM]
