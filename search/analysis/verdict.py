@@ -97,8 +97,8 @@ def judge(
     if above >= TOO_WIDE * below:
         return Verdict.INSUFFICIENT, _train_between(location, below, above)
     return Verdict.IDENTIFIED, (
-        f"the 95 % interval, {low} to {high}, spans less than a factor of {TOO_WIDE} and ends "
-        f"inside the range of depths that finished, {tested[0]} to {tested[-1]}"
+        f"the 95 % interval, {both_ends(location.interval)}, spans less than a factor of "
+        f"{TOO_WIDE} and ends inside the range of depths that finished, {tested[0]} to {tested[-1]}"
     )
 
 
@@ -154,11 +154,17 @@ def _around(location: Location) -> tuple[int, int]:
 
 def _train_between(location: Location, below: int, above: int) -> str:
     """The reason where only the curve says that the optimum lies between two tested depths."""
-    low, high = location.interval
     return (
-        f"no depth of the 95 % interval, {low} to {high}, was trained to the end, nor any other "
-        f"between {below} and {above}; {_train_too([location.depth], location.tested)}"
+        f"no depth of the 95 % interval, {both_ends(location.interval)}, was trained to the end, "
+        f"nor any other between {below} and {above}; "
+        f"{_train_too([location.depth], location.tested)}"
     )
+
+
+def both_ends(interval: tuple[int, int]) -> str:
+    """Returns both ends of an interval, `3 to 5`, or `3` where they are the same."""
+    low, high = interval
+    return f"{low} to {high}" if low < high else str(low)
 
 
 def _flat_or_noisy(

@@ -26,5 +26,5 @@ def print_run(result: RunResult, runs: Path, seconds: float, console: Console) -
     page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
     console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
     print_whole(f"Shapes      {folder.best}", console)
-    print_whole(f"MLflow      fathom ui --runs {runs}", console)
+    print_whole(f"Browse      fathom ui --runs {runs}", console)
     print_next(next_steps(conclusion, str(folder.path)), console)

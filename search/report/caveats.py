@@ -7,7 +7,7 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, open_ends
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, both_ends, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
@@ -33,11 +33,11 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
         yield verdict_limit
     tested = [own.depth for own in optimum.depths]
     if optimum.interval is not None and optimum.verdict is not Verdict.EDGE:
-        low, high = optimum.interval
-        if ends := open_ends(optimum.interval, tested):
+        ends = open_ends(optimum.interval, tested)
+        if ends:
             yield (
-                f"that the best depth lies within {low} to {high}; the interval ends at"
-                f" {' and at '.join(map(str, ends))} because no depth beyond was trained to the"
+                f"that the best depth lies within {both_ends(optimum.interval)}; the interval ends"
+                f" at {' and at '.join(map(str, ends))} because no depth beyond was trained to the"
                 " end."
             )
     factor = optimum.family_disagreement

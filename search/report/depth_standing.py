@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
-from fathom.search.formatting import format_count, ranges
+from fathom.search.formatting import ranges, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.text import SETTLED, counted, joined
 
@@ -84,7 +84,7 @@ def _unmeasured(records: Sequence[TrialRecord], out: bool) -> str:
     if not stopped:
         outcomes = dict.fromkeys(r.outcome.replace("_", " ") for r in records if r.outcome)
         return f"no loss: {joined(list(outcomes)) if outcomes else 'still running'}"
-    at = f"stopped at {format_count(max(stopped))} tokens, where others were ahead"
+    at = f"stopped at {rounded_count(max(stopped))} tokens, where others were ahead"
     return f"ruled out: outside the 95 % interval, and {at}" if out else f"no final loss: {at}"
 
 

@@ -10,7 +10,7 @@ from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.conclusion import Findings
-from fathom.search.formatting import exact_count, format_count, ranges
+from fathom.search.formatting import exact_count, format_count, ranges, rounded_count
 
 SETTLED = (Verdict.IDENTIFIED, Verdict.PLATEAU)
 MOST_HORIZONS = 4
@@ -68,13 +68,13 @@ def horizon_text(optimum: Optimum) -> str:
     """Returns the horizon with its unit; nothing for final losses of which none is known."""
     if not optimum.horizon_unit:
         return ""
-    return f"{format_count(optimum.tokens)} {optimum.horizon_unit}"
+    return f"{rounded_count(optimum.tokens)} {optimum.horizon_unit}"
 
 
 def question_across(optima: Sequence[Optimum]) -> str:
     """Returns the counting rule and the horizons of several budgets."""
     count, unit = f"{optima[0].count.label} count", optima[0].horizon_unit
-    tokens = list(dict.fromkeys(format_count(optimum.tokens) for optimum in optima))
+    tokens = list(dict.fromkeys(rounded_count(optimum.tokens) for optimum in optima))
     if len(tokens) > MOST_HORIZONS:  # else wider than the figure
         tokens = [f"{tokens[0]} to {tokens[-1]}"]
     return f"{count}, {', '.join(tokens)} {unit}" if unit else count
@@ -93,7 +93,7 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     if optimum.interval is None:
         return ""
     low, high = optimum.interval
-    text = f"{low}-{high}"
+    text = str(low) if low == high else f"{low}-{high}"
     if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
         text = f"{low} or deeper"
     elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > 1:

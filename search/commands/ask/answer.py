@@ -15,7 +15,7 @@ from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import entries_yaml, shape_entry
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.record_json import to_values
 from fathom.search.report.text import null_law_text
 from fathom.search.study.budget import expand_budgets
@@ -81,7 +81,7 @@ def lines(found: Answer) -> list[str]:
     smallest, largest = map(format_count, law.params_range)
     shape = found.shape
     return [
-        f"Depth {prediction.depth:.0f} for {size} after {format_count(asked.tokens)} tokens, "
+        f"Depth {prediction.depth:.0f} for {size} after {rounded_count(asked.tokens)} tokens, "
         f"95 % interval {low:.0f} to {high:.0f}, by the {law.name} law through {law.budgets} "
         f"budgets of {smallest} to {largest}.",
         _distance(found),

@@ -4,9 +4,10 @@ from typing import Any
 
 from fathom.search.analysis.law import is_settled
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import both_ends
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.record_json import to_values
 from fathom.search.report.text import plateau, sentence, shape_elsewhere, shape_text
 
@@ -21,11 +22,11 @@ def searched_lines(found: Optimum) -> list[str]:
     """Lines of the answer for people."""
     assert found.interval, "a settled optimum has one"
     assert found.shape, "a settled optimum has one"
-    low, high = found.interval
     size = f"{format_count(found.budget)} {found.count.unit_in_full}"
     return [
-        f"Depth {found.optimal_depth} for {size} after {format_count(found.tokens)} tokens, "
-        f"95 % interval {low} to {high}, by a search of this size: nothing is extrapolated.",
+        f"Depth {found.optimal_depth} for {size} after {rounded_count(found.tokens)} tokens, "
+        f"95 % interval {both_ends(found.interval)}, by a search of this size: nothing is "
+        "extrapolated.",
         f"Within the noise, depths {plateau(found)} are as good."
         if len(found.plateau) > 1
         else f"{sentence(found.reason)}",

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.verdict import both_ends
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
@@ -87,7 +88,7 @@ def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Ma
         # Half a layer on each side: the interval is in whole depths.
         low, high = optimum.interval
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
-        name = f"95 % interval, {low} to {high}" if low < high else f"95 % interval, {low}"
+        name = f"95 % interval, {both_ends(optimum.interval)}"
         marks.append(
             chart.Band(name=name, x=ends, low=(y.low,) * 2, high=(y.high,) * 2, hue=colours.ACCENT)
         )

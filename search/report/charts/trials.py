@@ -6,7 +6,7 @@ from statistics import quantiles
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.labels import LineEnd, end_labels
@@ -66,7 +66,7 @@ def _rungs(records: Sequence[TrialRecord], y: chart.Axis) -> list[chart.Mark]:
             x=(rung, rung),
             y=(y.low, y.high),
             hue=colours.MUTED,
-            hover=f"rung at {format_count(rung)} tokens",
+            hover=f"rung at {rounded_count(rung)} tokens",
             has_values=False,
             dash=True,
             width=1,
@@ -193,7 +193,7 @@ def describe(record: TrialRecord) -> str:
     return (
         f"{spec.trial}: depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff},"
         f" {shape.n_heads} heads, seed {spec.seed}, rate {spec.learning_rate:g},"
-        f" {record.outcome or 'running'} at {format_count(record.tokens)} tokens"
+        f" {record.outcome or 'running'} at {rounded_count(record.tokens)} tokens"
     )
 
 

@@ -40,6 +40,8 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
         "10M parameters, 200M tokens, total count: depth 7 [6-8], plateau 5-9, identified"
     )
     assert plateau(replace(planted, plateau=(7,))) == "7"
+    rounded = answer(replace(planted, tokens=600_064, interval=(7, 7)))
+    assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
     nothing = replace(planted, optimal_depth=None, interval=None)
     assert "no depth yet" in answer(replace(nothing, lowest_depth=None))
     assert "no best depth (lowest measured: 4), " in answer(replace(nothing, lowest_depth=4))
