@@ -7,17 +7,17 @@ from fathom.search.conclusion import Conclusion, Findings, shape_row
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.report import text
 from fathom.search.report.charts.chart import Chart
-from fathom.search.report.charts.page_figures import Notes, page_figure
+from fathom.search.report.charts.page_figures import FigureData, page_figure
 from fathom.search.report.charts.strip import strip_chart
 from fathom.search.report.depth_standing import depth_standings, ruled_out_text
 
 
-def hero(conclusion: Findings, notes: Notes) -> dict[str, Any]:
+def hero(conclusion: Findings, data: FigureData) -> dict[str, Any]:
     """Returns the sentence and a card for each budget."""
     optima = conclusion.optima
     return {
         "summary": text.summary(optima) if optima else "",
-        "cards": [_card(conclusion, optimum, notes) for optimum in optima],
+        "cards": [_card(conclusion, optimum, data) for optimum in optima],
     }
 
 
@@ -29,7 +29,7 @@ def strip_charts(conclusion: Findings) -> list[Chart | None]:
     ]
 
 
-def _card(conclusion: Findings, optimum: Optimum, notes: Notes) -> dict[str, Any]:
+def _card(conclusion: Findings, optimum: Optimum, data: FigureData) -> dict[str, Any]:
     standings = depth_standings(conclusion.records_of(optimum.budget), optimum)
     chart = strip_chart(standings, optimum)
     return {
@@ -41,7 +41,7 @@ def _card(conclusion: Findings, optimum: Optimum, notes: Notes) -> dict[str, Any
         "verdict": optimum.verdict.value,
         "reason": text.sentence(optimum.reason),
         "ruled_out": ruled_out_text(standings),
-        "figure": page_figure(chart, notes) if chart else None,
+        "figure": page_figure(chart, data) if chart else None,
     }
 
 

@@ -19,7 +19,7 @@ from fathom.search.report.certainty import certainty
 from fathom.search.report.charts.chart import Chart
 from fathom.search.report.charts.page_figures import (
     SYMBOLS,
-    Notes,
+    FigureData,
     PageFigure,
     page_figure,
     palette,
@@ -88,9 +88,9 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    optima, notes = conclusion.optima, Notes()
-    drawn = [page_figure(chart, notes) for chart in charts]
-    top = hero(conclusion, notes)
+    optima, data = conclusion.optima, FigureData()
+    drawn = [page_figure(chart, data) for chart in charts]
+    top = hero(conclusion, data)
     small = [card["figure"].chart for card in top["cards"] if card["figure"]]
     return environment.get_template("report.html").render(
         study=conclusion.title,
@@ -106,7 +106,7 @@ def _render(conclusion: Findings, charts: Sequence[Chart], *, extent: str, **val
         limits=unsupported(conclusion),
         symbols={marker.value: drawing for marker, drawing in SYMBOLS.items()},
         hues=palette([*charts, *small]),
-        notes=notes.texts,
+        data=data.encoded,
         **papers_values(conclusion.papers),
         **values,
     )

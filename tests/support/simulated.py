@@ -77,15 +77,22 @@ def planted_depth(budget: int) -> float:
 
 
 def simulated_study(
-    *, budgets: Sequence[int] = (300_000, 1_000_000, 3_000_000), seed: int = 0, noise: float = 0.003
+    *,
+    budgets: Sequence[int] = (300_000, 1_000_000, 3_000_000),
+    seed: int = 0,
+    noise: float = 0.003,
+    trials: int = 24,
 ) -> list[TrialRecord]:
-    """A whole study whose best depths are `planted_depth`, with every outcome but `failed`."""
+    """A whole study whose best depths are `planted_depth`, with every outcome but `failed`.
+
+    Each budget has `trials` explored, and some 20 confirming ones.
+    """
     generator = np.random.default_rng(seed)
     records = []
     for budget in budgets:
         best = planted_depth(budget)
         world = World(curve=asymmetric(best), budget=budget, noise=noise, horizon=20 * budget)
         leaders = sorted({max(1, round(best * factor)) for factor in (0.5, 0.75, 1, 1.4, 2)})
-        records += explore(world, (1, 2, 3, 4, 6, 8, 12, 16), generator)
+        records += explore(world, (1, 2, 3, 4, 6, 8, 12, 16), generator, trials=trials)
         records += confirm(world, leaders, generator)
     return records

@@ -101,7 +101,7 @@ class Line:
     x: tuple[float, ...]
     y: tuple[float, ...]
     hue: Hue
-    hover: str = ""
+    hover: str
     has_values: bool = True
     """False for a line that marks a place on the x axis, whose heights are no values."""
     dash: bool = False

@@ -1,40 +1,62 @@
 """Charts as SVG for the page, which fit any width, and the values that a reader points at.
 
 Places are shares of the axes, so one drawing fits a phone, a screen and a sheet of paper: points
-and texts keep their size, and curves are stretched while their lines keep their width.
+and texts keep their size, and curves are stretched while their lines keep their width. The drawing
+needs no script; what is said of a point and the tables of values do.
 """
 
+import gzip
+import json
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import Any
 
 from fathom.search.report.charts.chart import Axis, Band, Chart, Labels, Line, Marker, Points
 from fathom.search.report.charts.colours import Hue
 
-STEPS = 100_000
+STEPS = 20_000
 """Steps of an axis in which curves are drawn: their values can be read off the drawing."""
 EDGE = 1e-3
 """Share of an axis by which a point may lie outside it and still be drawn."""
-MOST_ROWS = 60
-"""Rows of a table of lines, roughly; a line has at least its ends."""
 
 
-class Notes:
-    """The texts that describe points and lines, each once for the figures of a budget."""
+class FigureData:
+    """What the page's script says of points and lines, when they are pointed at and in tables.
+
+    These texts are compressed: they would be most of a page on a thousand trials.
+    """
 
     def __init__(self) -> None:
-        self._numbers: dict[int | None, dict[str, int]] = {}
+        self._texts: dict[str, int] = {}
+        self._figures: dict[str, dict[str, list[Any]]] = {}
 
-    def number(self, chart: Chart, text: str) -> int:
-        """Returns the number by which a figure refers to a text."""
-        own = self._numbers.setdefault(chart.budget, {})
-        return own.setdefault(text, len(own))
+    def add(self, chart: Chart) -> None:
+        """Adds a chart: its points and lines are described in the order in which they are drawn."""
+        points = [mark for mark in chart.marks if isinstance(mark, Points)]
+        lines = [mark for mark in chart.marks if isinstance(mark, Line)]
+        described = [
+            [self._number(hover), *values]
+            for mark in points
+            for hover, values in zip(mark.hover, point_values(mark, chart), strict=True)
+        ]
+        self._figures[chart.key] = {
+            "series": list(_series(chart)),
+            "points": described,
+            "lines": [self._number(mark.hover) for mark in lines],
+        }
+
+    def _number(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
 
     @property
-    def texts(self) -> dict[str, list[str]]:
-        """Budget, or `across` -> its texts in the order of their numbers."""
-        return {str(budget or "across"): list(own) for budget, own in self._numbers.items()}
+    def encoded(self) -> str:
+        """The texts and the figures as JSON, compressed by gzip, in base64."""
+        found = {"texts": list(self._texts), "figures": self._figures}
+        plain = json.dumps(found, separators=(",", ":")).encode()
+        return b64encode(gzip.compress(plain, mtime=0)).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +80,19 @@ class PageFigure:
     axes: dict[str, tuple[float, float, bool, str, str]]
     """Axis -> low and high end, whether it is a log scale, quantity, form of its values."""
     legend: tuple[LegendEntry, ...]
-    rows: tuple[dict[str, str], ...]
-    """The table of values behind it."""
 
 
-def page_figure(chart: Chart, notes: Notes) -> PageFigure:
-    """Returns the chart as SVG with its legend and its values."""
+def page_figure(chart: Chart, data: FigureData) -> PageFigure:
+    """Returns the chart as SVG with its legend; what is said of its marks is added to the data."""
+    data.add(chart)
     return PageFigure(
         chart=chart,
-        svg=_svg(chart, notes),
+        svg=_svg(chart),
         axes={
             name: (axis.low, axis.high, axis.log, axis.quantity, axis.form.value)
             for name, axis in (("x", chart.x), ("y", chart.y))
         },
         legend=_legend(chart),
-        rows=tuple(_rows(chart)),
     )
 
 
@@ -85,19 +105,14 @@ def palette(charts: Sequence[Chart]) -> list[Hue]:
     return sorted(hues, key=lambda hue: hue.light)
 
 
-def _svg(chart: Chart, notes: Notes) -> str:
-    curves, points, texts = [], [], []
+def _svg(chart: Chart) -> str:
     series = _series(chart)
-    for mark in chart.marks:
-        match mark:
-            case Band():
-                curves.append(_band(mark, chart))
-            case Line():
-                curves.append(_line(mark, chart, notes, series[mark.name]))
-            case Points():
-                points.append(_points(mark, chart, notes, series[mark.name]))
-            case Labels():
-                texts.append(_labels(mark, chart))
+    lines = [mark for mark in chart.marks if isinstance(mark, Line)]
+    curves = [_band(mark, chart) for mark in chart.marks if isinstance(mark, Band)]
+    curves += [_lines(list(alike), chart, series) for _, alike in groupby(lines, _look)]
+    marks = [mark for mark in chart.marks if isinstance(mark, Points)]
+    points = [_points(mark, chart, series[mark.name]) for mark in marks]
+    texts = [_labels(mark, chart) for mark in chart.marks if isinstance(mark, Labels)]
     box = f'viewBox="0 0 {STEPS} {STEPS}" preserveAspectRatio="none"'
     stretched = f'<svg class="curves" width="100%" height="100%" {box}>{"".join(curves)}</svg>'
     return _frame(chart) + stretched + "".join(points) + "".join(texts)
@@ -126,16 +141,21 @@ def _band(band: Band, chart: Chart) -> str:
     return f'<path class="band {band.hue.name}" d="{_path([*there, *back], chart)}z"/>'
 
 
-def _line(line: Line, chart: Chart, notes: Notes, series: int) -> str:
-    kind = f"line {line.hue.name}{' dash' if line.dash else ''}{'' if line.has_values else ' mark'}"
-    path = _path(list(zip(line.x, line.y, strict=True)), chart)
-    note = f' data-n="{notes.number(chart, line.hover)}"' if line.hover else ""
-    return (
-        f'<path class="{kind}" data-s="{series}"{note} stroke-width="{line.width:g}" d="{path}"/>'
-    )
+def _look(line: Line) -> tuple[str, str, float]:
+    """Returns a line's name, its classes in the page and its width."""
+    dash, mark = " dash" if line.dash else "", "" if line.has_values else " mark"
+    return line.name, f"{line.hue.name}{dash}{mark}", line.width
 
 
-def _points(points: Points, chart: Chart, notes: Notes, series: int) -> str:
+def _lines(lines: Sequence[Line], chart: Chart, series: dict[str, int]) -> str:
+    """Returns lines of one look, which stands once: there are hundreds."""
+    name, classes, width = _look(lines[0])
+    paths = (_path(list(zip(line.x, line.y, strict=True)), chart) for line in lines)
+    drawn = "".join(f'<path class="line" d="{path}"/>' for path in paths)
+    return f'<g class="{classes}" data-s="{series[name]}" stroke-width="{width:g}">{drawn}</g>'
+
+
+def _points(points: Points, chart: Chart, series: int) -> str:
     parts = []
     for x, (low, high) in zip(points.x, points.bars, strict=False):
         place = _share(chart.x.place(x))
@@ -143,13 +163,10 @@ def _points(points: Points, chart: Chart, notes: Notes, series: int) -> str:
             continue
         ends = (_share(min(1.0, max(0.0, 1 - chart.y.place(end)))) for end in (low, high))
         parts.append('<line class="bar" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>'.format(place, *ends))
-    shown = point_values(points, chart)
-    for x, y, hover, values in zip(points.x, points.y, points.hover, shown, strict=True):
-        if not -EDGE <= chart.y.place(y) <= 1 + EDGE:
-            continue
+    for x, y in zip(points.x, points.y, strict=True):
         places = f'x="{_share(chart.x.place(x))}" y="{_share(1 - chart.y.place(y))}"'
-        texts = f'data-n="{notes.number(chart, hover)}" data-v="{escape(", ".join(values))}"'
-        parts.append(f'<use href="#m-{points.marker}" {places} {texts}/>')
+        hidden = "" if -EDGE <= chart.y.place(y) <= 1 + EDGE else ' visibility="hidden"'
+        parts.append(f'<use href="#m-{points.marker}" {places}{hidden}/>')
     return f'<g class="points {points.hue.name}" data-s="{series}">{"".join(parts)}</g>'
 
 
@@ -202,41 +219,6 @@ def _series(chart: Chart) -> dict[str, int]:
     """Returns the number of each name: marks of one name are one series."""
     names = (mark.name for mark in chart.marks if isinstance(mark, Line | Points))
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
-
-
-def _rows(chart: Chart) -> list[dict[str, str]]:
-    lines = [mark for mark in chart.marks if isinstance(mark, Line) and mark.has_values]
-    each = max(2, MOST_ROWS // max(1, len(lines)))
-    rows = []
-    for mark in chart.marks:
-        if isinstance(mark, Points):
-            hovers = zip(mark.hover, point_values(mark, chart), strict=True)
-            for hover, values in hovers:
-                rows.append(_row(mark.name, hover.partition(":")[0], values, chart))
-        elif isinstance(mark, Line) and mark.has_values:
-            for at in _some(len(mark.x), each):
-                x, y = chart.x.form.text(mark.x[at]), chart.y.form.text(mark.y[at])
-                values = [f"{chart.x.quantity} {x}", f"{chart.y.quantity} {y}"]
-                rows.append(_row(mark.name, mark.hover.partition(":")[0], values, chart))
-    return rows
-
-
-def _row(name: str, what: str, values: Sequence[str], chart: Chart) -> dict[str, str]:
-    x, *others = values
-    y = [value.removeprefix(f"{chart.y.quantity} ") for value in others]
-    return {
-        "mark": name,
-        "of": "" if what == name else what,
-        chart.x.quantity: x.removeprefix(f"{chart.x.quantity} "),
-        chart.y.quantity: ", ".join(y),
-    }
-
-
-def _some(number: int, most: int) -> list[int]:
-    """Returns the first, the last, and some indices between, evenly spread."""
-    if number <= most:
-        return list(range(number))
-    return sorted({round(i * (number - 1) / (most - 1)) for i in range(most)})
 
 
 def _path(points: Sequence[tuple[float, float]], chart: Chart) -> str:

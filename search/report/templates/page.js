@@ -1,9 +1,8 @@
 "use strict";
 (() => {
-  const notes = JSON.parse(document.getElementById("notes").textContent);
   const tip = document.getElementById("tip");
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const NEAR = 36, STEPS = 1e5;
+  const NEAR = 36, STEPS = 2e4;
 
   // Beside a box, inside the window.
   const show = (text, box) => {
@@ -24,26 +23,58 @@
   const forms = {plain: (value) => String(+value.toPrecision(4)), fixed: (value) => value.toFixed(4), count};
   const read = ([low, high, log], place) => log ? low * (high / low) ** place : low + place * (high - low);
 
+  // What is said of the marks, JSON by gzip in base64: `texts`, and by figure the series, points and lines.
+  let data = null;
+  const decode = async () => {
+    const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (letter) => letter.charCodeAt(0));
+    const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    data = JSON.parse(await new Response(plain).text());
+  };
+
   // What can be pointed at: points, and the corners of lines, which hold the values they were drawn from.
   const targetsOf = (plot) => {
-    const axes = JSON.parse(plot.dataset.axes), own = notes[plot.dataset.notes];
-    const points = all("use[data-n]", plot).map((element) => ({
-      element, series: element.parentNode.dataset.s,
-      places: [[parseFloat(element.getAttribute("x")) / 100, parseFloat(element.getAttribute("y")) / 100]],
-      text: () => own[element.dataset.n].replace(": ", "\n") + "\n" + element.dataset.v,
-    }));
-    const lines = all("path[data-n]", plot).map((element) => {
+    if (!data) return [];
+    const axes = JSON.parse(plot.dataset.axes), own = data.figures[plot.dataset.figure];
+    const points = all(".points > use", plot).map((element, index) => {
+      const [note, ...values] = own.points[index];
+      return {
+        element, series: element.parentNode.dataset.s, note: data.texts[note], values: () => values,
+        places: [[parseFloat(element.getAttribute("x")) / 100, parseFloat(element.getAttribute("y")) / 100]],
+      };
+    });
+    const lines = all("path.line", plot).map((element, index) => {
       let [x, y] = [0, 0];
       const places = element.getAttribute("d").slice(1).split("l").map((pair) => {
         const [dx, dy] = pair.match(/-?\d+/g).map(Number);
         return [(x += dx) / STEPS, (y += dy) / STEPS];
       });
       const value = (axis, place) => axis[3] + " " + forms[axis[4]](read(axis, place));
-      const text = (at) => own[element.dataset.n].replace(": ", "\n") + (element.classList.contains("mark") ? ""
-        : "\n" + value(axes.x, places[at][0]) + ", " + value(axes.y, 1 - places[at][1]));
-      return {element, series: element.dataset.s, places, text, line: true};
+      const values = (at) => element.closest(".mark") ? []
+        : [value(axes.x, places[at][0]), value(axes.y, 1 - places[at][1])];
+      return {element, series: element.parentNode.dataset.s, note: data.texts[own.lines[index]], values, places, line: true};
     });
     return [...points, ...lines];
+  };
+  const said = ({note, values}, at) => [note.replace(": ", "\n"), values(at).join(", ")].filter(Boolean).join("\n");
+
+  // The table of a figure has a row for each point and each corner of a line; it is made when it is unfolded.
+  const tabulate = (plot, place) => {
+    const axes = JSON.parse(plot.dataset.axes), {series} = data.figures[plot.dataset.figure];
+    const table = document.createElement("table"), [x, y] = [axes.x[3], axes.y[3]];
+    const head = table.createTHead().insertRow(), body = table.createTBody();
+    for (const name of ["mark", "of", x, y]) {
+      const cell = head.appendChild(document.createElement("th"));
+      cell.scope = "col";
+      cell.textContent = name;
+    }
+    for (const target of targetsOf(plot)) target.places.forEach((_, at) => {
+      const [first, ...others] = target.values(at), name = series[target.series], what = target.note.split(":")[0];
+      if (first === undefined) return;
+      const row = body.insertRow(), bare = (text, quantity) => text.startsWith(quantity + " ") ? text.slice(quantity.length + 1) : text;
+      for (const text of [name, what === name ? "" : what, bare(first, x), others.map((one) => bare(one, y)).join(", ")])
+        row.insertCell().textContent = text;
+    });
+    place.replaceChildren(table);
   };
 
   const distance = (px, py, [ax, ay], [bx, by]) => {
@@ -82,13 +113,13 @@
       const {target, at} = found, box = svg.getBoundingClientRect();
       light([target.element]);
       const x = box.left + target.places[at][0] * box.width, y = box.top + target.places[at][1] * box.height;
-      show(target.text(at), {left: x, right: x, top: y, bottom: y});
+      show(said(target, at), {left: x, right: x, top: y, bottom: y});
     };
     const legend = plot.closest("figure")?.querySelector(".legend");
     const named = (button) => all(`[data-s="${button.dataset.series}"]`, plot);
     const pressed = () => legend ? all("[aria-pressed=true]", legend).flatMap(named) : [];
     plot.addEventListener("pointermove", (event) => {
-      targets ??= targetsOf(plot);
+      if (!targets?.length) targets = targetsOf(plot);
       const box = svg.getBoundingClientRect();
       choose(nearest(targets, box, event.clientX - box.left, event.clientY - box.top));
     });
@@ -100,7 +131,7 @@
       if (event.key === "Escape") choose(null);
       if (!step) return;
       event.preventDefault();
-      targets ??= targetsOf(plot);
+      if (!targets?.length) targets = targetsOf(plot);
       const marks = [];
       for (const target of targets) {
         const own = target.places.map((_, at) => ({target, at}));
@@ -124,6 +155,15 @@
       });
     });
   }
+
+  // A browser too old to decompress still has the figures.
+  decode().then(() => {
+    for (const values of all("details.values")) {
+      const fill = () => { if (values.open) tabulate(values.closest("figure").querySelector(".plot"), values.querySelector(".scroll")); };
+      values.addEventListener("toggle", fill, {once: true});
+      fill();
+    }
+  }).catch(() => {});
 
   for (const word of all("a[aria-describedby]")) {
     const explained = document.getElementById(word.getAttribute("aria-describedby"));

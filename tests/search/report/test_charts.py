@@ -1,9 +1,11 @@
 """The report's figures: what they show, where it is from, and how a browser draws them."""
 
+import gzip
+import json
 import re
 import struct
+from base64 import b64decode
 from dataclasses import replace
-from html import unescape
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -36,7 +38,7 @@ from fathom.search.report.charts.cost import loss_against_step_time
 from fathom.search.report.charts.depth import loss_against_depth
 from fathom.search.report.charts.labels import apart
 from fathom.search.report.charts.law import depth_against_budget
-from fathom.search.report.charts.page_figures import STEPS, Notes, page_figure
+from fathom.search.report.charts.page_figures import STEPS, FigureData, page_figure
 from fathom.search.report.charts.paper_figures import save_static
 from fathom.search.report.charts.sizes import loss_against_size
 from fathom.search.report.charts.trials import describe
@@ -131,18 +133,20 @@ def test_a_hover_text_shows_values_of_the_records_wherever_a_point_is_drawn(
 
 def pointed_at(chart: Chart) -> list[tuple[str, str]]:
     """What is said of each point of a chart: its text and its values."""
-    notes = Notes()
-    svg = page_figure(chart, notes).svg
-    texts = notes.texts[str(chart.budget or "across")]
-    found = re.findall(r'<use [^>]*data-n="(\d+)" data-v="([^"]*)"', svg)
-    return [(texts[int(number)], unescape(values)) for number, values in found]
+    data = FigureData()
+    svg = page_figure(chart, data).svg
+    found = json.loads(gzip.decompress(b64decode(data.encoded)))
+    [figure] = found["figures"].values()
+    assert len(figure["points"]) == svg.count("<use "), "in the order in which they are drawn"
+    assert len(figure["lines"]) == svg.count('<path class="line"')
+    return [(found["texts"][number], ", ".join(values)) for number, *values in figure["points"]]
 
 
 def test_the_values_of_a_line_can_be_read_off_its_drawing(study: list[TrialRecord]) -> None:
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
     chart = charts[f"learning-curves-{BUDGETS[0]}"]
-    svg = page_figure(chart, Notes()).svg
-    drawn = re.findall(r'<path class="line h\w+"[^>]* d="M([^"]*)"', svg)
+    svg = re.sub(r'<g class="[^"]* mark".*?</g>', "", page_figure(chart, FigureData()).svg)
+    drawn = re.findall(r'<path class="line" d="M([^"]*)"', svg)
     lines = [mark for mark in chart.marks if isinstance(mark, Line) and mark.has_values]
     assert len(drawn) == len(lines) > 10
     low, high = chart.y.low, chart.y.high
@@ -155,14 +159,6 @@ def test_the_values_of_a_line_can_be_read_off_its_drawing(study: list[TrialRecor
             assert read == pytest.approx(loss, abs=5e-5), "to all the digits that are shown"
 
 
-def test_every_figure_has_a_table_of_its_values(study: list[TrialRecord]) -> None:
-    for chart in make_charts(conclusion_of(study)):
-        rows = page_figure(chart, Notes()).rows
-        points = sum(len(mark.x) for mark in chart.marks if isinstance(mark, Points))
-        assert len(rows) >= points, "each point has a row"
-        assert {chart.x.quantity, chart.y.quantity} <= {*rows[0]}
-
-
 def test_marks_that_are_no_losses_show_no_loss(study: list[TrialRecord]) -> None:
     own = of_budget(study, BUDGETS[0])
     charts = {chart.key: chart for chart in make_charts(conclusion_of(own))}
@@ -170,8 +166,9 @@ def test_marks_that_are_no_losses_show_no_loss(study: list[TrialRecord]) -> None
     plateau = [values for text, values in depths if "cannot be told" in text]
     assert plateau
     assert all("loss" not in values for values in plateau)
-    svg = page_figure(charts[f"learning-curves-{BUDGETS[0]}"], Notes()).svg
-    assert svg.count(" dash mark") == 2, "the rungs, of which no values are said"
+    svg = page_figure(charts[f"learning-curves-{BUDGETS[0]}"], FigureData()).svg
+    [rungs] = re.findall(r'<g class="\w+ dash mark".*?</g>', svg)
+    assert rungs.count("<path") == 2, "of which no values are said"
 
 
 @pytest.mark.parametrize("eye", EYES)

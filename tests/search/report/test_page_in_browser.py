@@ -24,7 +24,7 @@ CUT = """(() => {
       if (!own.width) continue;
       if (own.left < box.left - 1 || own.right > box.right + 1
           || own.top < box.top - 1 || own.bottom > box.bottom + 1)
-        cut.push(plot.getAttribute("aria-label") + " " + (one.textContent || one.dataset.v));
+        cut.push(plot.getAttribute("aria-label") + " " + one.textContent);
     }
   }
   return cut;
@@ -92,7 +92,7 @@ def test_a_pointer_and_the_arrow_keys_read_values(chromium: Browser) -> None:
     plot = f"document.querySelector('#loss-against-depth-{BUDGETS[0]} .plot')"
     chromium.ask(f"{plot}.scrollIntoView()")
     chromium.ask(f"""(() => {{
-        const box = {plot}.querySelector("use[data-n]").getBoundingClientRect();
+        const box = {plot}.querySelector(".points > use").getBoundingClientRect();
         {plot}.dispatchEvent(new PointerEvent("pointermove",
             {{clientX: box.x + box.width / 2, clientY: box.y + box.height / 2}}));
     }})()""")
@@ -104,6 +104,20 @@ def test_a_pointer_and_the_arrow_keys_read_values(chromium: Browser) -> None:
         said.append(chromium.ask("document.querySelector('#tip').textContent"))
     assert len(set(said[1:])) == 3, "each press goes one further"
     assert chromium.ask("document.querySelector('#tip').getAttribute('role')") == "status"
+
+
+def test_every_figure_has_a_table_of_its_values_when_it_is_unfolded(chromium: Browser) -> None:
+    rows = """[...document.querySelectorAll("main figure")].map((figure) => [
+        figure.querySelectorAll(".plot .points > use").length,
+        figure.querySelectorAll(".values tbody tr").length,
+        figure.querySelector(".values thead").textContent])"""
+    found = chromium.ask(rows)
+    assert len(found) == 2 + 4 * len(BUDGETS)
+    assert all(points < lines for points, lines, _ in found), "points, and corners of lines"
+    assert {head for *_, head in found} >= {"markofdepthloss", "markoftokensloss"}
+    row = f"#loss-against-depth-{BUDGETS[0]} .values tr:nth-child(2)"
+    cells = chromium.ask(f"[...document.querySelectorAll('{row} td')].map((c) => c.textContent)")
+    assert cells[2].isdigit()
 
 
 def test_a_term_explains_itself_when_it_has_the_focus(chromium: Browser) -> None:

@@ -33,6 +33,7 @@ from tests.support.reporting import (
     publish,
     visible,
 )
+from tests.support.simulated import simulated_study
 
 
 def test_the_page_opens_with_the_answer_of_every_budget(
@@ -93,8 +94,9 @@ def test_names_from_the_user_cannot_become_part_of_the_page(study: list[TrialRec
     assert page.count("<script") == 2
 
 
-def test_a_page_is_small_enough_to_be_mailed(page: str) -> None:
-    assert len(page.encode()) < 500_000
+def test_a_page_is_small_enough_to_be_mailed_even_on_a_thousand_trials(page: str) -> None:
+    assert len(page.encode()) < 250_000
+    assert len(page_on(simulated_study(trials=300)).encode()) < 500_000
 
 
 @pytest.mark.parametrize("kept", [Outcome.STOPPED, Outcome.DIVERGED, Outcome.OUT_OF_MEMORY])
