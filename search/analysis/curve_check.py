@@ -37,6 +37,25 @@ def uncontradicted(found: Fit, interval: tuple[float, float]) -> tuple[float, fl
     return min([interval[0], *depths]), max([interval[1], *depths])
 
 
+def better_measured(found: Fit, depth: int, interval: tuple[int, int]) -> int:
+    """The tested depth of the interval with the lowest loss, if that is lower than the loss of
+    `depth` by more than one standard error of the difference; else `depth`.
+
+    The loss of a depth that was not tested is that of the curve. Where losses have a notch or a
+    step, the curve passes over it, and its lowest point lies beside the best depth.
+    """
+    points = found.points
+    inside = (interval[0] <= points.depths) & (points.depths <= interval[1])
+    if not inside.any():
+        return depth
+    lowest = int(np.where(inside, points.losses, np.inf).argmin())
+    loss, error = found.power(depth), points.errors[lowest]
+    for own in np.flatnonzero(points.depths == depth).tolist():
+        loss, error = points.losses[own], points.joint_errors[own, lowest]
+    better = loss - points.losses[lowest] > error
+    return int(points.depths[lowest]) if better else depth
+
+
 def fits(found: Fit, degrees_of_freedom: int) -> bool:
     """True unless the measured losses lie too far from every curve of the family (F test against
     the noise between seeds, which has so many degrees of freedom).

@@ -11,7 +11,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fathom.models.shape import Count, Shape
-from fathom.search.analysis.curve_check import fits, telling_depths, uncontradicted
+from fathom.search.analysis.curve_check import (
+    better_measured,
+    fits,
+    telling_depths,
+    uncontradicted,
+)
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
 from fathom.search.analysis.curve_fit import CLEAR, Draws, Fit, draw, fit, points_of, whole_depth
 from fathom.search.analysis.depth_estimates import (
@@ -133,11 +138,14 @@ def find_optimum(
     lowest = int(points.depths[points.best]) if len(points.depths) else None
     telling = telling_depths(measured) if curves and not held else None
     depth = decide(points, minimum, certain) if telling is None else None
-    decided = minimum is not None and whole_depth(minimum) == depth
-    plateau = _plateau(points, drawn, depth) if depth else ()
+    plateau: tuple[int, ...] = (depth,) if depth else ()
     location = None
     if minimum and held and drawn and depth:
-        location = _locate(held, minimum, depth, drawn, plateau, certain)
+        interval, exact = _interval(held, depth, drawn, certain)
+        depth = better_measured(held, depth, interval)
+        plateau = _plateau(points, drawn, depth)
+        location = _locate(points, depth, interval, minimum, exact, drawn, plateau)
+    decided = minimum is not None and whole_depth(minimum) == depth
     best = _tested(estimates, depth or lowest, joined if decided else None, location)
     if telling is None or lowest is None:
         verdict, reason = judge(records, estimates, location, plateau)
@@ -200,45 +208,52 @@ def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
     return below, above
 
 
-def _locate(
-    curves: Fit,
-    minimum: float,
-    depth: int,
-    drawn: Draws,
-    plateau: Sequence[int],
-    certain: float,
-) -> Location:
-    """The interval of the optimum, and how often it falls on an end of the range."""
+def _interval(
+    curves: Fit, depth: int, drawn: Draws, certain: float
+) -> tuple[tuple[int, int], tuple[float, float]]:
+    """The 95 % interval of the best depth in whole depths, which holds `depth`, and the same before
+    rounding."""
     points = curves.points
     shallowest, deepest = _possible(points, certain)
-    ends = points.depths[[0, -1]]
     # A depth that is out is out with all that rounds to it.
     inner = np.clip(drawn.interval, shallowest - 0.5, deepest + 0.5)
-    low, high = uncontradicted(curves, tuple(np.clip(inner, *ends).tolist()))
-    first, last = min(whole_depth(low), depth), max(whole_depth(high), depth)
-    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in ends)
+    low, high = uncontradicted(curves, tuple(np.clip(inner, *points.depths[[0, -1]]).tolist()))
+    return (min(whole_depth(low), depth), max(whole_depth(high), depth)), (low, high)
+
+
+def _locate(
+    points: DepthPoints,
+    depth: int,
+    interval: tuple[int, int],
+    minimum: float,
+    minimum_interval: tuple[float, float],
+    drawn: Draws,
+    plateau: Sequence[int],
+) -> Location:
+    """The best depth with its interval, how often it falls on an end of the range, and how much
+    worse the depths of the plateau and of the interval may be."""
+    low, high = minimum_interval
+    shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
     return Location(
         depth=depth,
-        interval=(first, last),
+        interval=interval,
         minimum=min(max(minimum, low), high),
-        minimum_interval=(low, high),
+        minimum_interval=minimum_interval,
         shallow_share=float(shallow),
         deep_share=float(deep),
         difference=drawn.worst(plateau[0], plateau[-1]),
-        interval_difference=drawn.worst(first, last),
+        interval_difference=drawn.worst(*interval),
         tested=points.depths.tolist(),
     )
 
 
-def _plateau(points: DepthPoints, drawn: Draws | None, depth: int) -> tuple[int, ...]:
+def _plateau(points: DepthPoints, drawn: Draws, depth: int) -> tuple[int, ...]:
     """Depths within `PLATEAU_WIDTH` of the lowest point in enough of the draws.
 
     By the curves, of which each draw has its own, so that depths between the tested ones count too.
     A depth that was tested must also be close as measured, since far from the best no curve holds.
     On a curve of one hump nothing lies close beyond a depth that does not.
     """
-    if drawn is None:
-        return (depth,)
     close = (drawn.heights <= PLATEAU_WIDTH).mean(axis=0) >= PLATEAU_PROBABILITY
     lowered = points.losses - PLATEAU_WIDTH
     lowered[points.best] += PLATEAU_WIDTH

@@ -59,6 +59,7 @@ def next_confirmations(
         trained.gaps,
         trained.where_no_curve_fits,
         trained.better_ratio,
+        trained.closer,
         trained.narrowing,
     )
     spent = {choice_of(record) for record in records if record.outcome is not Outcome.STOPPED}

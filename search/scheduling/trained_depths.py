@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -33,6 +33,9 @@ WORSE = 3
 STEP = 2
 """Depths about this factor apart enclose the best one. By a lesser one their losses differ by less
 than seeds do, by a larger one no curve holds between them."""
+GAP = 1.5
+"""Gaps that an interval reaches into are at most this wide before any depth is trained elsewhere:
+then one depth lies near the bottom of a notch of a factor of two. Chosen on planted worlds."""
 SPACING = 1.2
 """Trained depths are at least this factor apart: closer ones can't be told apart anyway, and a fit
 through them would say nothing of the curve."""
@@ -153,12 +156,16 @@ class TrainedDepths:
     def gaps(self) -> tuple[Choice, ...]:
         """A depth in the widest gap beside one that may be the best, where a notch or a step could
         hide; empty where neighbours are within `STEP`."""
-        pairs = [
-            (high / low, low, high)
+        gaps = (
+            (low, high)
             for low, high in pairwise(sorted(self._losses))
             if high > STEP * low and not self._possible.isdisjoint((low, high))
-        ]
-        for _, low, high in sorted(pairs, reverse=True):
+        )
+        return self._between(gaps)
+
+    def _between(self, gaps: Iterable[tuple[int, int]]) -> tuple[Choice, ...]:
+        """A depth in the widest of the gaps between trained depths that has room for one."""
+        for low, high in sorted(gaps, key=lambda gap: gap[0] / gap[1]):
             choice = self._new(math.sqrt(low * high))
             between = low < choice.shape.depth < high
             if between and all(_apart(choice.shape.depth, end) for end in (low, high)):
@@ -183,6 +190,19 @@ class TrainedDepths:
         if any(r.spec.shape.off_ratio(ratio) < SAME_RATIO for r in self._done):
             return ()
         return (Choice(shape, FRESH_SEEDS_FROM, 1.0),)
+
+    def closer(self) -> tuple[Choice, ...]:
+        """A depth in the widest gap of more than `GAP` that the interval reaches into, where a
+        notch could hide; empty once settled."""
+        if _settled(self._optimum) or self._optimum.curve_minimum_interval is None:
+            return ()
+        first, last = self._optimum.curve_minimum_interval
+        gaps = (
+            (low, high)
+            for low, high in pairwise(sorted(self._losses))
+            if high > GAP * low and low < last and high > first
+        )
+        return self._between(gaps)
 
     def narrowing(self) -> tuple[Choice, ...]:
         """The next training, where it narrows the interval most; where none would, but the noise

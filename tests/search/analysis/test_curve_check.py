@@ -3,7 +3,12 @@
 import numpy as np
 
 from benchmarks.worlds.planted import symmetric
-from fathom.search.analysis.curve_check import fits, telling_depths, uncontradicted
+from fathom.search.analysis.curve_check import (
+    better_measured,
+    fits,
+    telling_depths,
+    uncontradicted,
+)
 from fathom.search.analysis.curve_families import DepthPoints
 from fathom.search.analysis.curve_fit import Fit, fit
 
@@ -59,3 +64,24 @@ def test_five_depths_or_an_unknown_noise_can_not_refuse_a_curve() -> None:
 
 def test_depths_beside_each_hump_tell_more() -> None:
     assert telling_depths(fitted(TWO_HUMPS, 0.002).points) == (3, 6, 11, 23)
+
+
+NOTCHED = {1: 1.70, 2: 1.64, 3: 1.60, 5: 1.615, 8: 1.63, 14: 1.66, 24: 1.70}
+"""The curve passes over depth 3 and is lowest near 4."""
+
+
+def test_a_depth_that_measured_better_than_the_lowest_point_is_named() -> None:
+    found = fitted(NOTCHED, 0.004)
+    assert better_measured(found, 4, (3, 5)) == 3
+    assert better_measured(found, 5, (3, 5)) == 3
+
+
+def test_a_difference_within_its_standard_error_names_no_other_depth() -> None:
+    found = fitted(NOTCHED, 0.02)
+    assert better_measured(found, 5, (3, 5)) == 5
+
+
+def test_a_depth_outside_the_interval_is_not_named_however_low_its_loss() -> None:
+    found = fitted(NOTCHED, 0.004)
+    assert better_measured(found, 5, (4, 5)) == 5
+    assert better_measured(found, 6, (6, 7)) == 6

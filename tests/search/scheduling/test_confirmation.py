@@ -219,6 +219,15 @@ def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(
     assert asked_after({1: 1.66, 2: 1.62, 3: 1.60, 4: 1.62, 5: 1.66, 12: 1.9}) == set()
 
 
+def test_a_gap_that_a_wide_interval_reaches_into_gets_a_depth_before_others(
+    explored: Explored,
+) -> None:
+    shapes, _ = explored
+    losses = {1: 1.75, 2: 1.64, 3: 1.605, 5: 1.60, 8: 1.63, 12: 1.68}
+    wide = confirmed(shapes, losses, seeds=2, noise=0.008)
+    assert [choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, wide)] == [4]
+
+
 def test_two_humps_ask_for_the_depths_that_tell_them_apart(explored: Explored) -> None:
     shapes, _ = explored
     humps = {1: 1.9, 2: 1.6, 3: 1.8, 4: 1.9, 6: 1.8, 8: 1.6, 12: 1.9}
