@@ -93,7 +93,7 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     if optimum.interval is None:
         return ""
     low, high = optimum.interval
-    text = str(low) if low == high else f"{low}-{high}"
+    text = ranges(range(low, high + 1))
     if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
         text = f"{low} or deeper"
     elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > 1:

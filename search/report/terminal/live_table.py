@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from fathom.search.analysis.interim import DepthLosses, InterimAnswer
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import DepthPicture
 from fathom.search.report.terminal.tables import RoomyTable
@@ -51,8 +51,9 @@ class LiveRow:
         answer = self.answer
         if answer is None:
             return UNKNOWN
-        interval = "" if answer.low is None else f" [{answer.low}-{answer.high}]"
-        return f"{answer.depth}{interval}"
+        if answer.low is None or answer.high is None:
+            return str(answer.depth)
+        return f"{answer.depth} [{ranges(range(answer.low, answer.high + 1))}]"
 
     @property
     def picture(self) -> DepthPicture | None:

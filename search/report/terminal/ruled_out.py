@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from fathom.search.analysis.interim import DepthLoss, InterimAnswer
-from fathom.search.formatting import format_count
+from fathom.search.formatting import format_count, ranges
 
 TWICE = 2
 """Answers in a row that must rule a depth out."""
@@ -24,7 +24,9 @@ class RuledOut:
         """Returns a sentence for the depths that are ruled out now, and one for those that are
         possible again."""
         out, back = self.changes(answer, losses)
-        known = f"95 % interval [{answer.low}-{answer.high}] so far"
+        if answer.low is None or answer.high is None:
+            return []
+        known = f"95 % interval [{ranges(range(answer.low, answer.high + 1))}] so far"
         at = format_count(answer.budget)
         return [
             f"{at}: {_subject(own)} {state}, {known}"
@@ -56,11 +58,5 @@ class RuledOut:
 
 def _subject(depths: Sequence[int]) -> str:
     """Returns `depth 1 is` or `depths 1-3, 7 are`."""
-    groups: list[list[int]] = []
-    for depth in depths:
-        if groups and depth == groups[-1][-1] + 1:
-            groups[-1].append(depth)
-        else:
-            groups.append([depth])
-    parts = [f"{own[0]}-{own[-1]}" if len(own) > 1 else str(own[0]) for own in groups]
-    return f"depth{'s' * (len(depths) > 1)} {', '.join(parts)} {'are' if len(depths) > 1 else 'is'}"
+    many = len(depths) > 1
+    return f"depth{'s' * many} {ranges(depths)} {'are' if many else 'is'}"

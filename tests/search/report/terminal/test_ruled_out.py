@@ -28,12 +28,12 @@ def test_a_depth_is_out_once_two_intervals_in_a_row_leave_it_out() -> None:
     assert told((2, 4)) == []
     assert told((2, 4), (1, 4), (2, 4)) == ["80k: depths 5, 8 are out, 95 % interval [1-4] so far"]
     assert told((2, 8), (2, 8), (2, 8)) == ["80k: depth 1 is out, 95 % interval [2-8] so far"]
-    assert told((3, 3), (3, 3)) == ["80k: depths 1-2, 4-5, 8 are out, 95 % interval [3-3] so far"]
+    assert told((3, 3), (3, 3)) == ["80k: depths 1-2, 4-5, 8 are out, 95 % interval [3] so far"]
 
 
 def test_a_depth_that_is_not_clearly_worse_is_not_out() -> None:
     assert told((3, 3), (3, 3), error=0.02) == [
-        "80k: depths 1, 5, 8 are out, 95 % interval [3-3] so far"
+        "80k: depths 1, 5, 8 are out, 95 % interval [3] so far"
     ]
     assert told((4, 4), (4, 4), error=1.0) == []
 
