@@ -15,7 +15,8 @@ from fathom.search.report.charts.colours import INK, MUTED
 from fathom.search.report.charts.paper_figures import PAPER, draw_mark, save_both, set_ticks
 
 NAME = "answer"
-MOST_COLUMNS = 4
+LEAST_COLUMNS, MOST_COLUMNS = 1.5, 4
+"""Width of a picture in small charts: one of a single chart fits a telephone."""
 WIDTH, HEIGHT = 3.3, 2.6
 """Inches of a small chart with its title."""
 TOP, BOTTOM = 0.7, 0.3
@@ -32,7 +33,7 @@ def save_strip(charts: Sequence[Chart], folder: Path, *, study: str, summary: st
         return
     columns = min(MOST_COLUMNS, len(charts))
     rows = math.ceil(len(charts) / columns)
-    width = max(columns, 2) * WIDTH
+    width = max(columns, LEAST_COLUMNS) * WIDTH
     text = fill(summary, int(width * LETTERS_PER_INCH))
     top = TOP + 0.21 * text.count("\n")
     height = rows * HEIGHT + top + BOTTOM
