@@ -31,6 +31,8 @@ html_search_scorer = str(Path(__file__).parent / "search_order.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["static"]
+# Reports on tables that are not in the repository.
+html_extra_path = ["kept"]
 html_css_files = ["site.css"]
 html_math_renderer = "svg"
 
