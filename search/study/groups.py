@@ -185,7 +185,7 @@ class AutoSizingConfig(Group):
     strength: Real = Field(0.0, ge=0.0, le=10.0)
     """What each step takes off a group, as a multiple of what it would add if every weight moved by
     its learning rate, for example 0.1. 0 is no auto-sizing."""
-    share: Share = 0.5
+    share: Real = Field(0.5, gt=0.0, le=1.0)
     """Share of the training, from its start, that penalises. In the rest what is zero stays zero,
     and what is left trains freely; 1 penalises to the end, as Murray et al. do."""
     parts: tuple[SizedPart, ...] = Field(

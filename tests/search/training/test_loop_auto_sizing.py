@@ -91,6 +91,9 @@ def test_a_study_names_the_penalty() -> None:
         parts=(SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES),
         share=0.5,
     )
+    whole = parse(STUDY.replace("0.2", "0.2, share: 1")).train.auto_sizing.penalty
+    assert whole is not None
+    assert whole.share == 1.0
     assert not may_shard(parse(STUDY))
     without = parse(STUDY.replace("0.2", "0"))
     assert without.train.auto_sizing.penalty is None
@@ -108,6 +111,7 @@ def test_a_study_names_the_penalty() -> None:
         ("model: {build: 'a.b:c'}", "needs Fathom's own model"),
         ("resources: {replicas: 4}", "`resources.replicas` must be 1"),
         ("train: {auto_sizing: {strength: -1}}", "train.auto_sizing.strength"),
+        ("train: {auto_sizing: {share: 0}}", "train.auto_sizing.share"),
         ("train: {auto_sizing: {parts: []}}", "train.auto_sizing.parts"),
         ("train: {auto_sizing: {norm: l2}}", "train.auto_sizing.norm"),
         ("train: {auto_sizing: {parts: [layers]}}", "a list of `neurons`, `attention_rows`"),
