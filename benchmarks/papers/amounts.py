@@ -43,13 +43,11 @@ def amount_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterat
 
 
 def growth_lines(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Iterator[str]:
-    """Lines on whether depth pays more with more pairs, over all run folders of the paper."""
-    of_paper = [
-        (_pairs(config), _losses([r for r in records if r.outcome is Outcome.FINISHED]))
-        for config, records in studies
-        if config.study.startswith("vanbiljon2020-")
-    ]
-    by_pairs = dict(sorted(of_paper))
+    """Lines on whether depth pays more with more pairs."""
+    by_pairs = {
+        _pairs(config): _losses([r for r in records if r.outcome is Outcome.FINISHED])
+        for config, records in sorted(studies, key=lambda study: _pairs(study[0]))
+    }
     if len(by_pairs) < 2:
         return
     noise = Noise.of([own for losses in by_pairs.values() for own in losses.values()])

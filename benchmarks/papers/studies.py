@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scipy.stats import t as student
@@ -24,6 +24,7 @@ from benchmarks.papers.crossings import crossing_tables
 from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
 from benchmarks.papers.shapes import shape_tables
+from benchmarks.papers.splits import split_lines, split_tables
 from fathom.models.options import Residual
 from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
 from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
@@ -46,6 +47,8 @@ COLLAPSED = 1e-3
 """Smallest rank ratio at which tokens count as different; single precision ends at about 1e-7."""
 LEARNT = 3.15
 """Nats per byte of the standard library: 0.1 less than the loss of byte frequencies alone."""
+SOURCE_READ = 2.9
+"""Nats per word of the generated language, of whose targets counts of pairs of words know 3.30."""
 POST_NORM_TRAINS = 12
 """Largest number of layers at which post-norm is known to train, as in BERT (Devlin et al.
 2019)."""
@@ -85,7 +88,10 @@ def main() -> None:
         for config, records in studies:
             print("\n".join(tables(config, records)))
         print("\n".join(needs(studies)))
-        print("\n".join(growth_lines(studies)))
+        for paper, lines in TOGETHER.items():
+            own = [study for study in studies if paper_of(study[0]) == paper]
+            for line in lines(own):
+                print(line)
     except ValueError as error:
         sys.exit(str(error))
 
@@ -208,6 +214,10 @@ def _admin(config: StudyConfig) -> list[Claim]:
     ]
 
 
+def _deep_encoder(config: StudyConfig) -> list[Claim]:
+    return [replace(claim, mark=SOURCE_READ) for claim in _admin(config)]
+
+
 def _connectivity(config: StudyConfig) -> list[Claim]:
     assert isinstance(config.objective, ConnectivityConfig)
     return [
@@ -226,6 +236,7 @@ PAPERS: dict[str, Callable[[StudyConfig], list[Claim]]] = {
     "dong2021_rank_collapse": _rank,
     "yang2025_blocks": _blocks,
     "liu2020_admin": _admin,
+    "liu2020_admin_translation": _deep_encoder,
     "sanford2024_connectivity": _connectivity,
     "clark2019_heads": _heads,
 }
@@ -236,8 +247,17 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
     "vanbiljon2020": amount_tables,
+    "kasai2020": split_tables,
 }
 """Papers that claim an order of losses instead of a mark -> the function for their tables."""
+
+Studies = Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]
+
+TOGETHER: dict[str, Callable[[Studies], Iterator[str]]] = {
+    "vanbiljon2020": growth_lines,
+    "kasai2020": split_lines,
+}
+"""Papers whose claim compares studies -> the function for the lines over all run folders."""
 
 
 def values_of(measure: str, records: Sequence[TrialRecord]) -> Mapping[int, list[float]]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from math import exp, log
 
 import numpy as np
@@ -10,7 +11,8 @@ from scipy.special import wrightomega
 
 from benchmarks.worlds.planted import World, asymmetric, finished, flat
 from fathom.models.shape import Count
-from fathom.search.records import Stage, TrialRecord
+from fathom.search.records import Outcome, Stage, TrialRecord
+from tests.support.simulated import simulated_study
 
 A, B = 5.0, 0.12
 """So wide that shapes meet their budget at nearly one ratio: losses need little correction."""
@@ -142,3 +144,19 @@ def matched_records(
     return [
         record for depth in depths for record in matched_trials(depth, beyond=beyond, seed=seed)
     ]
+
+
+def finished_trial(
+    depth: int, seed: int, metrics: Mapping[str, float], *, loss: float | None = None
+) -> TrialRecord:
+    """A trial that ended with these metrics, and with this loss if one is given."""
+    record = _finished()
+    last = record.curve[-1]
+    last = replace(last, metrics=dict(metrics), loss=last.loss if loss is None else loss)
+    spec = replace(record.spec, seed=seed, shape=replace(record.spec.shape, depth=depth))
+    return replace(record, spec=spec, curve=(*record.curve[:-1], last))
+
+
+@cache
+def _finished() -> TrialRecord:
+    return next(one for one in simulated_study() if one.outcome is Outcome.FINISHED)

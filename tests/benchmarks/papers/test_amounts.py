@@ -1,13 +1,12 @@
 """Losses by the number of pairs: `benchmarks/papers/amounts.py`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from benchmarks.papers.amounts import amount_tables, growth_lines
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import TrialRecord
 from fathom.search.study.config import StudyConfig, load
+from tests.support.papers import finished_trial
 from tests.support.places import ROOT
-from tests.support.simulated import simulated_study
 
 
 def study(pairs: str) -> StudyConfig:
@@ -15,13 +14,8 @@ def study(pairs: str) -> StudyConfig:
 
 
 def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
-    one = next(record for record in simulated_study() if record.outcome is Outcome.FINISHED)
     return [
-        replace(
-            one,
-            spec=replace(one.spec, seed=seed, shape=replace(one.spec.shape, depth=depth)),
-            curve=(replace(one.curve[-1], loss=loss, metrics={"bleu/beam": 10.0 * depth}),),
-        )
+        finished_trial(depth, seed, {"bleu/beam": 10.0 * depth}, loss=loss)
         for depth, own in losses.items()
         for seed, loss in enumerate(own)
     ]
@@ -30,9 +24,9 @@ def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
 def test_each_depth_is_compared_with_the_moderate_one() -> None:
     found = {2: (2.0, 2.02), 6: (1.5, 1.52), 12: (1.8, 1.82)}
 
-    lines = [*amount_tables(study("1k"), records(found))]
+    lines = [*amount_tables(study("500"), records(found))]
 
-    assert lines[0] == "1,000 pairs"
+    assert lines[0] == "500 pairs"
     assert lines[4].startswith("| 2 | 2.010 [")
     assert "| 20.0 | 0.500 [0.455, 0.545] |" in lines[4]
     assert lines[5].endswith("| 60.0 | - |")
@@ -42,13 +36,13 @@ def test_depth_pays_more_with_more_pairs_if_the_difference_shrinks() -> None:
     few = records({2: (2.0, 2.02), 12: (2.9, 2.92)})
     many = records({2: (1.5, 1.52), 12: (1.2, 1.22)})
 
-    lines = [*growth_lines([(study("16k"), many), (study("1k"), few)])]
+    lines = [*growth_lines([(study("4k"), many), (study("500"), few)])]
 
-    assert lines[2].startswith("| 1,000 | 12 and 2 | 0.900 [")
+    assert lines[2].startswith("| 500 | 12 and 2 | 0.900 [")
     assert lines[2].endswith("| - |")
     assert "-1.200 [" in lines[3]
     assert lines[3].endswith("] less |")
 
 
 def test_one_amount_alone_is_not_compared() -> None:
-    assert not [*growth_lines([(study("1k"), records({2: (2.0,), 12: (2.9,)}))])]
+    assert not [*growth_lines([(study("500"), records({2: (2.0,), 12: (2.9,)}))])]

@@ -11,26 +11,23 @@ from benchmarks.papers.depth_gains import (
     petty_tables,
     trials_of,
 )
-from fathom.search.records import Outcome, TrialRecord
+from fathom.search.records import Outcome
 from fathom.search.study.config import parse
-from tests.support.simulated import simulated_study
+from tests.support.papers import finished_trial
 
 STUDY = parse("study: petty2023-mine\nobjective: transduction\nbudgets: [1k]\n")
 GEN, TEST = "exact_match/gen/all", "exact_match/test/all"
 
 
-def ended(depth: int, seed: int, metrics: dict[str, float]) -> TrialRecord:
-    record = next(r for r in simulated_study() if r.outcome is Outcome.FINISHED)
-    shape = replace(record.spec.shape, depth=depth)
-    point = replace(record.curve[-1], metrics=metrics)
-    spec = replace(record.spec, shape=shape, seed=seed)
-    return replace(record, spec=spec, curve=(*record.curve[:-1], point))
-
-
 def test_a_gain_compares_trials_of_the_same_seed() -> None:
-    lost = replace(ended(4, 2, {GEN: 0.0}), outcome=Outcome.DIVERGED)
+    lost = replace(finished_trial(4, 2, {GEN: 0.0}), outcome=Outcome.DIVERGED)
     trials = trials_of(
-        [ended(4, 1, {GEN: 0.7}), lost, ended(1, 1, {GEN: 0.5}), ended(1, 2, {GEN: 0.1})]
+        [
+            finished_trial(4, 1, {GEN: 0.7}),
+            lost,
+            finished_trial(1, 1, {GEN: 0.5}),
+            finished_trial(1, 2, {GEN: 0.1}),
+        ]
     )
     assert list(trials) == [1, 4]
     assert gains_of(trials[1], trials[4], GEN) == pytest.approx([0.2])
@@ -46,7 +43,7 @@ def test_an_interval_needs_two_seeds() -> None:
 def test_generalisation_is_listed_by_depth_then_by_category() -> None:
     lexical = "exact_match/gen/lexical"
     records = [
-        ended(depth, seed, {GEN: 0.1 * depth, TEST: 1.0, lexical: 0.2 * depth})
+        finished_trial(depth, seed, {GEN: 0.1 * depth, TEST: 1.0, lexical: 0.2 * depth})
         for depth in (1, 3)
         for seed in (0, 1)
     ]
@@ -58,18 +55,18 @@ def test_generalisation_is_listed_by_depth_then_by_category() -> None:
 
 
 def test_the_loss_of_text_is_compared_with_the_lowest() -> None:
-    def with_loss(depth: int, loss: float) -> TrialRecord:
-        record = ended(depth, 0, {})
-        return replace(record, curve=(replace(record.curve[-1], loss=loss),))
-
     text = parse("study: petty2023-text\nobjective: language\nbudgets: [1k]\n")
-    lines = list(petty_tables(text, [with_loss(1, 2.0), with_loss(2, 1.5), with_loss(7, 1.75)]))
+    losses = {1: 2.0, 2: 1.5, 7: 1.75}
+    records = [finished_trial(depth, 0, {}, loss=loss) for depth, loss in losses.items()]
+    lines = list(petty_tables(text, records))
     assert "more than 2" in lines[0]
     assert [line.rpartition(" | ")[2] for line in lines[2:]] == ["0.500 |", "- |", "0.250 |"]
 
 
 def test_accuracy_is_listed_with_size_and_latency() -> None:
     metrics = {"accuracy/dev": 0.5, "generation_seconds": 0.002}
-    lines = list(accuracy_tables(STUDY, [ended(1, 0, metrics), ended(2, 0, metrics)]))
+    lines = list(
+        accuracy_tables(STUDY, [finished_trial(1, 0, metrics), finished_trial(2, 0, metrics)])
+    )
     assert any("| 0.500 | 0.500 | 0.000 |" in line for line in lines)
     assert lines[-1].endswith(" | 2.00 |")

@@ -19,8 +19,8 @@ from benchmarks.papers.studies import (
 )
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.study.config import StudyConfig, load, parse
+from tests.support.papers import finished_trial
 from tests.support.places import ROOT
-from tests.support.simulated import simulated_study
 
 STUDIES = ROOT / "configs" / "studies"
 MATCHES = Claim(measure="induction", mark=0.5, fewest=2)
@@ -31,11 +31,7 @@ def study(name: str) -> StudyConfig:
 
 
 def ended(depth: int, seed: int, value: float) -> TrialRecord:
-    record = next(r for r in simulated_study() if r.outcome is Outcome.FINISHED)
-    shape = replace(record.spec.shape, depth=depth)
-    point = replace(record.curve[-1], metrics={"induction": value})
-    spec = replace(record.spec, shape=shape, seed=seed)
-    return replace(record, spec=spec, curve=(*record.curve[:-1], point))
+    return finished_trial(depth, seed, {"induction": value})
 
 
 @pytest.mark.parametrize(("k", "layers"), [(1, 2), (2, 3), (3, 3), (4, 4)])
@@ -54,6 +50,8 @@ def test_only_post_norm_stops_training_beyond_some_depth() -> None:
     most = [claim.most_layers for claim in claims_of(plain) + claims_of(profiled)]
     assert most == [12, math.inf]
     assert row(claims_of(plain)[0], 24, [3.3, 3.0]).endswith("| 1 of 2 | 0 | no |")
+    (deep,) = claims_of(study("liu2020_admin_translation/cpu-post"))
+    assert (deep.most_layers, deep.reached(3.0)) == (12, False)
 
 
 def test_a_study_of_no_paper_is_an_error_that_names_the_known_papers() -> None:
@@ -116,10 +114,7 @@ def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> N
 
 def test_required_depth_goes_over_the_studies_of_a_paper() -> None:
     def told(k: int, depth: int) -> TrialRecord:
-        record = ended(depth, 0, 0.0)
-        metrics = {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5}
-        point = replace(record.curve[-1], metrics=metrics)
-        return replace(record, curve=(*record.curve[:-1], point))
+        return finished_trial(depth, 0, {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5})
 
     studies = [
         (study(f"yang2025_blocks/cpu-{k}"), [told(k, depth) for depth in (1, 2, 3)])
