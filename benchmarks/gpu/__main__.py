@@ -1,7 +1,7 @@
 """Settles what only a GPU can: stages that resume, a JSON file and a table of pass marks.
 
 python -m benchmarks.gpu --out gpu.json               again, until it says that nothing is left
-python -m benchmarks.gpu --device cpu --tiny          every stage in a minute or two, without a GPU
+python -m benchmarks.gpu --device cpu --tiny          every stage in minutes, without a GPU
 python -m benchmarks.gpu --stage speed --stage hours  some stages
 
 A case is begun only while fewer than --minutes have passed, and the file keeps each that has ended.
@@ -39,6 +39,7 @@ STAGES: dict[str, Callable[[Setup], Cases]] = {
     "packing": packed.cases,
     "ranks": ranks.cases,
     "hours": hours.cases,
+    "rivals": mfu.rival_cases,
     "search": searching.cases,
 }
 """Name of each stage -> its cases, most valuable first."""

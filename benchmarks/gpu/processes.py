@@ -1,10 +1,15 @@
-"""A function in several processes that reduce among themselves."""
+"""A function in several processes that reduce among themselves; CUDA's MPS for others."""
 
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed
@@ -43,3 +48,26 @@ def _process(
     # A thread of gloo that still frees a tensor aborts the process while Python is finalized.
     sys.stdout.flush()
     os._exit(0)
+
+
+@contextmanager
+def mps() -> Iterator[str]:
+    """Context whose new processes share a GPU by CUDA's Multi-Process Service, their kernels at the
+    same time; gives the reason where there is none."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        yield "nvidia-cuda-mps-control is not installed"
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        with patch.dict(os.environ, places):
+            started = subprocess.run([control, "-d"], capture_output=True, text=True, check=False)
+            if started.returncode:
+                yield f"nvidia-cuda-mps-control -d: {started.stderr.strip()[:100]}"
+                return
+            try:
+                yield ""
+            finally:
+                subprocess.run(
+                    [control], input="quit\n", capture_output=True, text=True, check=True
+                )

@@ -1,5 +1,6 @@
 """Every stage of `python -m benchmarks.gpu` on a CPU, and that a broken subject makes it fail."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from benchmarks.gpu import searching
 from benchmarks.gpu.__main__ import STAGES, cases_of, found_by, run
 from benchmarks.gpu.finding import Setup, StageFindings, at_least, within
+from benchmarks.gpu.processes import mps
 from fathom.models.optim import ClippedAdamW, set_learning_rate
 from fathom.models.replicas import Replicas
 from fathom.objectives.contract import Batch, Model
@@ -171,13 +173,40 @@ BROKEN: dict[str, Break] = {
     "resume/deterministic": forget_the_moments,
     "resume/checkpoint": save_other_weights,
     "speed/tiny V=64 eager": fail_in_training,
-    "speed/beside tiny V=64 eager": fail_in_training,
+    "rivals/tiny V=64 eager": fail_in_training,
     "packing/2 trials": start_every_replica_alike,
     "ranks/gloo": train_at_another_rate,
     "hours/trial": fail_in_training,
     "search/small": search_what_is_no_study,
 }
 """Case -> what breaks its subject; the sizes of `hours` are figures alone."""
+
+
+def test_mps_serves_the_processes_inside_and_is_told_to_quit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = tmp_path / "nvidia-cuda-mps-control"
+    control.write_text(
+        f'#!/bin/sh\n[ "$1" ] || cat >> {tmp_path}/heard\nexit $(cat {tmp_path}/rc)\n'
+    )
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / "rc").write_text("0")
+    with mps() as trouble:
+        assert not trouble
+        assert Path(os.environ["CUDA_MPS_PIPE_DIRECTORY"]).is_dir()
+    assert (tmp_path / "heard").read_text() == "quit\n"
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+
+    (tmp_path / "rc").write_text("1")
+    with mps() as trouble:
+        assert trouble.startswith("nvidia-cuda-mps-control -d")
+
+
+def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with mps() as trouble:
+        assert "not installed" in trouble
 
 
 @pytest.mark.parametrize("name", BROKEN)
