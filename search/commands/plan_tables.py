@@ -11,7 +11,13 @@ from fathom.search.formatting import format_bytes, format_seconds, ranges, round
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.plan import BudgetPlan, device_hours, search_disk, search_hours
+from fathom.search.study.plan import (
+    BudgetPlan,
+    device_hours,
+    largest_state,
+    search_disk,
+    search_hours,
+)
 
 SIZES = ("depth", "d_model", "d_ff", "n_heads", "params_total", "params_non_embedding")
 """Sizes of a shape that a plan lists."""
@@ -81,7 +87,10 @@ def print_plan(
     cost = "" if price is None else f", which cost {price * hours:,.2f} at {price:g} an hour"
     console.print(f"that is {hours:.3g} {machine.device}-hours{cost}", highlight=False)
     disk = format_bytes(search_disk(config, plans, machine.slots))
-    console.print(f"its checkpoints take up to {disk} of disk", highlight=False)
+    copy = format_bytes(largest_state(config, plans))
+    copied = f"; a trial copies {copy} to its machine's memory to save"
+    text = f"its checkpoints take up to {disk} of disk{copied * (machine.device == 'GPU')}"
+    console.print(text, highlight=False)
     for note in machine.notes:
         console.print(note, style="yellow", highlight=False)
     if with_shapes:

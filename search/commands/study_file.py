@@ -50,13 +50,15 @@ def plan(
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
     from fathom.search.study.preflight import check_trusted_study
+    from fathom.search.study.sharing import sharing_note
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
     machine = this_machine(config, gpu)
     with placed(study, overrides):
         plans = plan_study(config, vocab_size_of(config), machine)
-    machine = replace(machine, notes=(*study_notes(config), *machine.notes))
+    sharing = filter(None, [sharing_note(config, plans, machine, gpu)])
+    machine = replace(machine, notes=(*study_notes(config), *machine.notes, *sharing))
     if as_json:
         print_json(plan_json(config, plans, machine, price=price, with_shapes=shapes))
     else:

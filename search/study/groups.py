@@ -292,7 +292,7 @@ class ResourcesConfig(Group):
     at least one)."""
     gpus_per_trial: Real | Literal["auto"] = "auto"
     """GPUs per trial; `auto` is 1 if the cluster has a GPU, else 0. 0.25 packs four trials on one
-    GPU.
+    GPU; `fathom plan` says where that would pay.
 
     With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
     """

@@ -170,6 +170,14 @@ def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
     return machine.slots * machine.devices * search_hours(plans, machine)
 
 
+def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:
+    """Bytes of the largest checkpoint of a search; a trial on a GPU also has a copy of its own in
+    the memory of its machine while it is written."""
+    best = config.train.patience is not None
+    sizes = (checkpoint_bytes(one, best_weights=best) for plan in plans for one in plan.shapes)
+    return max(sizes, default=0)
+
+
 def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
     """Most bytes of the checkpoints of a search at a time, with `slots` workers that train at once.
 

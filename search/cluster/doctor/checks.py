@@ -162,6 +162,9 @@ def _gpus_of(node: Node, needs: Needs) -> Iterable[Finding]:
     if node.gpus < len(facts.gpus):
         text = f"{node.name}: Ray gives out {node.gpus:g} of {_gpu_text(node)}"
         yield warning("GPUs", text, "start Ray there without `--num-gpus`")
+    if node.gpus and needs.shares_gpus and not facts.mps:
+        text = f"{node.name}: trials that share a GPU take turns on it, since CUDA's MPS is not on"
+        yield warning("GPUs", text, "`nvidia-cuda-mps-control -d` there, before Ray starts")
 
 
 def _gpu_text(node: Node) -> str:
@@ -190,7 +193,17 @@ def _memory(node: Node, needs: Needs) -> Finding | None:
     if on_cpu and node.cpus >= needs.cpus_per_trial and size - used < needs.trial_memory:
         text += f"; the largest model takes {decimal(needs.trial_memory)} to train"
         return failure("memory", text, "lower `budgets`, or use a larger machine")
+    copies = 0 if on_cpu else needs.saved_state * _trials_on_gpus(node, needs)
+    if size - used < copies:
+        text += f"; copies of its trials' states, while they are saved, take {decimal(copies)}"
+        return failure("memory", text, "lower `budgets`, or use a machine with more memory")
     return None
+
+
+def _trials_on_gpus(node: Node, needs: Needs) -> int:
+    """Number of trials that the GPUs of a node take, or that begin there with several each."""
+    asked = 1 if needs.gpus_per_trial == "auto" else needs.gpus_per_trial
+    return max(1, int(node.gpus / asked))
 
 
 def _shared_memory(node: Node) -> Finding | None:

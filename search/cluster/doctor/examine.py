@@ -30,8 +30,16 @@ from fathom.search.scheduling.optuna_studies import reach
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import BudgetPlan, plan_study, search_disk, study_notes, vocab_size_of
+from fathom.search.study.plan import (
+    BudgetPlan,
+    largest_state,
+    plan_study,
+    search_disk,
+    study_notes,
+    vocab_size_of,
+)
 from fathom.search.study.preflight import check_same_study
+from fathom.search.study.sharing import sharing_note
 from fathom.search.study.store_uri import (
     TrackingError,
     check_form,
@@ -56,7 +64,7 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
     """
     plans = study_plans(config)
     resources = config.resources if config else ResourcesConfig()
-    notes = study_notes(config) if config else ()
+    notes = notes_of(config, plans)
     folder = runs.absolute()
     if config is not None:
         check_same_study(config, RunFolder(folder / config.study))
@@ -78,6 +86,16 @@ def examine(config: StudyConfig | None, runs: Path) -> tuple[Finding, ...]:
             tracking.result(),
             *ask_optuna(config, uri),
         )
+
+
+def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[str]:
+    """What a plan of the study warns of, on this machine."""
+    if config is None:
+        return []
+    return [
+        *study_notes(config),
+        *filter(None, [sharing_note(config, plans, this_machine(config))]),
+    ]
 
 
 def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
@@ -121,6 +139,7 @@ def study_needs(config: StudyConfig | None, plans: Sequence[BudgetPlan], slots: 
         cpus_per_trial=resources.cpus_per_trial,
         checkpoints=search_disk(config, plans, slots) if config else 0,
         trial_memory=max((plan.step.memory for plan in plans), default=0),
+        saved_state=largest_state(config, plans) if config else 0,
     )
 
 

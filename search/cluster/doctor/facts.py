@@ -103,6 +103,8 @@ class Facts:
     """Number of GPUs that PyTorch can use; None if it was not asked."""
     gpu_trouble: str
     """Reason why the driver or PyTorch failed; empty if neither did."""
+    mps: bool
+    """True if CUDA's Multi-Process Service listens for processes that share a GPU."""
     ray_disk: Disk
     """Disk of the folder in which Ray keeps its session and spills objects."""
     shared_memory: Disk | None
@@ -166,6 +168,13 @@ class Needs:
     """Largest number of bytes of the checkpoints kept at a time."""
     trial_memory: int
     """Bytes of the training that takes most memory."""
+    saved_state: int
+    """Bytes of the largest state, which a trial on a GPU copies to its node's memory to save it."""
+
+    @property
+    def shares_gpus(self) -> bool:
+        """True if several trials are to share each GPU."""
+        return self.gpus_per_trial != "auto" and 0 < self.gpus_per_trial < 1
 
 
 def names(some: list[str]) -> str:

@@ -67,6 +67,7 @@ def gather(
         gpus=gpus,
         torch_gpus=torch_gpus,
         gpu_trouble=trouble,
+        mps=mps_listens(),
         ray_disk=disk(Path(ray_at[0])),
         shared_memory=disk(Path("/dev/shm")) if os.path.isdir("/dev/shm") else None,
         memory=memory[1],
@@ -78,6 +79,12 @@ def gather(
         import_trouble=_import_trouble(question.imports),
         storage_trouble="" if question.probe.trouble else answer(question.probe, node),
     )
+
+
+def mps_listens() -> bool:
+    """True if the pipe is there at which CUDA's MPS hears of new processes: NVIDIA's default place,
+    or that of the environment."""
+    return Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control").exists()
 
 
 def disk(folder: Path) -> Disk:

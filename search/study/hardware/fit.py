@@ -19,6 +19,9 @@ from fathom.search.study.hardware.disk import checkpoint_bytes
 USABLE_OF_GPU = 0.85
 """Fraction of a GPU's memory that a trial plans with: CUDA's context, the workspaces of libraries,
 the data and fragments take the rest. An estimate, not yet measured."""
+BESIDE_TENSORS = 1_000_000_000
+"""Least bytes of CUDA's context and the libraries for each process on a GPU, an estimate: more than
+the rest above where several share a small one."""
 USABLE_OF_MACHINE = 0.7
 """Fraction of a machine's memory for all its trials: Ray's store of objects takes up to 0.3."""
 CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -99,7 +102,8 @@ def may_shard(config: StudyConfig) -> bool:
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:
     """Bytes for one trial: its share of a GPU with so many bytes or, with None, of this machine."""
     if gpu is not None:
-        return USABLE_OF_GPU * gpu * min(1.0, resources.gpus_of_trial(1))
+        part = gpu * min(1.0, resources.gpus_of_trial(1))
+        return max(0.0, min(USABLE_OF_GPU * part, part - BESIDE_TENSORS))
     processes = resources.cpus_per_trial * resources.processes_per_trial
     trials = max(1, int((os.cpu_count() or 1) / processes))
     if resources.max_concurrent_trials != "auto":

@@ -114,6 +114,8 @@ def _with_cores(config: StudyConfig) -> Machine:
 def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
     gpu, enough = choice.gpu, choice.here >= share
     slots = _slots(config, choice.here, share)
+    if enough and config.resources.max_concurrent_trials == "auto":  # each needs cores as well
+        slots = min(slots, config.resources.trials_at_once(os.cpu_count() or 1, choice.here))
     known = known_speeds(speed_key(choice.device, config.resources, gpu=True))
     rates = known.rates or (MEASURED.get(choice.device, ()) if share == 1 else ())
     missing = (
@@ -142,7 +144,7 @@ def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
 def _slots(config: StudyConfig, there: int, share: float) -> int:
     """Number of trials at a time; for more than this machine has, as many as the study allows."""
     most = config.resources.max_concurrent_trials
-    here = max(1, int(there / share))
+    here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
     return here if most == "auto" else min(here, most) if there >= share else most
 
 

@@ -40,6 +40,7 @@ FACTS = Facts(
     gpus=(),
     torch_gpus=None,
     gpu_trouble="",
+    mps=False,
     ray_disk=Disk("/tmp/ray", 100 * GB, 50 * GB),
     shared_memory=Disk("/dev/shm", 16 * GB, 16 * GB),
     memory=32 * GB,
@@ -52,7 +53,9 @@ FACTS = Facts(
     storage_trouble="",
 )
 L4 = Gpu("NVIDIA L4", 24 * GB, "580.1")
-NEEDS = Needs(gpus_per_trial="auto", cpus_per_trial=1, checkpoints=3 * GB, trial_memory=GB)
+NEEDS = Needs(
+    gpus_per_trial="auto", cpus_per_trial=1, checkpoints=3 * GB, trial_memory=GB, saved_state=GB
+)
 PROBE = ClusterProbe("/shared", ".doctor", "content")
 ROOMY = Disk("/shared", 100 * GB, 50 * GB)
 
@@ -151,7 +154,7 @@ def test_a_silent_cluster_is_reported_since_the_search_would_run_here() -> None:
 @pytest.mark.parametrize(("gpus", "asked"), [(1, 1), (1, 0.25), (2, 2), (0, 0), (1, "auto")])
 def test_available_gpus_are_ok(gpus: int, asked: Any) -> None:
     plain = node(gpus=gpus, torch_gpus=gpus)
-    well = replace(plain, facts=replace(plain.facts, gpus=(L4,) * gpus))
+    well = replace(plain, facts=replace(plain.facts, gpus=(L4,) * gpus, mps=True))
 
     found = only(judge_gpus(cluster(well), replace(NEEDS, gpus_per_trial=asked)))
 
@@ -190,6 +193,17 @@ def test_a_gpu_that_pytorch_cannot_use_matters_as_far_as_trials_would_use_it(
 
     assert found.level is level
     assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.message
+
+
+def test_trials_that_share_a_gpu_are_advised_to_use_mps() -> None:
+    shared = replace(NEEDS, gpus_per_trial=0.25)
+
+    found = only(judged(node(gpus=1), needs=shared))
+
+    assert found.level is Severity.WARNING
+    assert "CUDA's MPS is not on" in found.message
+    assert not judged(node(gpus=1, mps=True), needs=shared)
+    assert not judged(node(gpus=1), needs=replace(NEEDS, gpus_per_trial=1))
 
 
 def test_the_error_of_a_failing_driver_is_quoted() -> None:
@@ -235,6 +249,18 @@ def test_full_memory_and_a_model_that_does_not_fit_are_failures() -> None:
 
 def test_a_model_that_trains_on_a_gpu_takes_none_of_the_machines_memory() -> None:
     assert not judged(with_gpu(), needs=replace(NEEDS, trial_memory=25 * GB))
+
+
+def test_a_node_must_have_memory_for_copies_of_the_states_of_all_its_gpus() -> None:
+    needs = replace(NEEDS, saved_state=12 * GB)
+
+    found = only(judged(node(gpus=8), needs=needs))
+
+    assert found.level is Severity.FAILURE
+    assert "while they are saved, take 96.0 GB" in found.message
+    assert not judged(node(gpus=1), needs=needs)
+    assert not judged(node(gpus=8), needs=replace(needs, gpus_per_trial=8))
+    assert not judged(node(gpus=8), needs=replace(needs, gpus_per_trial=0))
 
 
 def test_small_shared_memory_is_a_warning_with_the_size_that_it_needs() -> None:

@@ -78,5 +78,7 @@ def test_a_trial_gets_its_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert usable_memory(alone, None) == pytest.approx(0.7 * 8e9)
     quarter = ResourcesConfig(gpus_per_trial=0.25)
     assert usable_memory(quarter, 80e9) == pytest.approx(0.85 * 20e9)
+    assert usable_memory(quarter, 16e9) == 3e9, "its process takes a gigabyte beside its tensors"
+    assert usable_memory(ResourcesConfig(gpus_per_trial=0.01), 16e9) == 0
     limit.write_text("max\n")
     assert machine_memory() > 8e8

@@ -24,25 +24,33 @@ MachineOf = Callable[..., Machine]
 
 @pytest.fixture
 def machine_with(monkeypatch: pytest.MonkeyPatch) -> MachineOf:
-    """This machine for some resources, if it had six cores and so many GPUs."""
+    """This machine for some resources, if it had so many GPUs and cores."""
 
-    def machine(gpus: int, gpu: str | None = None, **resources: float) -> Machine:
+    def machine(
+        gpus: int, gpu: str | None = None, *, cores: int = 6, **resources: float
+    ) -> Machine:
         monkeypatch.setattr("fathom.search.study.hardware.gpus.CLUSTER_FILES", ())
         monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ("H200",) * gpus)
-        monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: 6)
+        monkeypatch.setattr("fathom.search.study.hardware.machine.os.cpu_count", lambda: cores)
         return this_machine(study(resources=ResourcesConfig(**resources)), gpu)
 
     return machine
 
 
 def test_the_devices_of_a_trial_are_those_that_the_study_gives_it(machine_with: MachineOf) -> None:
-    one, four = machine_with(8), machine_with(8, gpus_per_trial=4)
+    one, four = machine_with(8, cores=8), machine_with(8, cores=8, gpus_per_trial=4)
     cores = machine_with(8, gpus_per_trial=0, cpus_per_trial=3)
 
     assert (one.device, one.devices, one.slots) == ("GPU", 1, 8)
     assert (four.devices, four.slots) == (4, 2)
     assert four.speed.peak == 4 * one.speed.peak
     assert (cores.device, cores.devices, cores.slots) == ("core", 3, 2)
+
+
+def test_trials_that_share_a_gpu_are_as_many_as_have_cores(machine_with: MachineOf) -> None:
+    assert machine_with(1, gpus_per_trial=0.25).slots == 4
+    assert machine_with(1, gpus_per_trial=0.125).slots == 6
+    assert machine_with(0, "H200", gpus_per_trial=0.125).slots == 8, "of one GPU elsewhere"
 
 
 def test_a_plan_for_devices_that_are_not_here_says_so(machine_with: MachineOf) -> None:
@@ -59,7 +67,8 @@ def test_a_plan_for_devices_that_are_not_here_says_so(machine_with: MachineOf) -
 def test_a_named_type_of_gpu_is_planned_for_wherever_the_plan_is_made(
     machine_with: MachineOf,
 ) -> None:
-    away, here, other = machine_with(0, "B200"), machine_with(8, "H200"), machine_with(8, "B200")
+    away, other = machine_with(0, "B200"), machine_with(8, "B200")
+    here = machine_with(8, "H200", cores=8)
 
     assert (away.slots, away.here, away.description) == (1, False, "B200 GPUs, 1 trial at a time")
     assert (here.slots, here.here, here.description) == (8, True, "8 H200 GPUs, 8 trials at a time")
