@@ -1,6 +1,7 @@
 """Ray's side of a trial, in a worker, which imports nothing that decides."""
 
 import socket
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,9 +20,18 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.batched_trials import Reports, run_batched
 from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device
-from fathom.search.training.trial import RunningTrial, catch_failures, run_trial, with_reason
-from fathom.search.training.trial_log import reset_peak_memory
+from fathom.search.training.trial import (
+    MachineLeavesError,
+    RunningTrial,
+    catch_failures,
+    run_trial,
+    with_reason,
+)
+from fathom.search.training.trial_log import LEAVING, reset_peak_memory
 
+DRAIN_POLL_SECONDS = 2.0
+"""Time between two questions to Ray whether this node is being drained; clouds give notice half a
+minute to two minutes before."""
 LONGEST_WAIT_SECONDS = 60
 """Longest wait for the marker file, in a folder to which other hosts write."""
 
@@ -33,6 +43,7 @@ class TrialActor(tune.Trainable):
         """Place the data once, then start the trial."""
         assert objective is not None
         torch.set_num_threads(config["assignments"][0].config.resources.threads)
+        watch_for_leaving(ray.get_runtime_context().get_node_id())
         self._refused: DeviceError | UnseenDataError | None = None
         try:
             self.place(objective)
@@ -43,12 +54,20 @@ class TrialActor(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start another trial in the same process."""
         self.cleanup()
+        self._leaves = False
         self._reports = self._start(new_config["assignments"])
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train up to the next report, or the next reports of batched trials."""
+        """Train up to the next report, or the next reports of batched trials.
+
+        Raises:
+            MachineLeavesError: when the trials have saved on a machine that is being taken away.
+        """
+        if self._leaves:
+            raise MachineLeavesError(f"{socket.gethostname()} is about to be taken away")
         reports = next(self._reports)
+        self._leaves = LEAVING.is_set() and all(report.saved for _, report in reports)
         return {"reports": reports, "done": all(report.outcome for _, report in reports)}
 
     def cleanup(self) -> None:
@@ -96,6 +115,18 @@ class CommandActor(TrialActor):
         """Yields the reports of a trial, whose command resumes by itself."""
         chance_loss = self._objective.chance_loss
         return CommandTrial(assignment, gpus=granted_gpus(), chance_loss=chance_loss).reports()
+
+
+def watch_for_leaving(node: str) -> None:
+    """Has the trials of this process save once Ray drains its node, as it does when it is told that
+    the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
+
+    def watch() -> None:
+        while node not in ray._private.state.state.get_draining_nodes():
+            time.sleep(DRAIN_POLL_SECONDS)
+        LEAVING.set()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def granted_gpus() -> int:

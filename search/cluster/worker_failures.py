@@ -17,6 +17,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 
 from fathom.search.cluster.connect import last_line
 from fathom.search.records import Outcome
+from fathom.search.training.trial import MachineLeavesError
 
 MAX_DEATHS = 4
 """Number of dead workers at which a trial fails."""
@@ -80,7 +81,8 @@ class WorkerFailures:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.out_of_memory.add(trial)
             return None
-        if NODE_DIED in str(error):
+        leaves = isinstance(getattr(error, "cause", None), MachineLeavesError)
+        if leaves or NODE_DIED in str(error):
             return None
         hosts = HOST.findall(str(error))
         self._hosts[trial].update(hosts)

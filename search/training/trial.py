@@ -87,6 +87,10 @@ class WorkerLostError(Exception):
     """The process ended and not the trial, which another worker resumes."""
 
 
+class MachineLeavesError(WorkerLostError):
+    """The trial has saved and ends here, since its machine is about to be taken away."""
+
+
 class RunningTrial:
     """A trial on its device, trained by iterating over its reports."""
 

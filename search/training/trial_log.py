@@ -4,6 +4,7 @@ The worker keeps the last checkpoint in a file named after the trial. Any proces
 trial again, Ray after a crash or a new run after a kill, resumes from it.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,9 @@ CHECKPOINT_SECONDS = 300.0
 """Time after which a trial is saved, at whatever step it is."""
 INTERRUPT_POLL_SECONDS = 0.5
 """Time between two looks for an interrupt of the search."""
+LEAVING = threading.Event()
+"""Set once the machine of this process is about to be taken away: its trial saves, as at an
+interrupt, and another worker resumes it."""
 AGREE_SECONDS = 2.0
 """Time between two steps after which several ranks agree on what is due, as they then wait."""
 
@@ -98,7 +102,7 @@ class TrialLog:
             reason=reason,
             setup_seconds=self.setup_seconds,
             peak_memory_bytes=peak,
-            device=_name_of(self._device),
+            device=name_of(self._device),
             layers=self._layers,
             saved=saved,
         )
@@ -210,17 +214,18 @@ class ReportSchedule:
         return step + max(1, int(AGREE_SECONDS / max(pace, 1e-6)))
 
     def interrupted(self) -> bool:
-        """True while the search is being interrupted; the file that says so is looked for rarely,
-        since it may be on another machine.
+        """True while the search is being interrupted, or this machine is taken away; the file that
+        says so is looked for rarely, since it may be on another machine.
         """
         now = time.monotonic()
         if now - self._polled < INTERRUPT_POLL_SECONDS:
             return False
         self._polled = now
-        return self._interrupt.exists()
+        return LEAVING.is_set() or self._interrupt.exists()
 
 
-def _name_of(device: torch.device) -> str:
+def name_of(device: torch.device) -> str:
+    """The type of a GPU or of this machine's processor, by which speeds are kept."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 

@@ -1,0 +1,109 @@
+"""A machine that is about to be taken away, on a real Ray: `search/cluster/worker.py`."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import ray
+import torch
+from ray.cluster_utils import Cluster
+
+from fathom.objectives.contract import Batch
+from fathom.search.cluster.connect import QUIET
+from fathom.search.cluster.tune import run_trials
+from fathom.search.records import Outcome
+from fathom.search.run_folder import RunFolder
+from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.budget import expand_budgets
+from fathom.search.study.config import parse
+from fathom.search.study.shapes import feasible_shapes
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.trial import RunningTrial
+from tests.support.toy import Successor
+
+pytestmark = pytest.mark.timeout(300)
+
+STUDY = """
+study: leaving
+objective: {name: language, context: 6}
+budgets: [8k]
+count: non_embedding
+tokens: 3k
+space: {depth: [1, 3], n_heads: 2}
+sampler: ladder
+confirm: {depths: 1, seeds: 1, rates: [1]}
+train: {batch_size: 4, evaluations: 4, learning_rate: 1e-2, diagnostics: false}
+resources: {gpus_per_trial: 0}
+"""
+STEPS_BEFORE = 40
+RAY = Path(sys.executable).with_name("ray")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched(Successor):
+    """Steps that take their time, each noted with the node that took it."""
+
+    note: Path
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        with self.note.open("a") as file:
+            file.write(f"{ray.get_runtime_context().get_node_id()} {step}\n")
+        time.sleep(0.05)
+        return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A head and another node with a core each."""
+    there = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    there.add_node(num_cpus=1)
+    ray.init(address=there.address, **QUIET)
+    yield there
+    ray.shutdown()
+    there.shutdown()
+
+
+def new_scheduler(path: Path) -> Scheduler:
+    config, folder = parse(STUDY), RunFolder(path)
+    folder.create()
+    spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
+    return Scheduler(config, spaces, folder)
+
+
+def drain_when_it_trains(node: str, note: Path, address: str) -> None:
+    """Drains a node once it has taken some steps."""
+    while not note.exists() or note.read_text().count(node) < STEPS_BEFORE:
+        time.sleep(0.1)
+    command = "drain-node --reason DRAIN_NODE_REASON_PREEMPTION --reason-message spot"
+    where = ["--node-id", node, "--address", address]
+    subprocess.run([RAY, *command.split(), *where], check=True)  # docs/clusters.md has it too
+
+
+def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_next_step(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    search, note = new_scheduler(tmp_path / "run"), tmp_path / "steps"
+    head = ray.get_runtime_context().get_node_id()
+    (node,) = {one["NodeID"] for one in ray.nodes()} - {head}
+    given = (node, note, cluster.address)
+    threading.Thread(target=drain_when_it_trains, args=given, daemon=True).start()
+
+    run_trials(search, Watched(note=note))
+
+    assert search.done
+    assert {record.outcome for record in search.records} == {Outcome.FINISHED}
+    places = [line.split()[0] for line in note.read_text().splitlines()]
+    each = search.records[0].curve[-1].step
+    assert len(places) == each * len(search.records), "no step was taken twice"
+    assert places.count(node) % each, "a trial left the node before its end"
+    for record in search.records:
+        budget = search.budgets[record.spec.budget].budget
+        alone = Assignment(search.config, budget, record.spec, str(tmp_path / "alone.pt"))
+        (tmp_path / "alone.pt").unlink(missing_ok=True)
+        *_, last = RunningTrial(alone, Successor(), torch.device("cpu")).reports()
+        assert [one.loss for one in last.points] == [one.loss for one in record.curve]
