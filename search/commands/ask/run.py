@@ -10,8 +10,9 @@ from rich.console import Console
 from fathom.objectives.contract import Objective
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
+from fathom.search.cluster.pace import cluster_machine, measure_on_worker
 from fathom.search.commands.ask.answer import answer, answer_json, answer_yaml, lines
-from fathom.search.commands.ask.pace import TrainingPace
+from fathom.search.commands.ask.pace import TrainingPace, measure_here
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.ask.searched import searched, searched_json, searched_lines
 from fathom.search.commands.plan_tables import print_plan
@@ -48,10 +49,13 @@ def prepare_study(
     alone = question.study([question.params])
     objective = prepare(alone.objective, token_cache(runs))
     assert isinstance(objective, NextToken), objective
-    machine = this_machine(alone, question.gpu or None)
+    cluster = cluster_machine(alone, question.gpu or None)
+    machine = cluster or this_machine(alone, question.gpu or None)
     if machine.here:
-        console.print("Measuring how fast this machine trains", style="dim")
-    pace = TrainingPace(lambda params: question.study([params]), objective, machine)
+        who = "a worker of the cluster" if cluster else "this machine"
+        console.print(f"Measuring how fast {who} trains", style="dim")
+    measure = measure_on_worker if cluster else measure_here
+    pace = TrainingPace(lambda params: question.study([params]), objective, machine, measure)
 
     def plans(budgets: tuple[int, ...]) -> list[BudgetPlan]:
         config, vocab_size = question.study(budgets), objective.vocab_size

@@ -1,0 +1,80 @@
+"""The machine that a cluster is for a study, and how fast one of its workers trains; measured."""
+
+from dataclasses import replace
+
+import ray
+from ray.exceptions import GetTimeoutError
+
+from fathom.models.shape import Shape
+from fathom.objectives.contract import Objective
+from fathom.search.cluster.ray_session import cluster_address, join_cluster
+from fathom.search.cluster.worker import granted_gpus
+from fathom.search.study.budget import Budget
+from fathom.search.study.config import StudyConfig
+from fathom.search.study.hardware.gpus import recognised
+from fathom.search.study.hardware.machine import Machine, speed_key, this_machine
+from fathom.search.study.hardware.speed import binned, keep_speeds
+from fathom.search.training.device import granted_device
+from fathom.search.training.measure_speed import measured_rate
+from fathom.search.training.trial_log import name_of
+
+GPU_KIND = "accelerator_type:"
+"""Prefix of Ray's resource with the type of a node's GPUs."""
+MEASURED_SECONDS = 180.0
+"""Longest wait for a worker that measures, most of it for one that is free and imports PyTorch."""
+
+Rate = tuple[float, float]
+"""FLOPs of a layer in a training step, and FLOPs per second of the training."""
+
+
+def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | None:
+    """The machine of a study on the cluster that is joined here; None without one, or where no
+    node is there yet on which a trial can run. `gpu` names the type of its GPUs.
+
+    Raises:
+        NotJoinedError: when there is a cluster that can't be joined.
+    """
+    if cluster_address() is None or not (ray.is_initialized() or join_cluster()):
+        return None
+    there, resources = ray.cluster_resources(), config.resources
+    gpus, cpus = there.get("GPU", 0), there.get("CPU", 0)
+    share = resources.gpus_of_trial(gpus)
+    if share > gpus or resources.cpus_per_trial * resources.processes_per_trial > cpus:
+        return None
+    kinds = [recognised(name.removeprefix(GPU_KIND)) for name in there if GPU_KIND in name]
+    kind = gpu or next((one.name for one in kinds if one), None)
+    own = resources.model_copy(update={"gpus_per_trial": share})
+    machine = this_machine(config.model_copy(update={"resources": own}), kind if share else None)
+    slots = resources.trials_at_once(cpus, gpus)
+    has = f"GPUs: {gpus:g}" if share else f"CPU cores: {cpus:g}"
+    description = f"a cluster ({has}, trials at a time: {slots})"
+    return replace(machine, slots=slots, here=True, notes=(), description=description)
+
+
+def measure_on_worker(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: Objective
+) -> Rate | None:
+    """The speed of a training on a worker, with the resources of a trial, which is kept by the type
+    of its device; None if none was free in time.
+
+    The process ends with the task, and with it what it held of the device.
+    """
+    resources = config.resources
+    share = min(1.0, resources.gpus_of_trial(ray.cluster_resources().get("GPU", 0)))
+    task = ray.remote(num_cpus=resources.cpus_per_trial, num_gpus=share, max_calls=1)(_measure)
+    answer = task.remote(config, budget, shape, objective)
+    try:
+        device, rate = ray.get(answer, timeout=MEASURED_SECONDS)
+    except GetTimeoutError:
+        ray.cancel(answer, force=True)
+        return None
+    keep_speeds(speed_key(device, resources, gpu=share > 0), binned([rate]))
+    return rate
+
+
+def _measure(
+    config: StudyConfig, budget: Budget, shape: Shape, objective: Objective
+) -> tuple[str, Rate]:
+    """The name of the device that was granted, and the speed on it."""
+    device = granted_device(granted_gpus())
+    return name_of(device), measured_rate(config, budget, shape, objective.to(device), device)
