@@ -25,6 +25,7 @@ from benchmarks.papers.depth_gains import accuracy_tables, petty_tables
 from benchmarks.papers.layers import EARLY, LAYERED, early, layer_table
 from benchmarks.papers.shapes import shape_tables
 from benchmarks.papers.splits import split_lines, split_tables
+from benchmarks.papers.strengths import strength_lines, strength_tables
 from fathom.models.options import Residual
 from fathom.objectives.synthetic.alternating_blocks.keys import BlocksConfig
 from fathom.objectives.synthetic.connectivity.keys import ConnectivityConfig
@@ -247,6 +248,7 @@ OF_LOSSES: dict[str, Callable[[StudyConfig, Sequence[TrialRecord]], Iterator[str
     "petty2023": petty_tables,
     "brown2022": accuracy_tables,
     "vanbiljon2020": amount_tables,
+    "murray2019": strength_tables,
     "kasai2020": split_tables,
 }
 """Papers that claim an order of losses instead of a mark -> the function for their tables."""
@@ -255,6 +257,7 @@ Studies = Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]
 
 TOGETHER: dict[str, Callable[[Studies], Iterator[str]]] = {
     "vanbiljon2020": growth_lines,
+    "murray2019": strength_lines,
     "kasai2020": split_lines,
 }
 """Papers whose claim compares studies -> the function for the lines over all run folders."""
