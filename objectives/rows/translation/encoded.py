@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.translation.parallel_text import ParallelText, SentencePair
+from fathom.objectives.rows.translation.pair_files import SentencePair
+from fathom.objectives.rows.translation.parallel_text import ParallelText
 from fathom.objectives.rows.translation.vocabulary import END, PairTokens
 
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -9,11 +9,8 @@ from fathom.objectives.keys import Few, Group, Number, ObjectiveConfig, Positive
 from fathom.objectives.rows.keys import FilePath, fewer_examples
 from fathom.objectives.rows.translation.encoded import EncodedText
 from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguage
-from fathom.objectives.rows.translation.parallel_text import (
-    Files,
-    ParallelText,
-    read_parallel_text,
-)
+from fathom.objectives.rows.translation.pair_files import Files
+from fathom.objectives.rows.translation.parallel_text import ParallelText, read_parallel_text
 from fathom.objectives.rows.translation.vocabulary import FEWEST_IDS, WORDS, PairTokens
 from fathom.objectives.text.tokenizer import BPE
 

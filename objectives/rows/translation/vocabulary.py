@@ -7,7 +7,7 @@ from typing import Self
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.translation.parallel_text import SentencePair
+from fathom.objectives.rows.translation.pair_files import SentencePair
 from fathom.objectives.text.encode import UNKNOWN, train_bpe
 from fathom.objectives.text.tokenizer import BPE, BYTE_IDS
 from fathom.objectives.token_ids import PAD

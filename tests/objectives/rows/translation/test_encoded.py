@@ -4,7 +4,8 @@ import pytest
 
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.translation.encoded import EncodedText
-from fathom.objectives.rows.translation.parallel_text import ParallelText, SentencePair
+from fathom.objectives.rows.translation.pair_files import SentencePair
+from fathom.objectives.rows.translation.parallel_text import ParallelText
 from fathom.objectives.rows.translation.vocabulary import END
 
 TRAIN = [SentencePair("a b", "A B C"), SentencePair("a b c d e", "A"), SentencePair("a", "A")]

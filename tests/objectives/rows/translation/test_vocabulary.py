@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.rows.translation.parallel_text import SentencePair
+from fathom.objectives.rows.translation.pair_files import SentencePair
 from fathom.objectives.rows.translation.vocabulary import END, TOKENS_FROM, PairTokens
 
 TRAIN = [SentencePair(f"the {n} cats <s> sleep", f"die {n} Katzen schlafen.") for n in range(99)]

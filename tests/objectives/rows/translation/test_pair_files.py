@@ -1,0 +1,83 @@
+"""Pairs of sentences in files: what is read, and what is said of files that are wrong."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.rows.translation.pair_files import SentencePair, read_pairs
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_two_files_are_read_line_by_line_whatever_ends_them(
+    tmp_path: Path, ending: str, suffix: str
+) -> None:
+    pack = gzip.compress if suffix else bytes
+    for side, lines in (("en", ["Go  on.", "Hi!"]), ("fr", ["Continue\u00a0!", " Salut !"])):
+        content = "".join(line + ending for line in lines).encode()
+        (tmp_path / f"x.{side}{suffix}").write_bytes(pack(content))
+
+    found, _ = read_pairs((f"{tmp_path}/x.en{suffix}", f"{tmp_path}/x.fr{suffix}"), (1, 2))
+
+    assert found == [SentencePair("Go on.", "Continue !"), SentencePair("Hi!", "Salut !")]
+
+
+def test_a_table_has_source_and_target_in_the_named_columns_and_may_have_more(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.tsv.gz").write_bytes(gzip.compress(b"7\tGo.\t8\tVa !\n\n9\tHi.\t3\tSalut\n"))
+
+    found, _ = read_pairs(str(tmp_path / "x.tsv.gz"), (4, 2))
+
+    assert found == [SentencePair("Va !", "Go."), SentencePair("Salut", "Hi.")]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (b"a\nb\n", b"A\n", ("as many lines", "got 2 and 1", "belong together")),
+        (b"a\n\nc\n\n", b"A\nB\nC\nD\n", ("line 2 of", "x.en", "1 more line", "both sides")),
+        (b"a\nb\n", b"A\n \n", ("line 2 of", "x.fr", "target is empty", "both sides")),
+        (b"a\n", b"\xff\n", ("x.fr", "UTF-8", "0xff", "convert")),
+        (b"\n", b"\n", ("at least one row", "none")),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
+    tmp_path: Path, source: bytes, target: bytes, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.en").write_bytes(source)
+    (tmp_path / "x.fr").write_bytes(target)
+
+    with pytest.raises(ObjectiveError) as refused:
+        read_pairs((f"{tmp_path}/x.en", f"{tmp_path}/x.fr"), (1, 2))
+
+    assert all(word in str(refused.value) for word in words), refused.value
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "words"),
+    [
+        ("a\tA\nb\n", (1, 2), ("line 2 of", "2 columns", "got 1", "two files")),
+        ("a\tA\n", (1, 4), ("line 1 of", "4 columns", "got 2", "`columns`")),
+        ("a\tA\nb\t\n", (1, 2), ("line 2 of", "target is empty")),
+    ],
+)
+def test_a_table_that_lacks_a_column_is_refused(
+    tmp_path: Path, content: str, columns: tuple[int, int], words: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.tsv").write_text(content)
+
+    with pytest.raises(ObjectiveError) as refused:
+        read_pairs(str(tmp_path / "x.tsv"), columns)
+
+    assert all(word in str(refused.value) for word in words), refused.value
+
+
+def test_a_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.en").write_text("a\n")
+
+    with pytest.raises(ObjectiveError, match=r"x\.fr must be a readable file"):
+        read_pairs((f"{tmp_path}/x.en", f"{tmp_path}/x.fr"), (1, 2))
