@@ -22,6 +22,8 @@ from fathom.objectives.files import open_regular
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
 TIMEOUT_SECONDS = 30.0
+GZIP = b"\x1f\x8b"
+"""First bytes of a gzipped file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def mirror_file(download: Download) -> Path | None:
 
 
 def read_file(path: Path, remedy: str = "check the path") -> bytes:
-    """Content of a file, uncompressed if its name ends in .gz.
+    """Content of a file, uncompressed if it is gzipped, whatever its name says.
 
     Raises:
         ObjectiveError: when it can't be read; the message ends in the remedy.
@@ -93,7 +95,7 @@ def read_file(path: Path, remedy: str = "check the path") -> bytes:
     try:
         with open_regular(path) as file:
             content = file.read()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
+        return gzip.decompress(content) if content.startswith(GZIP) else content
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ObjectiveError(

@@ -11,6 +11,17 @@ from fathom.objectives.errors import ObjectiveError
 
 Row = TypeVar("Row")
 
+ARCHIVES = {
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"(\xb5/\xfd": "zstd",
+    b"%PDF": "PDF",
+}
+"""First bytes of a file -> its kind."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""First bytes of UTF-16 text, as some programs export it."""
+
 Place = str | Download
 """Place of rows: a user's path, plain or gzipped, or a published file."""
 
@@ -43,13 +54,38 @@ def read_text(place: Place) -> str:
         content = read_download(place)
     else:
         content = read_file(Path(place).expanduser())
+    _refuse_binary(content, name_of(place))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
         raise ObjectiveError(
             f"{name_of(place)} must be UTF-8 text, but has the invalid byte "
-            f"0x{content[error.start]:02x} at offset {error.start}; convert it"
+            f"0x{content[error.start]:02x} in line {line}; convert it, such as "
+            f"{_converted('LATIN1', name_of(place))}"
         ) from error
+
+
+def _refuse_binary(content: bytes, name: str) -> None:
+    """Raises `ObjectiveError` for an archive, for UTF-16 and for text with NUL characters."""
+    for first, kind in ARCHIVES.items():
+        if content.startswith(first):
+            raise ObjectiveError(f"{name} must be text, and is a {kind} file; unpack it first")
+    if content.startswith(UTF16):
+        raise ObjectiveError(
+            f"{name} must be UTF-8 text, and is UTF-16; {_converted('UTF-16', name)} converts it"
+        )
+    if (place := content.find(b"\0")) >= 0:
+        line = content.count(b"\n", 0, place) + 1
+        raise ObjectiveError(
+            f"{name} must be text without NUL characters, but has one in line {line}; "
+            f"tr -d '\\000' < {name} > text deletes them"
+        )
+
+
+def _converted(encoding: str, name: str) -> str:
+    """The command that writes a file as UTF-8."""
+    return f"iconv -f {encoding} -t UTF-8 {name} > text"
 
 
 def read_lines(place: Place) -> Iterator[TsvLine]:
@@ -60,19 +96,20 @@ def read_lines(place: Place) -> Iterator[TsvLine]:
             cells = tuple(line.removesuffix("\r").split("\t"))
             row = TsvLine(name_of(place), number, cells)
             if first:
-                _refuse_csv(row)
+                refuse_csv(row)
             first = False
             yield row
 
 
-def _refuse_csv(line: TsvLine) -> None:
+def refuse_csv(line: TsvLine) -> None:
     """Raises `ObjectiveError` for a first line with commas and no tab, or with quoted cells."""
     quoted = all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in line.cells)
     if quoted or (len(line.cells) == 1 and "," in line.cells[0]):
+        dialect = ', "excel-tab"' if len(line.cells) > 1 else ""
         raise ObjectiveError(
             f"{line} must have plain cells with a tab between, and looks like CSV; convert the "
             "file: python3 -c 'import csv, sys; "
-            '[print(*row, sep="\\t") for row in csv.reader(sys.stdin)]\''
+            f'[print(*row, sep="\\t") for row in csv.reader(sys.stdin{dialect})]\''
             f" < {line.place} > rows.tsv"
         )
 

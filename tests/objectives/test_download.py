@@ -218,7 +218,9 @@ def test_a_mirrored_file_is_checked_like_a_downloaded_one(site: Site, own_mirror
         read_download(site.published)
 
 
-@pytest.mark.parametrize("damage", [b"no gzip at all", gzip.compress(CONTENT, mtime=0)[:-200]])
+@pytest.mark.parametrize(
+    "damage", [b"\x1f\x8bno gzip at all", gzip.compress(CONTENT, mtime=0)[:-200]]
+)
 def test_a_broken_gzip_in_the_mirror_is_named(site: Site, own_mirror: Path, damage: bytes) -> None:
     (own_mirror / "folder").mkdir()
     (own_mirror / "folder" / "text.txt.gz").write_bytes(damage)

@@ -140,7 +140,7 @@ class TranslationConfig(ObjectiveConfig):
         return _survey(self)[0]
 
     def data_note(self) -> str:
-        """A line on pairs that are not used whole, and on padding; empty if there are few."""
+        """A line on the number of pairs, on those that are not used whole, and on padding."""
         return _survey(self)[1]
 
     @property
@@ -170,14 +170,16 @@ def _survey(keys: TranslationConfig) -> tuple[int, str]:
     text = keys.read()
     encoded = keys.encode(text)
     padding = 1 - encoded.train.target_tokens / encoded.epoch_tokens
-    parts = (
-        (text.overlapping, "more were dropped, as a side of them is held out"),
-        (encoded.too_long, f"more were dropped, as they are longer than {keys.context} tokens"),
-        (text.half_empty, "lines with one side alone were dropped"),
-        (encoded.cut, f"held-out pairs were cut to {keys.context} tokens"),
-        (padding > LEAST_SHARE and f"{padding:.0%}", "of the horizon is padding"),
+    lost = (
+        (text.overlapping, "dropped as a side is held out"),
+        (encoded.too_long, f"dropped as longer than {keys.context} tokens"),
+        (text.unusable, "lines dropped as a side is empty or columns are too many or too few"),
+        (encoded.cut, f"of dev and test cut to {keys.context} tokens"),
     )
-    found = "; ".join(f"{count} {what}" for count, what in parts if count)
-    return encoded.epoch_tokens, f"{len(encoded.train.sources)} training pairs: {found}" * bool(
-        found
+    note = (
+        f"{len(encoded.train.sources)} training pairs, {len(text.dev)} of dev, {len(text.test)} of "
+        "test"
     )
+    note += "".join(f"; {count} {what}" for count, what in lost if count)
+    note += f"; {padding:.0%} of the horizon is padding" * (padding > LEAST_SHARE)
+    return encoded.epoch_tokens, note

@@ -1,18 +1,20 @@
 """Pairs of sentences from files: two with a line for a line, or one with tabs between its columns;
 needs neither torch nor numpy."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.objectives.errors import ObjectiveError, nearest
+from fathom.objectives.keys import short
 from fathom.objectives.rows import tsv
 from fathom.objectives.rows.published import TRANSLATION
 from fathom.objectives.rows.translation.generated import GENERATED
 
-MOST_HALF_EMPTY = 0.01
-"""Largest share of lines with one side alone, which are dropped; with more, the sides are probably
-not of each other."""
+MOST_DROPPED = 0.01
+"""Largest share of lines with one side alone, and of lines with too many columns or too few, which
+are dropped; with more, the sides are probably not of each other."""
 
 Files = str | tuple[str, str]
 """A path of a table or a named data set, or the paths of a source and a target file."""
@@ -29,36 +31,36 @@ class SentencePair:
 def read_pairs(
     place: tsv.Place | tuple[tsv.Place, tsv.Place], columns: tuple[int, int]
 ) -> tuple[list[SentencePair], int]:
-    """Every pair of a place, and the number of lines that were dropped as they have one side alone;
-    a line that is blank on both sides is none.
+    """Every pair of a place, and the number of lines that were dropped as they have one side alone,
+    or another number of columns than most; a line that is blank on both sides is none.
 
     Raises:
-        ObjectiveError: when too many lines have one side alone, or the files have different numbers
-            of lines.
+        ObjectiveError: when too many lines would be dropped, the files have different numbers of
+            lines, or a column of the table has no sentences.
     """
     if isinstance(place, tuple):
-        name, sides = tsv.name_of(place[0]), _of_two_files(*place)
-        second = tsv.name_of(place[1])
+        name, second = map(tsv.name_of, place)
+        sides, irregular = _of_two_files(*place), 0
     else:
-        name, sides = tsv.name_of(place), _of_table(place, columns)
-        second = name
+        name = second = tsv.name_of(place)
+        sides, irregular = _of_table(place, columns)
     pairs, halves = [], []
     for number, source, target in sides:
         if source and target:
             pairs.append(SentencePair(source, target))
         elif source or target:
             halves.append((number, "source" if target else "target"))
-    if len(halves) > MOST_HALF_EMPTY * (len(pairs) + len(halves)):
+    if len(halves) > MOST_DROPPED * (len(pairs) + len(halves)):
         number, side = halves[0]
         more = f" (and {len(halves) - 1} more lines like it)" if len(halves) > 1 else ""
         raise ObjectiveError(
             f"line {number} of {name if side == 'source' else second} must have text, as its other "
             f"side has, but the {side} is empty{more}; fill it in, or delete the line on both sides"
         )
-    return tsv.not_empty(pairs, name), len(halves)
+    return tsv.not_empty(pairs, name), len(halves) + irregular
 
 
-def _of_two_files(source: tsv.Place, target: tsv.Place) -> Iterator[tuple[int, str, str]]:
+def _of_two_files(source: tsv.Place, target: tsv.Place) -> list[tuple[int, str, str]]:
     sides = [_lines(place) for place in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise ObjectiveError(
@@ -66,22 +68,70 @@ def _of_two_files(source: tsv.Place, target: tsv.Place) -> Iterator[tuple[int, s
             f"other, a translation for each, got {len(sides[0])} and {len(sides[1])}; check that "
             "they belong together"
         )
-    for number, (one, other) in enumerate(zip(*sides, strict=True), 1):
-        yield number, _single_spaced(one), _single_spaced(other)
+    return [
+        (number, _single_spaced(one), _single_spaced(other))
+        for number, (one, other) in enumerate(zip(*sides, strict=True), 1)
+    ]
 
 
-def _of_table(place: tsv.Place, columns: tuple[int, int]) -> Iterator[tuple[int, str, str]]:
-    needed = max(columns)
-    for number, line in enumerate(_lines(_known(place)), 1):
-        cells = line.split("\t")
-        if line.strip() and len(cells) < needed:
-            raise ObjectiveError(
-                f"line {number} of {tsv.name_of(place)} must have {needed} columns with a tab "
-                f"between, got {len(cells)}; correct that line, set `columns`, or name two files: "
-                "[source, target]"
-            )
-        one, other = (cells[at - 1] if line.strip() else "" for at in columns)
-        yield number, _single_spaced(one), _single_spaced(other)
+def _of_table(place: tsv.Place, columns: tuple[int, int]) -> tuple[list[tuple[int, str, str]], int]:
+    """Number, source and target of each line that is not blank and has as many columns as most
+    lines; the number of lines that have more or fewer."""
+    name, lines = tsv.name_of(place), enumerate(_lines(_known(place)), 1)
+    rows = [tsv.TsvLine(name, at, tuple(line.split("\t"))) for at, line in lines if line.strip()]
+    if not rows:
+        return [], 0
+    kept = _regular(rows, max(columns))
+    if all(cell[:1] == cell[-1:] == '"' for row in kept for cell in _of(row, columns)):
+        tsv.refuse_csv(kept[0])
+    for column in columns:
+        _check_sentences(kept, column)
+    sides = [(row.number, *map(_single_spaced, _of(row, columns))) for row in kept]
+    return sides, len(rows) - len(kept)
+
+
+def _of(row: tsv.TsvLine, columns: tuple[int, int]) -> tuple[str, str]:
+    return row.cells[columns[0] - 1], row.cells[columns[1] - 1]
+
+
+def _regular(rows: Sequence[tsv.TsvLine], needed: int) -> list[tsv.TsvLine]:
+    """The rows with as many columns as most have; raises `ObjectiveError` if these are fewer than
+    needed, or if too many rows have another number."""
+    ((usual, _),) = Counter(len(row.cells) for row in rows).most_common(1)
+    odd = [row for row in rows if len(row.cells) != usual]
+    if usual < needed:
+        tsv.refuse_csv(rows[0])
+        first = min(rows, key=lambda row: (len(row.cells) >= needed, row.number))
+        raise ObjectiveError(
+            f"{first} must have {needed} columns with a tab between, got {len(first.cells)}; "
+            "correct that line, set `columns`, or name two files: [source, target]"
+        )
+    if len(odd) > MOST_DROPPED * len(rows):
+        more = f" (and {len(odd) - 1} more lines are like it)" if len(odd) > 1 else ""
+        raise ObjectiveError(
+            f"{odd[0]} must have {usual} columns with a tab between, as most lines have, got "
+            f"{len(odd[0].cells)}{more}; correct it, or name two files: [source, target]"
+        )
+    return [row for row in rows if len(row.cells) == usual]
+
+
+def _check_sentences(rows: Sequence[tsv.TsvLine], column: int) -> None:
+    """Raises `ObjectiveError` for a column that is no language, in a table that has others."""
+    count = len(rows[0].cells)
+    if count > 2 and _is_dull(rows, column):
+        others = [at for at in range(1, count + 1) if not _is_dull(rows, at)]
+        such_as = f", such as `columns: {others[:2]}`" if len(others) > 1 else ""
+        raise ObjectiveError(
+            f"column {column} of {rows[0].place} must have sentences, and has numbers or one text "
+            f"alone, such as {short(rows[-1].cells[column - 1])}; set `columns`{such_as}"
+        )
+
+
+def _is_dull(rows: Sequence[tsv.TsvLine], column: int) -> bool:
+    """True if a column has numbers alone, or the same text in every row of several; the first row
+    may have names of columns."""
+    texts = [row.cells[column - 1].strip() for row in rows[1:] or rows]
+    return all(text.isdecimal() for text in texts) or len(texts) > 1 == len(set(texts))
 
 
 def _known(place: tsv.Place) -> tsv.Place:
@@ -89,7 +139,7 @@ def _known(place: tsv.Place) -> tsv.Place:
     if isinstance(place, str) and not Path(place).expanduser().exists():
         known = (GENERATED, *TRANSLATION)
         raise ObjectiveError(
-            f"`data` must be one of {', '.join(known)}, the path of a table, or two paths "
+            f"parallel text must be one of {', '.join(known)}, the path of a table, or two paths "
             f"[source, target], got {place!r}; {nearest(place, known)}"
         )
     return place

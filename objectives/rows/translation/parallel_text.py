@@ -24,8 +24,8 @@ class ParallelText:
     test: Sequence[SentencePair]
     overlapping: int
     """Training pairs that were dropped, as their source or their target is in `dev` or `test`."""
-    half_empty: int = 0
-    """Lines with one side alone, which were dropped."""
+    unusable: int = 0
+    """Lines that were dropped: one side alone, or another number of columns than most."""
 
     def parts(self) -> Iterator[str]:
         """Every text with the name of its split: what a digest of them is made of."""
@@ -54,21 +54,21 @@ def read_parallel_text(
         "test": published.get("test"),
         **{name: place for name, place in (("dev", dev), ("test", test)) if place},
     }
-    half_empty = 0
+    unusable = 0
     if data == GENERATED:
         pairs = [SentencePair(*texts) for texts in drawn(generated)]
     else:
-        pairs, half_empty = read_pairs(published.get("train", data), columns)
+        pairs, unusable = read_pairs(published.get("train", data), columns)
     named: dict[str, list[SentencePair]] = {}
     for name, place in given.items():
         if place:
             named[name], dropped = read_pairs(place, columns)
-            half_empty += dropped
+            unusable += dropped
     taken = _held_out(pairs, [name for name in given if name not in named], held_out)
     splits = named | taken
     text = _without_overlap(pairs, splits["dev"], splits["test"], train_pairs)
     overlapping = text.overlapping - sum(map(len, taken.values()))
-    return replace(text, overlapping=overlapping, half_empty=half_empty)
+    return replace(text, overlapping=overlapping, unusable=unusable)
 
 
 def _held_out(
@@ -103,8 +103,8 @@ def _without_overlap(
     train = [pair for pair in pairs if pair.source not in sources and pair.target not in targets]
     if not train:
         raise ObjectiveError(
-            f"`data` must have pairs that are not in `dev` and `test` as well, got {len(pairs)}, "
-            "all of which are there; name other files"
+            "`data` must have pairs of which no side is in `dev` or `test` as well, got "
+            f"{len(pairs)}, each with a side that is; name other files, or check `columns`"
         )
     overlapping = len(pairs) - len(train)
     if most is not None:

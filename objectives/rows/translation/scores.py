@@ -1,5 +1,6 @@
 """BLEU and chrF of translations, as sacrebleu's own command computes them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -8,6 +9,14 @@ from typing import Any
 
 from fathom.objectives.errors import ObjectiveError
 
+HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+"""Chinese letters, between which no blanks are written."""
+WITHOUT_BLANKS = re.compile(
+    r"[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\ua9e0-\ua9ff]"
+)
+"""Letters of Thai, Lao, Tibetan, Burmese, Khmer and Japanese, which write none either."""
+CHINESE = 0.1
+"""Largest number of other letters to each Chinese one in text that is Chinese."""
 METRICS = {"bleu": "BLEU", "chrf": "CHRF"}
 """Name of a metric -> its class in sacrebleu."""
 
@@ -30,12 +39,23 @@ def check_sacrebleu() -> None:
         )
 
 
+def bleu_tokenizer(references: Sequence[str]) -> str:
+    """The tokenizer of BLEU in sacrebleu: `13a` cuts at blanks and punctuation; where most letters
+    are of a language that writes no blanks, `zh` for Chinese, else `char`."""
+    text = "".join("".join(line.split()) for line in references)
+    han, others = len(HAN.findall(text)), len(WITHOUT_BLANKS.findall(text))
+    if 2 * (han + others) <= len(text):
+        return "13a"
+    return "zh" if others < CHINESE * han else "char"
+
+
 def scores(outputs: Sequence[str], references: Sequence[str]) -> Mapping[str, Score]:
     """The scores of a system's output, a line for each reference."""
     library: Any = import_module("sacrebleu.metrics")  # takes a quarter of a second
     found = {}
     for name, class_name in METRICS.items():
-        metric = getattr(library, class_name)()
+        options = {"tokenize": bleu_tokenizer(references)} if name == "bleu" else {}
+        metric = getattr(library, class_name)(**options)
         value = float(metric.corpus_score(list(outputs), [list(references)]).score)
         found[name] = Score(value, str(metric.get_signature()))
     return found

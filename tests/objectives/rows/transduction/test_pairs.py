@@ -66,7 +66,7 @@ def test_a_third_column_is_the_category_in_letters_that_a_metric_may_have(tmp_pa
         (b"a\tb\t" + 101 * b"c", ("line 1 of", "at most 100 characters, got 101")),
         (b"".join(b"a\tb\t%d\n" % n for n in range(201)), ("at most 200 categories, got 201",)),
         (b"", ("at least one row",)),
-        (b"a\t\xff\n", ("UTF-8", "0xff at offset 2")),
+        (b"a\t\xff\n", ("UTF-8", "0xff in line 1")),
         (None, ("readable file", "No such file")),
     ],
 )

@@ -75,6 +75,6 @@ def test_a_plan_says_what_became_of_pairs_that_are_not_used_whole(tmp_path: Path
     (note, *_) = study_notes(study(**keys, context=5))
 
     assert note == (
-        "35 training pairs: 1 more were dropped, as a side of them is held out; 1 more were "
-        "dropped, as they are longer than 5 tokens; 1 held-out pairs were cut to 5 tokens"
+        "35 training pairs, 4 of dev, 2 of test; 1 dropped as a side is held out; 1 dropped as "
+        "longer than 5 tokens; 1 of dev and test cut to 5 tokens"
     )

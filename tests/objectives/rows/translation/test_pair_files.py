@@ -1,6 +1,7 @@
 """Pairs of sentences in files: what is read, and what is said of files that are wrong."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,14 @@ def test_files_that_do_not_fit_are_refused_with_the_line_and_the_remedy(
         ("a\tA\nb\n", (1, 2), ("line 2 of", "2 columns", "got 1", "two files")),
         ("a\tA\n", (1, 4), ("line 1 of", "4 columns", "got 2", "`columns`")),
         ("a\tA\nb\t\n", (1, 2), ("line 2 of", "target is empty")),
+        ("a\tA\nb\tB\nc\tC\tx\n", (1, 2), ("line 3 of", "must have 2 columns", "got 3")),
+        ("a,A\nb,B\n", (1, 2), ("line 1 of", "CSV", "csv.reader(sys.stdin)")),
+        ('"a"\t"A"\n"b"\t"B"\n', (1, 2), ("CSV", 'csv.reader(sys.stdin, "excel-tab")')),
+        ("7\ta\t8\tA\n9\tb\t10\tB\n", (1, 2), ("column 1 of", "'9'", "`columns: [2, 4]`")),
+        ("id\tof\tx\n7\teng\tA\n9\teng\tB\n", (2, 3), ("column 2 of", "one text alone", "'eng'")),
     ],
 )
-def test_a_table_that_lacks_a_column_is_refused(
+def test_a_table_of_the_wrong_form_or_columns_is_refused(
     tmp_path: Path, content: str, columns: tuple[int, int], words: tuple[str, ...]
 ) -> None:
     (tmp_path / "x.tsv").write_text(content)
@@ -81,3 +87,43 @@ def test_a_missing_one_of_two_files_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ObjectiveError, match=r"x\.fr must be a readable file"):
         read_pairs((f"{tmp_path}/x.en", f"{tmp_path}/x.fr"), (1, 2))
+
+
+def test_one_line_in_a_hundred_with_a_further_tab_is_dropped_and_counted(tmp_path: Path) -> None:
+    rows = [f"s{n}\tt{n}" for n in range(200)]
+    (tmp_path / "x.tsv").write_text("\n".join([*rows, "a\tb\tc"]))
+
+    pairs, dropped = read_pairs(f"{tmp_path}/x.tsv", (1, 2))
+
+    assert (len(pairs), dropped) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a\té\n".encode("latin-1"), ("0xe9 in line 1", "iconv -f LATIN1 -t UTF-8")),
+        ("a\tA\n".encode("utf-16"), ("is UTF-16", "iconv -f UTF-16")),
+        ("a\tA\n".encode("utf-16-le"), ("NUL characters", "line 1", "tr -d '\\000'")),
+        (b"PK\x03\x04 and so on", ("is a zip file", "unpack")),
+    ],
+)
+def test_a_file_that_is_not_plain_text_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, content: bytes, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.tsv").write_bytes(content)
+
+    with pytest.raises(ObjectiveError) as refused:
+        read_pairs(f"{tmp_path}/x.tsv", (1, 2))
+
+    assert all(word in str(refused.value) for word in words), refused.value
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("x.tsv", gzip.compress), ("x.tsv.gz", bytes)], ids=["packed", "plain"]
+)
+def test_a_file_is_gzipped_or_plain_whatever_its_name(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / name).write_bytes(pack(b"Go.\tVa !\n"))
+
+    assert read_pairs(f"{tmp_path}/{name}", (1, 2)) == ([SentencePair("Go.", "Va !")], 0)

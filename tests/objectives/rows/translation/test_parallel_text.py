@@ -44,7 +44,7 @@ def test_a_line_in_a_hundred_with_one_side_alone_is_dropped_and_counted(tmp_path
 
     text = text_of(f"{tmp_path}/x.tsv")
 
-    assert text.half_empty == 2
+    assert text.unusable == 2
     assert len(text.train) + len(text.dev) + len(text.test) == 200
 
 
@@ -115,7 +115,7 @@ def test_too_few_pairs_are_refused(
 def test_training_pairs_that_are_all_held_out_are_refused(tmp_path: Path) -> None:
     place = table(tmp_path)
 
-    with pytest.raises(ObjectiveError, match="not in `dev` and `test` as well, got 60, all"):
+    with pytest.raises(ObjectiveError, match="no side is in `dev` or `test` as well, got 60, each"):
         text_of(place, dev=place, test=place)
 
 
