@@ -86,11 +86,16 @@ def _of_table(place: tsv.Place, columns: tuple[int, int]) -> tuple[list[tuple[in
         tsv.refuse_csv(kept[0])
     for column in columns:
         _check_sentences(kept, column)
-    sides = [(row.number, *map(_single_spaced, _of(row, columns))) for row in kept]
+    texts = [_of(row, columns) for row in kept]
+    sides = [
+        (row.number, _single_spaced(one), _single_spaced(other))
+        for row, (one, other) in zip(kept, texts, strict=True)
+    ]
     return sides, len(rows) - len(kept)
 
 
 def _of(row: tsv.TsvLine, columns: tuple[int, int]) -> tuple[str, str]:
+    """The two cells of a row that are source and target."""
     return row.cells[columns[0] - 1], row.cells[columns[1] - 1]
 
 
