@@ -4,7 +4,7 @@ Shapes: N tokens, D d_model, F d_ff, H heads, S heads of keys, K head dimension;
 counts those that are left.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,17 +24,6 @@ BY_LAYER = "by_layer/"
 """Prefix of metrics of one layer each."""
 
 
-def named_blocks(model: Transformer) -> Iterator[tuple[str, Block]]:
-    """Yields the blocks with their names, those of an encoder first."""
-    stacks = {"blocks": model.blocks}
-    if isinstance(model, EncoderDecoder):
-        stacks = {"encoder.blocks": model.encoder.blocks} | stacks
-    for name, blocks in stacks.items():
-        for index, block in enumerate(blocks):
-            assert isinstance(block, Block)
-            yield f"{name}.{index}", block
-
-
 def sizes_left(model: Transformer) -> list[LayerSizes]:
     """Sizes of each layer with own weights, without what adds nothing; an encoder's come first."""
     per_key = model.shape.queries_per_key
@@ -46,7 +35,7 @@ def sizes_left(model: Transformer) -> list[LayerSizes]:
             if isinstance(block, DecoderBlock)
             else 0,
         )
-        for _, block in named_blocks(model)
+        for _, block in model.named_blocks()
     ]
 
 
@@ -172,7 +161,7 @@ def compacted(model: Transformer) -> Transformer:
         small = compact_model(model.shape, model.parametrization, sizes_left(model))
     small.to(weight.dtype)
     state = model.state_dict()
-    for name, block in named_blocks(model):
+    for name, block in model.named_blocks():
         for place, branch in block.named_children():
             if isinstance(branch, AnyAttention):
                 parts = _left_of_attention(branch)
@@ -220,8 +209,8 @@ def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
     own = small.state_dict()
     outside = {name: one for name, one in own.items() if not name.startswith("blocks.")}
     model.load_state_dict(outside, strict=False)
-    sources = [block for _, block in named_blocks(small)]
-    for (_, target), index in zip(named_blocks(model), kept, strict=True):
+    sources = [block for _, block in small.named_blocks()]
+    for (_, target), index in zip(model.named_blocks(), kept, strict=True):
         _pad(target, sources[index], ratio)
     return model.to(small.embedding.weight.dtype)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.attention import apart, of_each_query, pattern
-from fathom.models.blocks import Attention, Block
+from fathom.models.blocks import Attention
 from fathom.models.optim import Optimizer
 from fathom.models.transformer import Transformer
 
@@ -27,8 +27,9 @@ Measures = dict[str, Tensor]
 
 
 @torch.no_grad()
-def layers_on_text(model: Transformer, tokens_BT: Tensor) -> dict[str, Tensor]:
-    """Metrics (L,) of the layers by name: differences between tokens, and attention patterns.
+def layers_on_text(model: Transformer, tokens_BT: Tensor, *sources_BU: Tensor) -> dict[str, Tensor]:
+    """Metrics (L,) of the layers by name: differences between tokens, and patterns of
+    self-attention. With sources, layers of the encoder come first.
 
     `rank_ratio`: norm of the stream without its mean over tokens, of the whole stream's; 0 when all
     tokens have become equal (Dong et al. 2021, with their composite norm).
@@ -36,7 +37,6 @@ def layers_on_text(model: Transformer, tokens_BT: Tensor) -> dict[str, Tensor]:
     to a token itself and to the one before it, mean over heads (Clark et al. 2019).
     `previous_token`: the latter of the best head.
     """
-    T = tokens_BT.shape[1]
 
     def of_heads(weights_BHTT: Tensor) -> Measures:
         previous_H = weights_BHTT.diagonal(-1, -2, -1).mean((0, 2))
@@ -50,13 +50,13 @@ def layers_on_text(model: Transformer, tokens_BT: Tensor) -> dict[str, Tensor]:
     ratios: list[Tensor] = []
 
     def look(block: Any, inputs: Any, x_ND: Tensor) -> None:
-        ratios.append(rank_ratio(x_ND.view(-1, T, x_ND.shape[-1])))
+        ratios.append(rank_ratio(x_ND.view(-1, inputs[1], x_ND.shape[-1])))
 
     with (
         _watching(model, of_heads) as rows,
-        _hooks(block.register_forward_hook(look) for block in model.blocks),
+        _hooks(block.register_forward_hook(look) for _, block in model.named_blocks()),
     ):
-        model(tokens_BT)
+        model(tokens_BT, *sources_BU)
     return _stacked(rows) | {"rank_ratio": torch.stack(ratios)}
 
 
@@ -144,12 +144,8 @@ def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
 def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
     """Norms of parameters, in the optimizer's order (..., P), to those of blocks (..., L)."""
     blocks = [
-        [
-            place
-            for place, name in enumerate(optimizer.names_P)
-            if name.startswith(f"blocks.{index}.")
-        ]
-        for index in range(len(model.blocks))
+        [place for place, name in enumerate(optimizer.names_P) if name.startswith(f"{block}.")]
+        for block, _ in model.named_blocks()
     ]
     return torch.stack([norms_XP[..., own].square().sum(-1).sqrt() for own in blocks], dim=-1)
 
@@ -186,7 +182,7 @@ def _watching(
 
 
 def _attentions(model: Transformer) -> list[Attention]:
-    return [block.attention for block in model.blocks if isinstance(block, Block)]
+    return [block.attention for _, block in model.named_blocks()]
 
 
 @contextmanager

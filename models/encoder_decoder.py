@@ -85,6 +85,11 @@ class EncoderDecoder(Transformer):
         x_ND = self._stream(tokens_BT, self.encode(sources_BU))
         return self._answer(x_ND, tokens_BT, loss)
 
+    def named_blocks(self) -> Iterator[tuple[str, Block]]:
+        """Yields each block with its name, those of the encoder first."""
+        yield from ((f"encoder.{name}", block) for name, block in self.encoder.named_blocks())
+        yield from super().named_blocks()
+
     def encode(self, sources_BU: Tensor) -> Memory:
         """The encoder's output for sources of any padding."""
         self.encoder.recomputes = self.recomputes

@@ -252,8 +252,10 @@ def _gathered(shape: Shape, how: Execution) -> int:
     """
     if not how.shards:
         return 0
-    block = _matrices(shape) // shape.blocks
-    return WEIGHT * (2 * (shape.params_total - block * shape.blocks) + 5 * block)
+    attention = shape.parameter_groups["attention"] // (shape.blocks + shape.cross_layers)
+    feed_forward = shape.parameter_groups["feed_forward"] // shape.blocks
+    largest = attention * (2 if shape.cross_layers else 1) + feed_forward
+    return WEIGHT * (2 * (shape.params_total - _matrices(shape)) + 5 * largest)
 
 
 def _vocabulary(shape: Shape) -> int:

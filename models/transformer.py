@@ -76,6 +76,12 @@ class Transformer(nn.Module):
             self.unembedding = nn.Linear(width, shape.vocab_size, bias=False)
             self.unembedding_projection = _projection(shape)
 
+    def named_blocks(self) -> Iterator[tuple[str, Block]]:
+        """Yields each block with its name, those of an encoder first."""
+        for index, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            yield f"blocks.{index}", block
+
     def forward(self, tokens_BT: Tensor, loss: LossTerms | None = None) -> Tensor:
         """Logits (B, T, V) or, with `loss`, the loss of the tokens without all of their logits."""
         return self._answer(self._stream(tokens_BT), tokens_BT, loss)

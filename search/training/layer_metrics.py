@@ -45,12 +45,16 @@ def diagnostics_steps(evaluation_steps: Sequence[int]) -> tuple[int, ...]:
 
 
 def diagnose(model: Transformer, optimizer: Optimizer, objective: Objective) -> Layers:
-    """Layer metrics of the model, without those that are not finite."""
+    """Layer metrics of the model, without those that are not finite; with an encoder, its layers
+    come first, and nothing is measured on repeats, which have no source."""
     shape = model.shape
     weights = shape.n_heads * shape.context**2
     sequences = max(1, min(SEQUENCES, MAX_ATTENTION_WEIGHTS // weights))
-    text = objective.batch(seed=SEED, step=0, batch_size=sequences).inputs
-    seen = layers_on_text(model, text) | layers_on_repeats(model, SEED)
+    batch = objective.batch(seed=SEED, step=0, batch_size=sequences)
+    if batch.sources is None:
+        seen = layers_on_text(model, batch.inputs) | layers_on_repeats(model, SEED)
+    else:
+        seen = layers_on_text(model, batch.inputs, batch.sources)
     seen["gradient_norm"] = gradient_layers(model, optimizer)
     sizes = [len(values_L) for values_L in seen.values()]
     values = iter(torch.cat(list(seen.values())).tolist())  # one wait for the device

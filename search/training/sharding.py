@@ -22,7 +22,7 @@ def shard(model: Transformer, device_type: str) -> Transformer:
     mesh = meshes.init_device_mesh(device_type, (torch.distributed.get_world_size(),))
     # The logits are a view, on which nothing operates in place.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
-    for block in model.blocks:
+    for _, block in model.named_blocks():
         fsdp.fully_shard(block, mesh=mesh)
     fsdp.fully_shard(model, mesh=mesh)
     return model
@@ -33,7 +33,7 @@ def whole(model: Transformer) -> Iterator[None]:
     """Context in which every rank has the whole model, so that one may compute without the others;
     all enter it together.
     """
-    parts: list[Any] = [model, *model.blocks]
+    parts: list[Any] = [model, *(block for _, block in model.named_blocks())]
     for part in parts:
         part.set_reshard_after_forward(False, recurse=False)
         part.unshard()

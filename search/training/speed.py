@@ -17,14 +17,15 @@ def speed(model: Transformer, *, tokens_per_second: float, bfloat16: bool) -> di
 
     `flop_utilisation`: the training's operations per second, as a fraction of those of a large
     matrix product in the same precision on this device (Chowdhery et al. 2022).
-    `generation_seconds`: a forward pass over one sequence of a full context, which is the cost of
-    its next token without a cache.
+    `generation_seconds`: a forward pass over one sequence of a full context, with a source as long
+    if there is an encoder, which is the cost of its next token without a cache.
     """
     device = model.embedding.weight.device
     rate = tokens_per_second * model.shape.train_flops_per_token
     context_BT = torch.ones(1, model.shape.context, dtype=torch.int64, device=device)
+    read = [context_BT] * (2 if model.shape.encoder_depth else 1)
     with torch.no_grad():
-        generation = _fastest(lambda: model(context_BT), device)
+        generation = _fastest(lambda: model(*read), device)
     return {
         "flop_utilisation": rate / matrix_rate(device, bfloat16),
         "generation_seconds": generation,

@@ -65,7 +65,7 @@ def train_plan(config: StudyConfig, budget: Budget, spec: TrialSpec, device: str
         bfloat16=computes_in_bfloat16(settings.precision, device),
         compiled=compiled,
         cuda_graphs=compiled and in_one and not stacks and uses_cuda_graphs(spec.shape, device),
-        diagnostics=settings.diagnostics and config.model.build is None and not stacks,
+        diagnostics=settings.diagnostics and config.model.build is None,
         patience=settings.patience,
     )
 

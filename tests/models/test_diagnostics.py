@@ -17,6 +17,7 @@ from fathom.models.diagnostics import (
     rank_ratio,
     repeated_tokens,
 )
+from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
@@ -39,7 +40,7 @@ def built(shape: Shape, init_std: float = 0.02, seed: int = 0) -> Transformer:
     standard = Parametrization(
         scheme=Scheme.STANDARD, base_width=32, base_depth=2, base_head_dim=16, init_std=init_std
     )
-    model = Transformer(shape, standard)
+    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, standard)
     model.initialise(generator(seed))
     return model
 
@@ -157,13 +158,30 @@ def test_every_kind_of_model_is_measured_and_left_as_it_was(options: dict[str, o
     assert torch.equal(model(text), before)
 
 
-def test_the_gradient_of_a_block_is_that_of_its_parameters_together() -> None:
-    model = built(SHAPE)
+def test_layers_of_an_encoder_come_before_those_of_the_decoder() -> None:
+    shape = replace(SHAPE, encoder_depth=1)
+    model, text = built(shape), tokens(shape)
+    sources = text[:, :-3]
+    assert isinstance(model, EncoderDecoder)
+
+    both = layers_on_text(model, text, sources)
+    alone = layers_on_text(model.encoder, sources)
+
+    for name, values in both.items():
+        assert values.shape == (3,)
+        assert values[0] == alone[name][0]
+
+
+@pytest.mark.parametrize("encoder_depth", [0, 1])
+def test_the_gradient_of_a_block_is_that_of_its_parameters_together(encoder_depth: int) -> None:
+    shape = replace(SHAPE, encoder_depth=encoder_depth)
+    model = built(shape)
     optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-8)
-    model(tokens(SHAPE)).square().mean().backward()
+    read = [tokens(shape)] * (2 if encoder_depth else 1)
+    model(*read).square().mean().backward()
     expected = [
         math.hypot(*(float(one.grad.norm()) for one in block.parameters() if one.grad is not None))
-        for block in model.blocks
+        for _, block in model.named_blocks()
     ]
     optimizer.clipped_step(1.0)
     assert gradient_layers(model, optimizer).tolist() == pytest.approx(expected, rel=1e-5)

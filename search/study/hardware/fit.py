@@ -91,11 +91,10 @@ def fit_step(
 
 def may_shard(config: StudyConfig) -> bool:
     """True if a process may train with a part of the model: Muon needs whole matrices, Admin sets
-    whole skip connections, auto-sizing whole groups, a user's own model may use its weights in any
-    way, and two stacks may share an embedding."""
+    whole skip connections, auto-sizing whole groups, and a user's own model may use its weights in
+    any way."""
     model, adamw = config.model, config.train.optimizer is OptimizerName.ADAMW
-    own = model.build is not None or config.space.split is not None
-    whole = own or config.train.auto_sizing.penalty is not None
+    whole = model.build is not None or config.train.auto_sizing.penalty is not None
     return adamw and model.residual is not Residual.ADMIN and not whole
 
 

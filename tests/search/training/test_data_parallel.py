@@ -20,6 +20,7 @@ from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import train
 from fathom.search.training.micro_batches import weighted_micro_batches
 from fathom.search.training.state import Training, TrainPlan
+from tests.support.reversal import Reversal
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
@@ -43,10 +44,14 @@ class HalfAsked(Successor):
         return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORED)
 
 
+STACKS: dict[str, Any] = {"encoder_depth": 1, "vocab_size": 10, "context": 8}
+"""A shape for sources, which asks for unequal numbers of tokens."""
+
+
 class Case(NamedTuple):
     """A training and how it is spread over processes."""
 
-    objective: Successor
+    objective: Successor | Reversal
     shape: Shape
     alone: TrainPlan
     """The plan in one process."""
@@ -54,7 +59,7 @@ class Case(NamedTuple):
 
 
 def case(
-    objective: Successor | None = None, *, shape: dict[str, Any] | None = None,
+    objective: Successor | Reversal | None = None, *, shape: dict[str, Any] | None = None,
     alone: TrainPlan = PLAN, **spread: Any,
 ) -> Case:  # fmt: skip
     own = replace(SHAPE, **(shape or {}))
@@ -74,6 +79,15 @@ CASES = {
     "parts, best weights": case(alone=replace(PLAN, patience=1), shards=True),
     "parts, compiled": case(shards=True, compiled=True),
     "parts, looped": case(shape={"looped": True}, shards=True),
+    "two stacks": case(Reversal(), shape=STACKS),
+    "two stacks, two pieces": case(Reversal(), shape=STACKS, micro_batches=2),
+    "two stacks, compiled": case(Reversal(), shape=STACKS, compiled=True),
+    "two stacks, parts": case(
+        Reversal(), shape=STACKS, alone=replace(PLAN, diagnostics=True), shards=True
+    ),
+    "two stacks, parts, layers again": case(
+        Reversal(), shape=STACKS | {"source_vocab_size": 10}, shards=True, recomputes=True
+    ),
     "parts, odd sizes": case(
         shape={"d_model": 15, "d_ff": 33, "tied": False, "embedding_rank": 3},
         shards=True,
