@@ -14,6 +14,7 @@ from fathom.search.study.hardware.machine import processor
 from fathom.search.study.hardware.speed import known_speeds
 from fathom.search.study.shapes import feasible_shapes
 from fathom.search.training.device import CPU_AS_GPU
+from tests.support.ray_folder import own_ray_folder
 from tests.support.toy import Successor
 
 pytestmark = pytest.mark.timeout(300)
@@ -32,7 +33,7 @@ train: {batch_size: 4}
 @pytest.fixture(scope="module")
 def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cluster of a node with one GPU, which is a CPU."""
-    with pytest.MonkeyPatch.context() as patch:
+    with own_ray_folder(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(CPU_AS_GPU, "1")
         patch.setenv("FATHOM_CACHE", str(tmp_path_factory.mktemp("cache")))
         has = {"num_cpus": 2, "num_gpus": 1, "resources": {"accelerator_type:L4": 1}}

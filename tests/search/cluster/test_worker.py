@@ -24,6 +24,7 @@ from fathom.search.study.config import parse
 from fathom.search.study.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial
+from tests.support.ray_folder import own_ray_folder
 from tests.support.toy import Successor
 
 pytestmark = pytest.mark.timeout(300)
@@ -60,12 +61,13 @@ class Watched(Successor):
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """A head and another node with a core each."""
-    there = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    there.add_node(num_cpus=1)
-    ray.init(address=there.address, **QUIET)
-    yield there
-    ray.shutdown()
-    there.shutdown()
+    with own_ray_folder():
+        there = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        there.add_node(num_cpus=1)
+        ray.init(address=there.address, **QUIET)
+        yield there
+        ray.shutdown()
+        there.shutdown()
 
 
 def new_scheduler(path: Path) -> Scheduler:
