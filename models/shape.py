@@ -205,6 +205,11 @@ class Shape:
         return self.depth - self.encoder_depth
 
     @property
+    def least_depth(self) -> int:
+        """The fewest layers that a shape of this kind can have: one in each stack."""
+        return 2 if self.encoder_depth else 1
+
+    @property
     def cross_layers(self) -> int:
         """Layers with attention to an encoder's output: those of a decoder that has an encoder."""
         return self.decoder_depth if self.encoder_depth else 0

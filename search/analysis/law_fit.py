@@ -140,10 +140,10 @@ def _point(own: Optimum) -> tuple[float, float, float, float]:
 
 
 def cut_sides(own: Optimum) -> tuple[bool, bool]:
-    """True where an optimum's interval ends with the tested depths, below and above; no depth is
-    shallower than 1, so that an interval from 1 is whole."""
+    """True where an optimum's interval ends with the tested depths, below and above; an interval
+    from the fewest layers that such a model can have is whole."""
     at_first, at_last = _at_ends(own)
-    return at_first and own.depths[0].depth > 1, at_last
+    return at_first and own.depths[0].depth > own.least_depth, at_last
 
 
 def _at_ends(own: Optimum) -> tuple[bool, bool]:

@@ -100,6 +100,11 @@ class Optimum:
         """The shallowest depth of the plateau, which is the cheapest to serve."""
         return self.plateau[0] if self.plateau else None
 
+    @property
+    def least_depth(self) -> int:
+        """The fewest layers that such a model can have."""
+        return self.shape.least_depth if self.shape else 1
+
 
 def find_optima(
     records: Sequence[TrialRecord], *, seed: int, noise: float | None = None

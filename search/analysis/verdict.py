@@ -79,18 +79,18 @@ def judge(
         return Verdict.INSUFFICIENT, _too_few([own.depth for own in estimates.depths])
     if estimates.degrees_of_freedom < KNOWN_NOISE:
         return Verdict.INSUFFICIENT, _unknown_noise(estimates.degrees_of_freedom)
-    tested = location.tested
+    tested, least = location.tested, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         return _flat_or_noisy(estimates, location, plateau)
     low, high = location.interval
     whole = location.interval == (tested[0], tested[-1])
-    cut = [] if whole else open_ends(location.interval, tested)
+    cut = [] if whole else open_ends(location.interval, tested, least)
     ends = {location.depth, *cut}
-    if tested[0] in ends or (tested[0] > 1 and location.shallow_share >= EDGE_SHARE):
-        return Verdict.EDGE, _go_beyond(records, tested[0], deeper=False)
+    if tested[0] in ends or (tested[0] > least and location.shallow_share >= EDGE_SHARE):
+        return Verdict.EDGE, _go_below(records, tested[0], least)
     if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
-        return Verdict.EDGE, _go_beyond(records, tested[-1], deeper=True)
+        return Verdict.EDGE, _go_above(records, tested[-1])
     if whole or high >= TOO_WIDE * low:
         return _wide(estimates, location)
     below, above = _around(location)
@@ -102,9 +102,10 @@ def judge(
     )
 
 
-def open_ends(interval: tuple[int, int], tested: Sequence[int]) -> list[int]:
-    """The ends of an interval at which the tested depths end; the best depth may lie beyond."""
-    return [end for end in (tested[0], tested[-1]) if end in interval and end > 1]
+def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
+    """The ends of an interval at which the tested depths end and the best depth may lie beyond:
+    there is none below `least`, the fewest layers that such a model can have."""
+    return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
 
 
 def _log2_span(depths: Sequence[int]) -> float:
@@ -229,16 +230,23 @@ def _too_few(tested: Sequence[int]) -> str:
     )
 
 
-def _go_beyond(records: Sequence[TrialRecord], end: int, *, deeper: bool) -> str:
-    """Reason for an edge at the shallowest or deepest tested depth, with the range to try next."""
-    if end == 1 and not deeper:
-        return "depth 1 is best and no shallower model exists; raise `budgets` or `tokens`"
-    depths = [(record, record.spec.shape.depth) for record in records]
-    beyond = [record for record, depth in depths if (depth > end if deeper else depth < end)]
-    place = "above the deepest" if deeper else "below the shallowest"
-    low, high = (end // 2, 4 * end) if deeper else (end // 4, 2 * end)
+def _go_below(records: Sequence[TrialRecord], end: int, least: int) -> str:
+    """Reason for an edge at the shallowest tested depth, with the range to try next."""
+    if end <= least:
+        return f"depth {end} is best and no shallower model exists; raise `budgets` or `tokens`"
+    beyond = [record for record in records if record.spec.shape.depth < end]
     return _unfinished(beyond, end) or (
-        f"the best depth may lie {place} tested, {end}; set `space.depth: [{max(1, low)}, {high}]`"
+        f"the best depth may lie below the shallowest tested, {end}; "
+        f"set `space.depth: [{max(least, end // 4)}, {2 * end}]`"
+    )
+
+
+def _go_above(records: Sequence[TrialRecord], end: int) -> str:
+    """Reason for an edge at the deepest tested depth, with the range to try next."""
+    beyond = [record for record in records if record.spec.shape.depth > end]
+    return _unfinished(beyond, end) or (
+        f"the best depth may lie above the deepest tested, {end}; "
+        f"set `space.depth: [{max(1, end // 2)}, {4 * end}]`"
     )
 
 

@@ -33,7 +33,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
         yield verdict_limit
     tested = [own.depth for own in optimum.depths]
     if optimum.interval is not None and optimum.verdict is not Verdict.EDGE:
-        ends = open_ends(optimum.interval, tested)
+        ends = open_ends(optimum.interval, tested, optimum.least_depth)
         if ends:
             yield (
                 f"that the best depth lies within {both_ends(optimum.interval)}; the interval ends"

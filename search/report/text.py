@@ -96,7 +96,7 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     text = ranges(range(low, high + 1))
     if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
         text = f"{low} or deeper"
-    elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > 1:
+    elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
         text = f"{high} or shallower"
     return f"{before}{text}{after}"
 

@@ -1,5 +1,6 @@
 """Planted truths: what is planted must be found, with the doubt that the noise leaves."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -20,6 +21,7 @@ from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
 from fathom.search.analysis.optimum import Optimum, find_optima, find_optimum
 from fathom.search.analysis.verdict import Location, Verdict, judge
 from fathom.search.records import Outcome
+from fathom.search.report.text import interval
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
@@ -125,6 +127,20 @@ def test_depth_one_has_nothing_shallower_to_try() -> None:
     assert found.verdict is Verdict.EDGE
     assert found.optimal_depth == 1
     assert "no shallower model exists; raise `budgets` or `tokens`" in found.reason
+
+
+def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try() -> None:
+    world = World(curve=shallower_is_better(), noise=0.003)
+    records = [
+        replace(own, spec=replace(own.spec, shape=replace(shape, encoder_depth=shape.depth // 2)))
+        for own in confirm(world, (2, 4, 6, 8, 12), np.random.default_rng(1))
+        for shape in (own.spec.shape,)
+    ]
+    found = find_optimum(records, seed=0)
+    assert found.optimal_depth == 2
+    assert found.verdict is Verdict.EDGE
+    assert found.reason.startswith("depth 2 is best and no shallower model exists")
+    assert "shallower" not in interval(found)
 
 
 @pytest.mark.parametrize(
