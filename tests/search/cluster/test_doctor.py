@@ -111,10 +111,11 @@ def test_what_a_worker_imports_is_imported_and_a_failure_has_file_and_line(
     nowhere = "ModuleNotFoundError: No module named"
 
     assert look(imports=imports_of(None)).import_trouble == ""
-    assert look(imports=imports_of(own)).import_trouble == f"{nowhere} 'my_task'"
+    _, *of_the_user = imports_of(own)
+    assert look(imports=of_the_user).import_trouble == f"{nowhere} 'my_task'"
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     place = tmp_path / "models" / "net.py"
-    trouble = look(imports=imports_of(own)).import_trouble
+    trouble = look(imports=of_the_user).import_trouble
     assert trouble == f"{place}, line 1: {nowhere} 'this_is_nowhere'"
 
 

@@ -43,6 +43,7 @@ from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial
+from tests.support.in_process import search_in_process
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 calls deprecated.
@@ -63,6 +64,12 @@ confirm: {depths: 3, seeds: 1, rates: [1]}
 train: {batch_size: 4, evaluations: 4, learning_rate: 1e-3}
 resources: {gpus_per_trial: 0}
 """
+
+
+ONE_AT_A_TIME = STUDY.replace("[8k, 12k]", "[8k]").replace(
+    "gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1"
+)
+"""A study of one budget on one worker, of which the start is what takes most."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +218,7 @@ def test_a_worker_that_dies_is_started_again_from_its_checkpoint(tmp_path: Path)
     assert sorted(rungs.values())[-2:] == [1, 2], "one trial was resumed, from its last rung"
 
 
-STOPPING = STUDY.replace("[8k, 12k]", "[8k]") + (
+STOPPING = ONE_AT_A_TIME + (
     "sampler: random\nstopping: {first_rung: 0.25, eta: 2, always_finish: 0}\n"
 )
 
@@ -220,7 +227,7 @@ def test_a_stopped_trial_resumes_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path,
 ) -> None:
     first = scheduler(tmp_path, STOPPING)
-    run_trials(first, cycle())
+    search_in_process(first, cycle())
     ends = len(list(read_lines(first.folder.records)))
     stopped = [r for r in first.records if r.outcome is Outcome.STOPPED]
     checkpoints = [first.folder.checkpoint(r.spec.trial) for r in stopped]
@@ -247,11 +254,10 @@ def test_a_stopped_trial_resumes_from_its_checkpoint_as_if_never_stopped(
 def test_a_paused_trial_resumes_in_the_same_search_and_stays_one_run_of_mlflow(
     tmp_path: Path,
 ) -> None:
-    text = STOPPING.replace("gpus_per_trial: 0", "gpus_per_trial: 0, max_concurrent_trials: 1")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    tracked = TrackedStudy(uri=uri, study="real", folder=tmp_path, config_text=text)
+    tracked = TrackedStudy(uri=uri, study="real", folder=tmp_path, config_text=STOPPING)
     tracker = Tracker(tracked)
-    search = scheduler(tmp_path, text, tracker.trial)
+    search = scheduler(tmp_path, STOPPING, tracker.trial)
     run_trials(search, cycle())
     assert search.done
     assert tracker.close() == 0
@@ -281,7 +287,7 @@ def test_a_paused_trial_resumes_in_the_same_search_and_stays_one_run_of_mlflow(
 def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = scheduler(tmp_path)
+    search = scheduler(tmp_path, ONE_AT_A_TIME)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("what another folder's marker holds")
     monkeypatch.setattr(RunFolder, "marker", property(lambda self: elsewhere), raising=False)
@@ -300,7 +306,7 @@ class Unusable(Cycle):
 
 
 def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path: Path) -> None:
-    search = scheduler(tmp_path)
+    search = scheduler(tmp_path, ONE_AT_A_TIME)
     with pytest.raises(DeviceError, match=r"a trial that was granted a GPU must train on it"):
         run_trials(search, Unusable(np.arange(4096) % 256))
     assert not search.records, "no trial failed of it"
@@ -309,7 +315,7 @@ def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path:
 def test_a_full_disk_pauses_the_search_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = scheduler(tmp_path)
+    search = scheduler(tmp_path, ONE_AT_A_TIME)
 
     def full(*_: object) -> bool:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -320,9 +326,8 @@ def test_a_full_disk_pauses_the_search_and_nothing_is_lost(
     assert interrupt.error
     assert interrupt.error.errno == errno.ENOSPC
     monkeypatch.undo()
-    again = scheduler(tmp_path)
-    run_trials(again, cycle())
-    assert again.done
+    again = scheduler(tmp_path, ONE_AT_A_TIME)
+    search_in_process(again, cycle())
     assert Outcome.FAILED not in {r.outcome for r in again.records}
 
 
@@ -336,13 +341,15 @@ class Unplaceable(Cycle):
 def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_no_trial_fails_of_it(
     tmp_path: Path,
 ) -> None:
-    search = scheduler(tmp_path)
+    search = scheduler(tmp_path, ONE_AT_A_TIME)
     with pytest.raises(
         AllWorkersDieError, match=r"test_tune\.py, line \d+: RuntimeError: no kernel .* goes on"
     ):
         run_trials(search, Unplaceable(np.arange(4096) % 256))
     assert not search.records
-    assert {*scheduler(tmp_path).live} == {*search.live}, "a search that resumes takes them up"
+    assert {*scheduler(tmp_path, ONE_AT_A_TIME).live} == {*search.live}, (
+        "a search that resumes takes them up"
+    )
 
 
 class Broken(Cycle):
@@ -357,17 +364,16 @@ class Broken(Cycle):
 def test_trials_that_all_fail_alike_end_the_search_and_run_again_once_that_is_mended(
     tmp_path: Path,
 ) -> None:
-    mended, text = tmp_path / "mended", STUDY.replace("[8k, 12k]", "[8k]")
+    mended = tmp_path / "mended"
     broken = Broken(np.arange(4096) % 256, dies_once=str(mended))
-    search = scheduler(tmp_path, text)
+    search = scheduler(tmp_path, ONE_AT_A_TIME)
     with pytest.raises(AllTrialsFailError, match=r"all [34] so far failed alike: .*column 0"):
         run_trials(search, broken)
     assert not search.records
     assert len(search.live) <= 4, "not all trials were tried"
     mended.touch()
-    again = scheduler(tmp_path, text)
-    run_trials(again, broken)
-    assert again.done
+    again = scheduler(tmp_path, ONE_AT_A_TIME)
+    search_in_process(again, broken)
     records = read_records(search.folder.records)
     assert {r.outcome for r in records} <= {Outcome.FINISHED, Outcome.STOPPED}
     assert {*search.live} <= {r.spec.trial for r in records}
