@@ -90,8 +90,8 @@ def run_study(
         ValueError: before any trial starts, if the study can't be run.
         OSError: when the disk is full; what was trained is saved, as far as there was room.
     """
-    config, folder, plans = ready.config, ready.folder, ready.plans
-    studies, console = studies or open_database(config, folder), steps.console
+    config, folder = ready.config, ready.folder
+    studies = studies or open_database(config, folder)
     steps.begin("starting Ray" if objective else "reading the data")
     objective = objective or prepare(config.objective, token_cache(ready.runs))
     fingerprint = settled_fingerprint(
@@ -116,39 +116,56 @@ def run_study(
         write_atomically(folder.config, dump(config))
         write_fingerprint(folder, fingerprint)
         if extended:
-            _extend(config, folder, plans, console)
-        spaces = {plan.budget: plan.shapes for plan in plans}
+            _extend(config, folder, ready.plans, steps.console)
+        spaces = {plan.budget: plan.shapes for plan in ready.plans}
         scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
         steps.end()
-        with Progress(scheduler, plans, console) as progress:
-            interrupt = Interrupt()
-            limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
-            space = DiskSpace(folder, interrupt)
-
-            def tick() -> None:
-                limit.tick(progress.print_line)
-                space.tick(scheduler.live.values(), progress.print_line)
-                progress.tick()
-
-            with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder.ending, progress.print_line):
-                if not limit.over:
-                    run_trials(scheduler, objective, tick, interrupt)
-            limit.keep()
-        if interrupt.requested and not (scheduler.done or limit.over):
-            progress.print_interruption(len(interrupt.saved))
+        if interruption := _search(scheduler, objective, ready, steps.console):
             tracker.close()
-            raise interrupt.error or KeyboardInterrupt
+            raise interruption
         steps.begin("computing the answer and the report")
         if digest := content():  # before the verdict
             keep_content(folder, config, fingerprint, digest)
-        searched = time.time()
-        conclusion = conclude_run(folder, config, scheduler.records)
-        publish(folder, conclusion, tracker)
-        scheduler.conclude(conclusion.optima)
-        _keep_speeds(ready, scheduler.records, time.time() - searched)
-        if scheduler.done:
-            forget_checkpoints(folder, scheduler.records, conclusion.audits)
+        conclusion = _answer(scheduler, ready, tracker)
     return RunResult(folder, conclusion)
+
+
+def _search(
+    scheduler: Scheduler, objective: Objective, ready: ReadyStudy, console: Console
+) -> BaseException | None:
+    """Runs trials until all are done or the hours are over; returns what ended it before, a user's
+    interrupt or an error of the machine, or None."""
+    folder, interrupt = ready.folder, Interrupt()
+    with Progress(scheduler, ready.plans, console) as progress:
+        limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
+        space = DiskSpace(folder, interrupt)
+
+        def tick() -> None:
+            limit.tick(progress.print_line)
+            space.tick(scheduler.live.values(), progress.print_line)
+            progress.tick()
+
+        with _hidden(CLOUD_SECRETS), interrupt.on_signals(folder.ending, progress.print_line):
+            if not limit.over:
+                run_trials(scheduler, objective, tick, interrupt)
+        limit.keep()
+    if scheduler.done or limit.over or not interrupt.requested:
+        return None
+    progress.print_interruption(len(interrupt.saved))
+    return interrupt.error or KeyboardInterrupt()
+
+
+def _answer(scheduler: Scheduler, ready: ReadyStudy, tracker: Tracker) -> Conclusion:
+    """The conclusion of a search, once it is published; checkpoints that no trial needs any more
+    are deleted."""
+    began, folder, records = time.time(), ready.folder, scheduler.records
+    conclusion = conclude_run(folder, scheduler.config, records)
+    publish(folder, conclusion, tracker)
+    scheduler.conclude(conclusion.optima)
+    _keep_speeds(ready, records, time.time() - began)
+    if scheduler.done:
+        forget_checkpoints(folder, records, conclusion.audits)
+    return conclusion
 
 
 def report_study(path: Path, *, trust: bool = False) -> RunResult:

@@ -32,6 +32,7 @@ from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
 from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.config import StudyConfig
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.checkpoint import DISK_FULL, DiskFullError
 from fathom.search.training.device import DeviceError
@@ -213,18 +214,27 @@ def run_trials(
     # a trial that has lost a worker and gone on with another, which Tune counts as failed.
     for name in ("execution.experiment_state", "tune"):
         logging.getLogger(f"ray.tune.{name}").setLevel(logging.CRITICAL)
-    resources = scheduler.config.resources
-    start_ray(resources, scheduler.folder.resume_command, scheduler.config.own_code)
-    actor: type[TrialActor] = TrialActor
-    actor_needs = needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
-    if scheduler.config.train.command:
-        actor = CommandActor
-    elif resources.processes_per_trial > 1:
-        actor, actor_needs = MultiGpuActor, MULTI_GPU_ACTOR_NEEDS
-    failures, interrupt = WorkerFailures(needs), interrupt or Interrupt()
-    earlier = (*scheduler.records, *scheduler.live.values())
-    alike = AlikeFailures(scheduler.folder, earlier)
-    tuner = tune.Tuner(
+    config, interrupt = scheduler.config, interrupt or Interrupt()
+    start_ray(config.resources, scheduler.folder.resume_command, config.own_code)
+    try:
+        with memory_kills_as_deaths():
+            _tuner(scheduler, objective, tick, interrupt).fit()
+    except TuneError as error:
+        raise _origin(error) from None
+    except (OSError, EOFError, UnpicklingError):
+        if interrupt.error is None:
+            raise  # else Tune reads files of its own that it could not write on the full disk
+
+
+def _tuner(
+    scheduler: Scheduler, objective: Objective, tick: Callable[[], None], interrupt: Interrupt
+) -> tune.Tuner:
+    """Tune's loop, in which Fathom's scheduler decides what runs; Ray has started."""
+    config, folder = scheduler.config, scheduler.folder
+    actor, needs, actor_needs = _actor(config)
+    failures = WorkerFailures(needs)
+    alike = AlikeFailures(folder, (*scheduler.records, *scheduler.live.values()))
+    return tune.Tuner(
         tune.with_resources(
             tune.with_parameters(actor, objective=objective), partial(_place, actor_needs)
         ),
@@ -232,26 +242,29 @@ def run_trials(
             search_alg=SearcherAdapter(scheduler, failures, alike, interrupt),
             scheduler=SchedulerAdapter(scheduler, failures, alike, interrupt, tick),
             num_samples=-1,
-            max_concurrent_trials=concurrent_trials(resources),
+            max_concurrent_trials=concurrent_trials(config.resources),
             reuse_actors=True,
             trial_dirname_creator=_trial_name,
             trial_name_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
             name="tune",
-            storage_path=str(scheduler.folder.ray.absolute()),
+            storage_path=str(folder.ray.absolute()),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             verbose=0,
         ),
     )
-    try:
-        with memory_kills_as_deaths():
-            tuner.fit()
-    except TuneError as error:
-        raise _origin(error) from None
-    except (OSError, EOFError, UnpicklingError):
-        if interrupt.error is None:
-            raise  # else Tune reads files of its own that it could not write on the full disk
+
+
+def _actor(config: StudyConfig) -> tuple[type[TrialActor], dict[str, float], dict[str, float]]:
+    """The class of a trial's actor, the resources of a process that trains, and the actor's."""
+    resources = config.resources
+    needs = {"CPU": resources.cpus_per_trial, "GPU": gpus_per_trial(resources)}
+    if config.train.command:
+        return CommandActor, needs, needs
+    if resources.processes_per_trial > 1:
+        return MultiGpuActor, needs, MULTI_GPU_ACTOR_NEEDS
+    return TrialActor, needs, needs
 
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:

@@ -6,13 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fathom.models.shape import Count
 from fathom.search.commands.arguments import Json, Overrides, RunPath, Runs, StudyFile, Trust
 from fathom.search.commands.output import command_again, exit_interrupted, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fathom.search.pipeline import RunResult
+    from fathom.search.scheduling.optuna_studies import Studies
+    from fathom.search.study.preflight import ReadyStudy
 
 
 def run(
@@ -33,42 +40,10 @@ def run(
     """Search every budget of a study; the same command again resumes what was interrupted."""
     from rich.console import Console
 
-    from fathom.search.report.terminal.steps import Steps
-
     console, began = Console(stderr=as_json), time.monotonic()
-    with Steps(console) as steps:
-        if console.is_terminal:
-            steps.begin("checking the study")
-        from fathom.search.study.config import load, placed
-
-        config = load(study, overrides)
-        from fathom.search.study.preflight import check_ready, check_trusted_study
-
-        check_trusted_study(config, study, trust=trust)
-
-        with placed(study, overrides):
-            ready = replace(check_ready(config, runs), max_hours=max_hours)
-        studies = None
-        if config.tracking.optuna is not None:  # an address that does not answer is refused at once
-            from fathom.search.scheduling.optuna_studies import open_database
-
-            studies = open_database(config, ready.folder)
-    from fathom.search.run_folder import locked
-
+    ready, studies = _prepare(study, overrides, runs, console, trust=trust)
     try:
-        with locked(ready.folder), Steps(console) as steps:
-            steps.begin(f"Study {config.study}")
-            if extend or not ready.has_report:
-                from fathom.search.cluster.ray_session import start_ray
-
-                steps.begin("starting Ray")
-                with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
-                    aside.submit(import_module, "torch")
-                    start_ray(config.resources, command_again(), config.own_code)
-                    steps.begin("loading PyTorch")
-            from fathom.search.pipeline import run_study
-
-            result = run_study(ready, steps, studies=studies, extended=extend)
+        result = _search(replace(ready, max_hours=max_hours), studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
     from fathom.search.commands.run_result import print_run
@@ -81,6 +56,53 @@ def run(
     if not (answered or result.conclusion.unfinished):
         print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
         sys.exit(1)
+
+
+def _prepare(
+    study: Path, overrides: list[str] | None, runs: Path, console: "Console", *, trust: bool
+) -> "tuple[ReadyStudy, Studies | None]":
+    """The study of a file, checked, and the database of Optuna's studies if the file names one."""
+    from fathom.search.report.terminal.steps import Steps
+
+    with Steps(console) as steps:
+        if console.is_terminal:
+            steps.begin("checking the study")
+        from fathom.search.study.config import load, placed
+
+        config = load(study, overrides)
+        from fathom.search.study.preflight import check_ready, check_trusted_study
+
+        check_trusted_study(config, study, trust=trust)
+        with placed(study, overrides):
+            ready = check_ready(config, runs)
+        if config.tracking.optuna is None:
+            return ready, None
+        from fathom.search.scheduling.optuna_studies import open_database
+
+        # Here, so that an address that does not answer is refused at once.
+        return ready, open_database(config, ready.folder)
+
+
+def _search(
+    ready: "ReadyStudy", studies: "Studies | None", console: "Console", *, extend: bool
+) -> "RunResult":
+    """Searches a checked study; Ray starts while PyTorch is imported."""
+    from fathom.search.report.terminal.steps import Steps
+    from fathom.search.run_folder import locked
+
+    with locked(ready.folder), Steps(console) as steps:
+        steps.begin(f"Study {ready.config.study}")
+        if extend or not ready.has_report:
+            from fathom.search.cluster.ray_session import start_ray
+
+            steps.begin("starting Ray")
+            with ThreadPoolExecutor(1) as aside:  # torch takes seconds to import, Ray to start
+                aside.submit(import_module, "torch")
+                start_ray(ready.config.resources, command_again(), ready.config.own_code)
+                steps.begin("loading PyTorch")
+        from fathom.search.pipeline import run_study
+
+        return run_study(ready, steps, studies=studies, extended=extend)
 
 
 def report(
