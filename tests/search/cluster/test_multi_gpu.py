@@ -24,6 +24,7 @@ from fathom.search.study.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU_AS_GPU
 from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial
+from tests.support.in_process import search_in_process
 from tests.support.toy import CPU, Successor
 
 pytestmark = [
@@ -157,7 +158,7 @@ def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: P
     several = scheduler(tmp_path / "several", CONFIG)
     run_trials(several, Successor())
     single = scheduler(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}))
-    run_trials(single, Successor())
+    search_in_process(single, Successor())
     ours, theirs = (read_records(run.folder.records) for run in (several, single))
     assert [record.spec for record in ours] == [record.spec for record in theirs]
     assert len(ours) == 4

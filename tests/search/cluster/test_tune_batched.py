@@ -20,6 +20,7 @@ from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.budget import expand_budgets
 from fathom.search.study.config import parse
 from fathom.search.study.shapes import feasible_shapes
+from tests.support.in_process import search_in_process
 from tests.support.toy import Successors
 
 pytestmark = pytest.mark.timeout(300)
@@ -94,7 +95,9 @@ def searched(path: Path, text: str, objective: Objective | None = None) -> Sched
 
 
 def one_by_one(path: Path, text: str) -> Scheduler:
-    return searched(path, text.replace("replicas: 3", "replicas: 1"))
+    search = scheduler(path, text.replace("replicas: 3", "replicas: 1"))
+    search_in_process(search, Successors())
+    return search
 
 
 def assert_same(search: Scheduler, other: Scheduler) -> None:
