@@ -13,7 +13,7 @@ from fathom.search.analysis.papers.matched_loss import LOSS, Estimate, MatchedCo
 from fathom.search.analysis.papers.required_depth import DifficultyDepth, RequiredDepth
 from fathom.search.analysis.published import LEVINE_A, LEVINE_B
 from fathom.search.formatting import format_count, rounded_count
-from fathom.search.report.text import counted, metric_name, optional, sentence
+from fathom.search.report.text import counted, metric_name, metric_title, optional, sentence
 
 Interval = tuple[float, float | None]
 
@@ -119,10 +119,11 @@ def verdict(own: MatchedComparison) -> str:
 
 def metric_text(own: DepthMetric) -> str:
     """Returns the means of a metric by depth, or that nothing was learned."""
-    title = f"{format_count(own.budget)}: {metric_name(own.kind).lower()} on {own.split}"
+    how = "by" if own.is_score else "on"
+    title = f"{format_count(own.budget)}: {metric_name(own.kind)} {how} {own.split}"
     if own.nothing_learned:
         return f"{title}: 0 at every depth, nothing learned"
-    means = (f"{fmean(each):.3f} at {depth}" for depth, each in own.values.items())
+    means = (f"{_metric_form(own).format(fmean(each))} at {d}" for d, each in own.values.items())
     return f"{title}: {', '.join(means).replace(' at ', ' at depth ', 1)}"
 
 
@@ -139,10 +140,10 @@ def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
     """Returns the values of the tables of metrics by depth of a budget, one for each kind."""
     return [
         {
-            "title": f"{metric_name(kind)} by depth",
+            "title": f"{metric_title(kind)} by depth",
             "rows": [_metric_row(depth, metrics) for depth in metrics[0].values],
             "unlearned": [
-                f"{metric_name(kind)} on {own.split} is 0 at every depth: nothing learned, so it"
+                f"{metric_title(kind)} on {own.split} is 0 at every depth: nothing learned, so it"
                 " can't compare them; raise `tokens` or `budgets`."
                 for own in metrics
                 if own.nothing_learned
@@ -154,15 +155,21 @@ def metrics_values(papers: PaperFindings, budget: int) -> list[dict[str, Any]]:
 
 def _metric_row(depth: int, metrics: Sequence[DepthMetric]) -> dict[str, str]:
     cells = {own.split: own.values[depth] for own in metrics}
+    form = _metric_form(metrics[0])
     return {
         "depth": str(depth),
         "trials": str(len(metrics[0].values[depth])),
         **{
-            split: f"{fmean(values):.3f}"
-            + (f" [{min(values):.3f} to {max(values):.3f}]" if len(values) > 1 else "")
+            split: span(fmean(values), (min(values), max(values)), form)
+            if len(values) > 1
+            else form.format(fmean(values))
             for split, values in cells.items()
         },
     }
+
+
+def _metric_form(own: DepthMetric) -> str:
+    return "{:.1f}" if own.is_score else "{:.3f}"
 
 
 def span(value: float, interval: Interval, form: str) -> str:

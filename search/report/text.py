@@ -15,6 +15,8 @@ from fathom.search.formatting import exact_count, format_count, ranges, rounded_
 SETTLED = (Verdict.IDENTIFIED, Verdict.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
+METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+"""Metrics whose names are written in a way of their own."""
 SUMMARY = (
     *("budget", "tokens", "count", "depth", "95 % interval", "plateau", "verdict", "loss (nats)"),
     "best trained shape",
@@ -142,8 +144,13 @@ def trials(optimum: Optimum) -> str:
 
 
 def metric_name(kind: str) -> str:
-    """Returns the name of a metric for people, for example `Exact match`."""
-    return kind.replace("_", " ").capitalize()
+    """Returns the name of a metric in a sentence, for example `exact match` or `BLEU`."""
+    return METRIC_NAMES.get(kind, kind.replace("_", " "))
+
+
+def metric_title(kind: str) -> str:
+    """Returns the name of a metric in a title, for example `Exact match` or `BLEU`."""
+    return METRIC_NAMES.get(kind, metric_name(kind).capitalize())
 
 
 def sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Exact match and accuracy at each depth, at the end of training."""
+"""Exact match, accuracy, BLEU and chrF at each depth, at the end of training."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from fathom.search.analysis.papers.metric_trials import metric_trials
 from fathom.search.records import TrialRecord, by_budget
 
-NAMED = re.compile(r"(?P<kind>exact_match|accuracy)/(?P<split>[^/]+)(/all)?")
+NAMED = re.compile(r"(?P<kind>exact_match|accuracy|bleu|chrf)/(?P<split>[^/]+)(/all)?")
 """Pattern of a metric of a whole split, such as `exact_match/gen/all`; not of one category."""
+SCORES = ("bleu", "chrf")
+"""Metrics of translations, from 0 to 100, by the way in which they were decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +21,16 @@ class DepthMetric:
     name: str
     """The metric, such as `exact_match/gen/all`."""
     kind: str
-    """`exact_match` or `accuracy`."""
+    """`exact_match`, `accuracy`, `bleu` or `chrf`."""
     split: str
+    """The split; of a score the way of decoding, `beam` or `greedy`."""
     values: Mapping[int, tuple[float, ...]]
     """Depth, ascending -> the last value of each trial that stands for it."""
+
+    @property
+    def is_score(self) -> bool:
+        """True for a score from 0 to 100, false for a share from 0 to 1."""
+        return self.kind in SCORES
 
     @property
     def nothing_learned(self) -> bool:

@@ -1,4 +1,4 @@
-"""The chart of exact match, or accuracy, against depth for one budget."""
+"""The chart of exact match, accuracy, BLEU or chrF against depth for one budget."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -6,7 +6,7 @@ from statistics import fmean
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.depth_metrics import DepthMetric
 from fathom.search.report.charts import chart, colours
-from fathom.search.report.text import metric_name, question
+from fathom.search.report.text import metric_name, metric_title, question
 
 HUES = (colours.ACCENT, colours.ORANGE, colours.GREEN, colours.PINK, colours.INK, colours.MUTED)
 
@@ -15,24 +15,26 @@ def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> ch
     """Returns the chart of one kind of metric on each split; None where nothing was learned."""
     if all(own.nothing_learned for own in metrics):
         return None
-    name = metric_name(metrics[0].kind)
+    one = metrics[0]
+    name, title = metric_name(one.kind), metric_title(one.kind)
+    of = "way of decoding" if one.is_score else "split"
     highest = max(value for own in metrics for each in own.values.values() for value in each)
-    high = min(1.0, 1.25 * highest)
+    high = min(100.0 if one.is_score else 1.0, 1.25 * highest)
     return chart.Chart(
-        key=f"{metrics[0].kind.replace('_', '-')}-against-depth-{optimum.budget}",
-        title=f"{name} against depth",
+        key=f"{one.kind.replace('_', '-')}-against-depth-{optimum.budget}",
+        title=f"{title} against depth",
         question=question(optimum),
-        caption=f"{name} of each split at the end of training. A point is a trial, a line joins the"
+        caption=f"{title} of each {of} at the end of training. A point is a trial, a line joins the"
         " means of the depths. Trials are those of the answer: confirming ones where a depth has"
         " any, each at its best learning rate.",
         x=chart.depth_axis([depth for own in metrics for depth in own.values]),
         y=chart.Axis(
-            label=f"{name.lower()} (share of the rows)",
+            label=f"{name} (0 to 100)" if one.is_score else f"{name} (share of the rows)",
             low=-0.03 * high,
             high=1.04 * high,
             ticks=chart.linear_ticks(0, high),
-            quantity=name.lower(),
-            form=chart.Form.FIXED,
+            quantity=name,
+            form=chart.Form.PLAIN if one.is_score else chart.Form.FIXED,
         ),
         marks=tuple(
             mark
@@ -40,7 +42,7 @@ def metric_against_depth(metrics: Sequence[DepthMetric], optimum: Optimum) -> ch
             for mark in _marks(own, HUES[index % len(HUES)])
         ),
         budget=optimum.budget,
-        legend_title="split",
+        legend_title=of,
         wide=True,
     )
 
@@ -54,13 +56,13 @@ def _marks(own: DepthMetric, hue: colours.Hue) -> list[chart.Mark]:
             x=tuple(own.values),
             y=tuple(map(fmean, own.values.values())),
             hue=hue,
-            hover=f"mean on {own.split}",
+            hover=f"mean, {own.split}",
         ),
         chart.Points(
             name=own.split,
             x=x,
             y=y,
-            hover=tuple(f"a trial on {own.split}" for _ in points),
+            hover=tuple(f"a trial, {own.split}" for _ in points),
             hue=hue,
             marker=chart.Marker.DOT,
             in_legend=False,

@@ -64,6 +64,27 @@ def test_exact_match_of_zero_everywhere_is_nothing_learned() -> None:
     assert not [chart for chart in make_charts(conclusion_of(zero)) if "match" in chart.key]
 
 
+def test_bleu_is_said_from_0_to_100_by_its_way_of_decoding() -> None:
+    translated = [
+        replace(
+            record,
+            curve=tuple(
+                replace(p, metrics={"bleu/beam": 30.0 + record.spec.shape.depth})
+                for p in record.curve
+            ),
+        )
+        for record in PETTY
+    ]
+    (chart,) = [one for one in make_charts(conclusion_of(translated)) if "bleu" in one.key]
+
+    assert "1M: BLEU by beam: 32.0 at depth 2, 34.0 at 4, 38.0 at 8" in papers_lines(
+        found_in(translated)
+    )
+    assert "BLEU by depth depthtrialsbeam" in said_of(translated)
+    assert chart.y.label == "BLEU (0 to 100)"
+    assert chart.y.high > 38
+
+
 def test_a_section_appears_only_with_findings() -> None:
     headings = ("Where deeper begins to win", "Depth needed", "Depth at equal loss")
     present = {

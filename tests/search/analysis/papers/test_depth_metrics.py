@@ -41,6 +41,14 @@ def test_categories_and_other_metrics_are_left_out() -> None:
     ]
 
 
+def test_scores_of_translations_stand_by_their_way_of_decoding() -> None:
+    metrics = {"bleu/beam": 12.5, "bleu/greedy": 11.0, "chrf/beam": 30.0}
+    found = find_depth_metrics([measured_trial(2, 0, metrics)])
+    assert [(own.kind, own.split, own.is_score) for own in found] == [
+        ("bleu", "beam", True), ("bleu", "greedy", True), ("chrf", "beam", True),
+    ]  # fmt: skip
+
+
 def test_a_metric_that_some_trials_lack_is_left_out() -> None:
     assert not find_depth_metrics([ended(2, 0, gen=0.5), ended(4, 0, other=0.5)])
     assert not find_depth_metrics([])
