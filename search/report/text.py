@@ -187,10 +187,17 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
     }
 
 
+def layers_text(shape: Shape) -> str:
+    """Returns the number of layers, and how many are in each stack: `8`, or `8 (6-2)` for 6 in the
+    encoder and 2 in the decoder."""
+    stacks = f" ({shape.encoder_depth}-{shape.decoder_depth})" if shape.encoder_depth else ""
+    return f"{shape.depth}{stacks}"
+
+
 def shape_text(shape: Shape) -> str:
     """Returns the sizes of a shape, its own depth among them: a curve may be lowest at another."""
     return (
-        f"depth {shape.depth}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f},"
+        f"depth {layers_text(shape)}, d_model {shape.d_model:,}, ff_ratio {shape.ff_ratio:.2f},"
         f" {counted(shape.n_heads, 'head')}"
     )
 

@@ -19,6 +19,7 @@ from fathom.search.report.text import (
     answer_row,
     interval,
     law_formula,
+    layers_text,
     null_law_text,
     shape_elsewhere,
     unfinished_text,
@@ -122,4 +123,4 @@ def _bounds(optimum: Optimum) -> str:
 
 
 def _short(shape: Shape) -> str:
-    return f"{shape.depth} x {shape.d_model}, {shape.ff_ratio:.2f}"
+    return f"{layers_text(shape)} x {shape.d_model}, {shape.ff_ratio:.2f}"

@@ -19,6 +19,7 @@ from fathom.search.report.text import (
     null_law_text,
     null_laws_text,
     plateau,
+    shape_text,
 )
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
@@ -179,6 +180,16 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
     assert "by a factor of 1.11" in law_text(replace(law, scatter=0.1))
     assert "it can't be fitted" in law_text(replace(law, leave_one_out_error=None))
     assert "of which 1 only say on which side" in law_text(replace(law, bounds=1))
+
+
+def test_a_shape_of_two_stacks_says_how_many_layers_each_has(
+    optima: tuple[Optimum, ...],
+) -> None:
+    (shape, *_) = [own.shape for own in optima if own.shape and own.shape.depth > 1]
+
+    assert shape_text(shape).startswith(f"depth {shape.depth}, ")
+    two = replace(shape, encoder_depth=shape.depth - 1)
+    assert shape_text(two).startswith(f"depth {shape.depth} ({shape.depth - 1}-1), ")
 
 
 def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_well(
