@@ -3,7 +3,8 @@
     python -m benchmarks.notebook
 
 It runs in a folder of its own, where the study trains one trial at a time: trials then end in one
-order, so that another execution shows the same but for times. A test compares the two.
+order, so that another execution with the same Python shows the same but for times. A test compares
+all but the numbers, since the text of the study is Python's standard library.
 """
 
 from pathlib import Path

@@ -15,6 +15,9 @@ from ray import train
 from ray.exceptions import OutOfMemoryError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, WorkerGroupError
 from ray.train.torch import TorchConfig, TorchTrainer, get_device
+from ray.train.v2._internal.callbacks.placement_group_callback import (
+    PlacementGroupCleanerCallback,
+)
 from ray.util.queue import Empty, Queue
 
 from fathom.objectives.contract import Objective
@@ -73,12 +76,21 @@ def data_parallel_reports(
         raise root_cause(error) from None
 
 
+class _Trainer(TorchTrainer):
+    """Ray Train's run without the actor that ends the workers of a dead controller: Ray 2.60 takes
+    one for dead that answers late, on a busy machine. They end with the trial anyway."""
+
+    def _create_default_callbacks(self) -> list[Any]:
+        callbacks = super()._create_default_callbacks()  # type: ignore[misc]
+        return [own for own in callbacks if not isinstance(own, PlacementGroupCleanerCallback)]
+
+
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
     """Ray Train's run; it keeps nothing in its storage, for checkpoints are the trial's own."""
     assignment: Assignment = settings["assignment"]
     resources = assignment.config.resources
     nodes = all_nodes_but(assignment.excluded_nodes)
-    return TorchTrainer(
+    return _Trainer(
         _train,
         train_loop_config=settings,
         scaling_config=ScalingConfig(

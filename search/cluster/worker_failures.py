@@ -34,6 +34,8 @@ PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
 NODE_DIED = "node has died"
 """Part of Ray's message for a worker that was lost with its node, which no trial has caused."""
+NEVER_RAN = "it was cancelled before it started running"
+"""Part of Ray's message for a worker that it would not start, as on a node that it drains."""
 
 
 class KilledForMemoryError(RayActorError):
@@ -81,8 +83,7 @@ class WorkerFailures:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.out_of_memory.add(trial)
             return None
-        leaves = isinstance(getattr(error, "cause", None), MachineLeavesError)
-        if leaves or NODE_DIED in str(error):
+        if _leaves(error):
             return None
         hosts = HOST.findall(str(error))
         self._hosts[trial].update(hosts)
@@ -135,6 +136,13 @@ class WorkerFailures:
             return ()
         self.restricted.add(trial)
         return bad
+
+
+def _leaves(error: BaseException) -> bool:
+    """True if a worker was lost with its node, or since Ray drains the node."""
+    if isinstance(getattr(error, "cause", None), MachineLeavesError) or NODE_DIED in str(error):
+        return True
+    return NEVER_RAN in str(error) and bool(ray._private.state.state.get_draining_nodes())
 
 
 def _line(error: BaseException, deaths: int) -> str:

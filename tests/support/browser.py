@@ -70,7 +70,7 @@ class Browser:
 
     def text(self) -> str:
         """The visible text of the page."""
-        return str(self.ask("document.body.innerText"))
+        return str(self.ask("document.body?.innerText"))
 
     def show(self, *, width: int, height: int, scheme: str, media: str = "screen") -> None:
         """Give the window a size, and the page a light or dark scheme, on a screen or in print."""

@@ -418,6 +418,23 @@ def test_workers_that_can_not_start_on_one_node_end_no_search(
         failures.end_of("a", not_started("10.0.0.2"))
 
 
+def test_workers_that_ray_does_not_start_are_held_against_none_while_it_drains_a_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    never = RayActorError(
+        error_msg="The actor never ran - it was cancelled before it started running."
+    )
+    draining = {"a node": 0}
+    monkeypatch.setattr(ray._private.state.state, "get_draining_nodes", lambda: draining)
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "abcdef" * 4:
+        assert failures.end_of(trial, never) is None
+    draining.clear()
+    for _ in range(3):
+        assert failures.end_of("a", never) is None
+    assert failures.end_of("a", never) is not None
+
+
 def test_workers_that_die_of_different_reasons_end_no_search() -> None:
     failures = WorkerFailures({"CPU": 1.0})
     for trial in "abcdef":

@@ -79,19 +79,19 @@ def chromium(tmp_path: Path) -> Iterator[Browser]:
 def test_the_best_depth_is_two_clicks_from_the_front_page(page: Page, chromium: Browser) -> None:
     chromium.open(page.front)
     chromium.follow(STUDY, to="/experiments/")
-    chromium.wait_for("document.body.innerText.includes('→ depth 4')")
+    chromium.wait_for("document.body?.innerText.includes('→ depth 4')")
     chromium.follow("table, figures and YAML", to="/runs/")
-    chromium.wait_for("document.body.innerText.includes('best depth 4')")
+    chromium.wait_for("document.body?.innerText.includes('best depth 4')")
     assert "workflowType=machine_learning" in chromium.ask("location.href")
     chromium.wait_for("[...document.images].some((one) => one.naturalWidth > 500)")
 
 
 def test_the_printed_address_has_the_answers_as_columns(page: Page, chromium: Browser) -> None:
     chromium.open(page.runs)
-    chromium.wait_for("document.body.innerText.includes('40k → depth 4')")
-    chromium.wait_for("document.body.innerText.includes('2 matching runs')")
+    chromium.wait_for("document.body?.innerText.includes('40k → depth 4')")
+    chromium.wait_for("document.body?.innerText.includes('2 matching runs')")
     for shown in SHOWN:
-        chromium.wait_for(f"document.body.innerText.includes({shown!r})")
+        chromium.wait_for(f"document.body?.innerText.includes({shown!r})")
 
 
 def test_loss_against_depth_is_two_clicks_from_the_front_page(
