@@ -77,8 +77,8 @@ def data_parallel_reports(
 
 
 class _Trainer(TorchTrainer):
-    """Ray Train's run without the actor that ends the workers of a dead controller: Ray 2.60 takes
-    one for dead that answers late, on a busy machine. They end with the trial anyway."""
+    """Ray Train's run without the actor that ends the workers of a dead controller: Ray 2.60's took
+    a living one for dead on a busy machine. The workers end with the trial anyway."""
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()  # type: ignore[misc]
