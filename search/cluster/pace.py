@@ -13,7 +13,7 @@ from fathom.search.study.budget import Budget
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.hardware.gpus import recognised
 from fathom.search.study.hardware.machine import Machine, speed_key, this_machine
-from fathom.search.study.hardware.speed import binned, keep_speeds
+from fathom.search.study.hardware.speed import Rate, binned, keep_speeds
 from fathom.search.training.device import granted_device
 from fathom.search.training.measure_speed import measured_rate
 from fathom.search.training.trial_log import name_of
@@ -22,9 +22,6 @@ GPU_KIND = "accelerator_type:"
 """Prefix of Ray's resource with the type of a node's GPUs."""
 MEASURED_SECONDS = 180.0
 """Longest wait for a worker that measures, most of it for one that is free and imports PyTorch."""
-
-Rate = tuple[float, float]
-"""FLOPs of a layer in a training step, and FLOPs per second of the training."""
 
 
 def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | None:

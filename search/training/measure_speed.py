@@ -19,7 +19,7 @@ from fathom.search.study.config import StudyConfig, study_of
 from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.hardware.gpus import ASSUMED
 from fathom.search.study.hardware.machine import CPU_SPEED, device_name
-from fathom.search.study.hardware.speed import binned, keep_speeds
+from fathom.search.study.hardware.speed import Rate, binned, keep_speeds
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.device import local_device
@@ -55,7 +55,7 @@ def measure_speeds(resources: ResourcesConfig) -> dict[str, float]:
 
 def measured_rate(
     config: StudyConfig, budget: Budget, shape: Shape, objective: Objective, device: torch.device
-) -> tuple[float, float]:
+) -> Rate:
     """FLOPs of a layer in a training step, and FLOPs per second of the training."""
     threads = torch.get_num_threads()
     torch.set_num_threads(config.resources.threads)

@@ -15,12 +15,10 @@ from fathom.objectives.next_token import NextToken
 from fathom.search.study.budget import Budget, expand_budgets
 from fathom.search.study.config import StudyConfig
 from fathom.search.study.hardware.machine import Machine, device_name
-from fathom.search.study.hardware.speed import Speed, binned, keep_speeds
+from fathom.search.study.hardware.speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.measure_speed import measured_rate
 
-Rate = tuple[float, float]
-"""FLOPs of a layer in a training step, and FLOPs per second of the training."""
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
 """Measures a training; None where it could not."""
 

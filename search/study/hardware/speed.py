@@ -31,6 +31,9 @@ WEIGHT_TRAFFIC = 40
 LARGEST_FILE = 1_000_000
 """Bytes of the largest file that is read: what Fathom keeps is far smaller."""
 
+Rate = tuple[float, float]
+"""FLOPs of a layer in a training step, and FLOPs per second of the training."""
+
 
 @dataclass(frozen=True, slots=True)
 class Speed:
@@ -46,7 +49,7 @@ class Speed:
     """Time that a layer takes in a step whatever its size."""
     bandwidth: float | None = None
     """Bytes per second of a GPU's memory; None for a CPU, whose rate of operations includes it."""
-    measured: tuple[tuple[float, float], ...] = ()
+    measured: tuple[Rate, ...] = ()
     """FLOPs of a layer in a step, ascending, and the FLOPs per second measured there."""
 
     def flops_per_second(self, layer_flops: float) -> float:
@@ -91,7 +94,7 @@ def _interpolated(at: float, places: Sequence[float], values: Sequence[float]) -
 class KnownSpeeds:
     """The speeds that were measured on a device."""
 
-    rates: tuple[tuple[float, float], ...] = ()
+    rates: tuple[Rate, ...] = ()
     """FLOPs of a layer in a step, ascending, and FLOPs per second."""
     start_seconds: float | None = None
     """Seconds of a search before its first trial and after its last; None if never measured."""
@@ -126,7 +129,7 @@ def keep_speeds(
         write_atomically(cache_folder() / FILE, json.dumps(everything | {device: entry}, indent=1))
 
 
-def binned(rates: Iterable[tuple[float, float]]) -> dict[float, float]:
+def binned(rates: Iterable[Rate]) -> dict[float, float]:
     """Half power of ten of a layer's FLOPs -> the median of the speeds measured near it."""
     bins: defaultdict[float, list[float]] = defaultdict(list)
     for layer_flops, rate in rates:
