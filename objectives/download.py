@@ -17,13 +17,11 @@ from http import HTTPStatus
 from pathlib import Path
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.files import open_regular
+from fathom.objectives.files import GZIP, open_regular
 
 CACHE_VARIABLE = "FATHOM_CACHE"
 MIRROR_VARIABLE = "FATHOM_MIRROR"
 TIMEOUT_SECONDS = 30.0
-GZIP = b"\x1f\x8b"
-"""First bytes of a gzipped file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

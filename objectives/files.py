@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 DIGEST_LENGTH = 32
 """Hexadecimal digits of a digest."""
+GZIP = b"\x1f\x8b"
+"""First bytes of a gzipped file."""
 
 
 def open_regular(path: Path) -> BinaryIO:

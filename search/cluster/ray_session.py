@@ -6,7 +6,7 @@ Imports neither Tune nor torch, so that Ray can start while both are imported.
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import ray
@@ -129,6 +129,12 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     """Number of trials that fit the cluster; without it Tune starts trials almost one by one."""
     cluster = ray.cluster_resources()
     return resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
+
+
+def draining_nodes() -> Collection[str]:
+    """Ids of the nodes that Ray drains, as it does when their machines will be taken away."""
+    found: dict[str, int] = ray._private.state.state.get_draining_nodes()
+    return found.keys()
 
 
 def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from ray import tune
 
 from fathom.objectives.contract import Objective, ReplicatedObjective
 from fathom.objectives.errors import UnseenDataError
+from fathom.search.cluster.ray_session import draining_nodes
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
@@ -122,7 +123,7 @@ def watch_for_leaving(node: str) -> None:
     the machine will be taken away (`ray drain-node`, a pod that is deleted)."""
 
     def watch() -> None:
-        while node not in ray._private.state.state.get_draining_nodes():
+        while node not in draining_nodes():
             time.sleep(DRAIN_POLL_SECONDS)
         LEAVING.set()
 

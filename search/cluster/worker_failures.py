@@ -16,6 +16,7 @@ from ray.air.execution._internal.event_manager import RayEventManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
 from fathom.search.cluster.connect import last_line
+from fathom.search.cluster.ray_session import draining_nodes
 from fathom.search.records import Outcome
 from fathom.search.training.trial import MachineLeavesError
 
@@ -142,7 +143,7 @@ def _leaves(error: BaseException) -> bool:
     """True if a worker was lost with its node, or since Ray drains the node."""
     if isinstance(getattr(error, "cause", None), MachineLeavesError) or NODE_DIED in str(error):
         return True
-    return NEVER_RAN in str(error) and bool(ray._private.state.state.get_draining_nodes())
+    return NEVER_RAN in str(error) and bool(draining_nodes())
 
 
 def _line(error: BaseException, deaths: int) -> str:

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fathom.objectives.files import GZIP
 from fathom.search.formatting import printable
 from fathom.search.tables.runs import TableError
 
@@ -44,7 +45,7 @@ def open_text(path: Path) -> Iterator[OpenTable]:
     label = printable(str(path))
     try:
         with path.open("rb") as file:
-            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            packed = file.peek(2).startswith(GZIP)
             text = _text(gzip.GzipFile(fileobj=file) if packed else file, label)
             is_json = any(suffix.lower() in JSON_LINES for suffix in path.suffixes)
             yield _open_json(text, label) if is_json else _open_csv(text, label)
