@@ -2,10 +2,8 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from fathom.search.study.store_uri import TrackingError, check_form, to_keep, without_credentials
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, running
+from tests.support.ray_folder import own_ray_folder
 
 SECRET = "s3cret-9f27"
 STUDY = """
@@ -32,10 +31,9 @@ train: {batch_size: 8, evaluations: 2}
 
 @pytest.fixture
 def ray_folder() -> Iterator[Path]:
-    """For Ray's logs; its sockets need a short path."""
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    """For Ray's logs."""
+    with own_ray_folder() as folder:
+        yield folder
 
 
 @pytest.mark.timeout(600)
@@ -48,7 +46,7 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
         "RAY_AUTH_TOKEN": SECRET,
         "AWS_SECRET_ACCESS_KEY": SECRET,
     }
-    environment = os.environ | secrets | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(ray_folder)}
+    environment = os.environ | secrets | {"PYTHONPATH": str(ROOT)}
     down = f"tracking: {{uri: 'http://user:{SECRET}@127.0.0.1:9/'}}\n"
     output = ""
     for tracking in (down, ""):  # then into a database, of what the first has found
@@ -67,7 +65,7 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
 def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
     tmp_path: Path, ray_folder: Path
 ) -> None:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(ray_folder)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with running() as server:
         address = server.address().replace("fathom@", f"fathom:{PASSWORD}@")
         output = run(tmp_path, f"tracking: {{optuna: '{address}'}}\n", environment)

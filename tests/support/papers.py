@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from math import exp, log
 
 import numpy as np
@@ -11,8 +10,7 @@ from scipy.special import wrightomega
 
 from benchmarks.worlds.planted import World, asymmetric, finished, flat
 from fathom.models.shape import Count
-from fathom.search.records import Outcome, Stage, TrialRecord
-from tests.support.simulated import simulated_study
+from fathom.search.records import Stage, TrialRecord
 
 A, B = 5.0, 0.12
 """So wide that shapes meet their budget at nearly one ratio: losses need little correction."""
@@ -75,10 +73,12 @@ def sanford(difficulty: int) -> int:
     return math.floor(math.log2(difficulty)) + 2
 
 
-def measured_trial(depth: int, seed: int, metrics: Mapping[str, float]) -> TrialRecord:
+def measured_trial(
+    depth: int, seed: int, metrics: Mapping[str, float], *, loss: float = 1.0
+) -> TrialRecord:
     """A finished trial that measured this at its end."""
     spec = HOP_WORLD.spec(HOP_WORLD.shape(depth), seed=seed, stage=Stage.CONFIRM)
-    record = finished(spec, 1.0)
+    record = finished(spec, loss)
     *before, last = record.curve
     return replace(record, curve=(*before, replace(last, metrics=dict(metrics))))
 
@@ -144,19 +144,3 @@ def matched_records(
     return [
         record for depth in depths for record in matched_trials(depth, beyond=beyond, seed=seed)
     ]
-
-
-def finished_trial(
-    depth: int, seed: int, metrics: Mapping[str, float], *, loss: float | None = None
-) -> TrialRecord:
-    """A trial that ended with these metrics, and with this loss if one is given."""
-    record = _finished()
-    last = record.curve[-1]
-    last = replace(last, metrics=dict(metrics), loss=last.loss if loss is None else loss)
-    spec = replace(record.spec, seed=seed, shape=replace(record.spec.shape, depth=depth))
-    return replace(record, spec=spec, curve=(*record.curve[:-1], last))
-
-
-@cache
-def _finished() -> TrialRecord:
-    return next(one for one in simulated_study() if one.outcome is Outcome.FINISHED)

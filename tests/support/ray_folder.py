@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 
 @contextmanager
-def own_ray_folder() -> Iterator[None]:
+def own_ray_folder() -> Iterator[Path]:
     """Ray keeps its files in a new folder meanwhile: a search that another test starts would join a
     cluster in the usual one, and end with it."""
     with (
@@ -16,4 +17,4 @@ def own_ray_folder() -> Iterator[None]:
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("RAY_TMPDIR", folder)
-        yield
+        yield Path(folder)

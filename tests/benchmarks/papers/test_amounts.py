@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from benchmarks.papers.amounts import amount_tables, growth_lines
 from fathom.search.records import TrialRecord
 from fathom.search.study.config import StudyConfig, load
-from tests.support.papers import finished_trial
+from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 
 
@@ -15,7 +15,7 @@ def study(pairs: str) -> StudyConfig:
 
 def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
     return [
-        finished_trial(depth, seed, {"bleu/beam": 10.0 * depth}, loss=loss)
+        measured_trial(depth, seed, {"bleu/beam": 10.0 * depth}, loss=loss)
         for depth, own in losses.items()
         for seed, loss in enumerate(own)
     ]

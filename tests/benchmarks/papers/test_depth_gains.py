@@ -13,20 +13,20 @@ from benchmarks.papers.depth_gains import (
 )
 from fathom.search.records import Outcome
 from fathom.search.study.config import parse
-from tests.support.papers import finished_trial
+from tests.support.papers import measured_trial
 
 STUDY = parse("study: petty2023-mine\nobjective: transduction\nbudgets: [1k]\n")
 GEN, TEST = "exact_match/gen/all", "exact_match/test/all"
 
 
 def test_a_gain_compares_trials_of_the_same_seed() -> None:
-    lost = replace(finished_trial(4, 2, {GEN: 0.0}), outcome=Outcome.DIVERGED)
+    lost = replace(measured_trial(4, 2, {GEN: 0.0}), outcome=Outcome.DIVERGED)
     trials = trials_of(
         [
-            finished_trial(4, 1, {GEN: 0.7}),
+            measured_trial(4, 1, {GEN: 0.7}),
             lost,
-            finished_trial(1, 1, {GEN: 0.5}),
-            finished_trial(1, 2, {GEN: 0.1}),
+            measured_trial(1, 1, {GEN: 0.5}),
+            measured_trial(1, 2, {GEN: 0.1}),
         ]
     )
     assert list(trials) == [1, 4]
@@ -43,7 +43,7 @@ def test_an_interval_needs_two_seeds() -> None:
 def test_generalisation_is_listed_by_depth_then_by_category() -> None:
     lexical = "exact_match/gen/lexical"
     records = [
-        finished_trial(depth, seed, {GEN: 0.1 * depth, TEST: 1.0, lexical: 0.2 * depth})
+        measured_trial(depth, seed, {GEN: 0.1 * depth, TEST: 1.0, lexical: 0.2 * depth})
         for depth in (1, 3)
         for seed in (0, 1)
     ]
@@ -57,7 +57,7 @@ def test_generalisation_is_listed_by_depth_then_by_category() -> None:
 def test_the_loss_of_text_is_compared_with_the_lowest() -> None:
     text = parse("study: petty2023-text\nobjective: language\nbudgets: [1k]\n")
     losses = {1: 2.0, 2: 1.5, 7: 1.75}
-    records = [finished_trial(depth, 0, {}, loss=loss) for depth, loss in losses.items()]
+    records = [measured_trial(depth, 0, {}, loss=loss) for depth, loss in losses.items()]
     lines = list(petty_tables(text, records))
     assert "more than 2" in lines[0]
     assert [line.rpartition(" | ")[2] for line in lines[2:]] == ["0.500 |", "- |", "0.250 |"]
@@ -66,7 +66,7 @@ def test_the_loss_of_text_is_compared_with_the_lowest() -> None:
 def test_accuracy_is_listed_with_size_and_latency() -> None:
     metrics = {"accuracy/dev": 0.5, "generation_seconds": 0.002}
     lines = list(
-        accuracy_tables(STUDY, [finished_trial(1, 0, metrics), finished_trial(2, 0, metrics)])
+        accuracy_tables(STUDY, [measured_trial(1, 0, metrics), measured_trial(2, 0, metrics)])
     )
     assert any("| 0.500 | 0.500 | 0.000 |" in line for line in lines)
     assert lines[-1].endswith(" | 2.00 |")

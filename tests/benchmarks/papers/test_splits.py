@@ -7,7 +7,7 @@ from benchmarks.papers.splits import decoding_seconds, split_lines, split_tables
 from fathom.models.shape import Shape
 from fathom.search.records import TrialRecord
 from fathom.search.study.config import load
-from tests.support.papers import finished_trial
+from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 
 EVEN, SHALLOW = (
@@ -30,7 +30,7 @@ def shape(encoder: int, decoder: int) -> Shape:
 
 def records(own: Shape, losses: Sequence[float]) -> list[TrialRecord]:
     trials = [
-        finished_trial(own.depth, seed, {"bleu/beam": 20.0}, loss=loss)
+        measured_trial(own.depth, seed, {"bleu/beam": 20.0}, loss=loss)
         for seed, loss in enumerate(losses)
     ]
     return [replace(one, spec=replace(one.spec, shape=own)) for one in trials]

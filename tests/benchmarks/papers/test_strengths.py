@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from benchmarks.papers.strengths import strength_lines, strength_tables
 from fathom.search.records import TrialRecord
 from fathom.search.study.config import StudyConfig, load
-from tests.support.papers import finished_trial
+from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 
-WHOLE = finished_trial(4, 0, {}).spec.shape.params_total
+WHOLE = measured_trial(4, 0, {}).spec.shape.params_total
 
 
 def study(strength: str) -> StudyConfig:
@@ -20,7 +20,7 @@ def records(losses: Sequence[float], *, share: float | None = None) -> list[Tria
     """Seeds of four layers; with a penalty a share of the parameters is left, in two layers."""
     left = {} if share is None else {"parameters_left": share * WHOLE, "layers_left": 2.0}
     return [
-        finished_trial(4, seed, {"bleu/beam": 20 / loss, **left}, loss=loss)
+        measured_trial(4, seed, {"bleu/beam": 20 / loss, **left}, loss=loss)
         for seed, loss in enumerate(losses)
     ]
 

@@ -19,7 +19,7 @@ from benchmarks.papers.studies import (
 )
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.study.config import StudyConfig, load, parse
-from tests.support.papers import finished_trial
+from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 
 STUDIES = ROOT / "configs" / "studies"
@@ -31,7 +31,7 @@ def study(name: str) -> StudyConfig:
 
 
 def ended(depth: int, seed: int, value: float) -> TrialRecord:
-    return finished_trial(depth, seed, {"induction": value})
+    return measured_trial(depth, seed, {"induction": value})
 
 
 @pytest.mark.parametrize(("k", "layers"), [(1, 2), (2, 3), (3, 3), (4, 4)])
@@ -114,7 +114,7 @@ def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> N
 
 def test_required_depth_goes_over_the_studies_of_a_paper() -> None:
     def told(k: int, depth: int) -> TrialRecord:
-        return finished_trial(depth, 0, {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5})
+        return measured_trial(depth, 0, {"exact_match/61-80": 1.0 if depth >= k - 2 else 0.5})
 
     studies = [
         (study(f"yang2025_blocks/cpu-{k}"), [told(k, depth) for depth in (1, 2, 3)])

@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.ray_folder import own_ray_folder
 
 SCRIPT = """
 import importlib, os, shutil, sys
@@ -56,12 +56,11 @@ def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
     (folder / "helper.py").write_text("NAME = 'helper'\n")
     (folder / "unused.py").write_text("1 / 0\n")
 
-    # Under a folder of its own, where no other test finds this cluster; sockets need a short path.
-    with tempfile.TemporaryDirectory(dir="/tmp") as ray:
+    with own_ray_folder():
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, str(folder)],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "RAY_TMPDIR": ray},
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             check=False,

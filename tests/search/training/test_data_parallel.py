@@ -143,7 +143,8 @@ def test_several_processes_train_the_same_model_as_one(tmp_path: Path, size: int
     by_rank = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
     for name, one in cases.items():
         alone = trained(one, one.alone, SINGLE_PROCESS)
-        assert alone.losses[-2] < 0.95 * alone.losses[0]
+        slow = one.shape.encoder_depth  # to reverse a source takes longer to learn
+        assert alone.losses[-2] < (0.95 if slow else 0.7) * alone.losses[0]
         for found in by_rank:
             own = Trained(*found[name])
             assert own.losses == pytest.approx(alone.losses, rel=1e-5), name
