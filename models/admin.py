@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fathom.models.blocks import Block
-from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.models.transformer import Transformer
+from fathom.models.network.blocks import Block
+from fathom.models.network.encoder_decoder import EncoderDecoder
+from fathom.models.network.transformer import Transformer
 
 
 @torch.no_grad()

@@ -2,11 +2,11 @@
 
 import torch
 
-from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.network.encoder_decoder import EncoderDecoder
+from fathom.models.network.transformer import Transformer
 from fathom.models.own_model import OwnModel
 from fathom.models.recipe import OwnRecipe, Recipe
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 
 SearchedModel = Transformer | OwnModel
 """A model whose shape is searched."""

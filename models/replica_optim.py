@@ -8,8 +8,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.replicas import Replicas
-from fathom.models.transformer import Transformer
 
 SETTINGS = ("lr_scale", "weight_decay", "eps")
 """Keys of the settings by which the groups of a model's optimizer differ."""

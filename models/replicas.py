@@ -1,7 +1,7 @@
 """Several transformers of one shape as one model: every weight has a leading replica dimension.
 
 A small model cannot fill a GPU, and several beside each other can when each product of matrices is
-one batched product over all of them. The mathematics is that of `models/transformer.py`; only
+one batched product over all of them. The mathematics is that of `models/network`; only
 where a weight meets activations does it differ. Gains of norms are multiplied into the matrix that
 follows, for all layers at once, as weights are smaller than activations.
 
@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fathom.models.attention import attend
-from fathom.models.blocks import ACTIVATIONS, NORM_EPS
+from fathom.models.network.attention import attend
+from fathom.models.network.blocks import ACTIVATIONS, NORM_EPS
+from fathom.models.network.transformer import Transformer, rotary_table
 from fathom.models.options import PLAIN, Normalization, Positions
 from fathom.models.parametrization import Parametrization, forward_scales
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer, rotary_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ from fathom.search.report.data import tables
 from fathom.search.report.terminal.steps import Steps
 from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, locked, token_cache, write_atomically
-from fathom.search.study.config import StudyConfig, study_of
-from fathom.search.study.config import load as read_study
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
+from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.keys.config import load as read_study
+from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.own_records import read_records
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import (
     check_ready,
     check_trusted,

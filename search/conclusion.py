@@ -18,8 +18,8 @@ from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig
 
 SIZES = (
     *("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim"),

@@ -37,17 +37,17 @@ from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import read_past, unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import StudyConfig, dump
 from fathom.search.study.fingerprint import (
     keep_content,
     settled_fingerprint,
     write_fingerprint,
 )
-from fathom.search.study.groups import TrackingConfig
 from fathom.search.study.hardware.machine import speed_key
 from fathom.search.study.hardware.speed import keep_speeds, rates_by_device, start_seconds
+from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.own_records import Check, own_records, read_records
-from fathom.search.study.plan import BudgetPlan
+from fathom.search.study.planning.plan import BudgetPlan
 from fathom.search.study.preflight import ReadyStudy, open_run
 from fathom.search.study.store_uri import to_keep
 from fathom.search.tracking.dataset import data_set

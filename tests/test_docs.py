@@ -17,8 +17,8 @@ import pytest
 from typer.main import get_command
 
 from fathom.search.cli import app
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.errors import groups_of
+from fathom.search.study.file.errors import groups_of
+from fathom.search.study.keys.config import StudyConfig, parse
 from tests.conftest import CHROMIUM
 from tests.support.markdown import PAGES, anchors_of, blocks_of, links_of
 from tests.support.places import ROOT

@@ -26,10 +26,10 @@ from fathom.search.run_folder import (
 )
 from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import dump, load
+from fathom.search.study.file.source import MOST_PROBLEMS
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.groups import StoppingConfig
-from fathom.search.study.source import MOST_PROBLEMS
+from fathom.search.study.keys.config import dump, load
+from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.mutations import damage_run, mutated_study
 from tests.support.places import ROOT

@@ -41,7 +41,14 @@ HEAVY = {"torch", "ray", "mlflow"}
 """They take a second or more to import, which `plan`, `predict` and `export` must not wait for."""
 
 LIGHT = (
-    *("study.config", "study.budget", "study.shapes", "study.plan", "records", "run_folder"),
+    *(
+        "study.keys.config",
+        "study.planning.budget",
+        "study.planning.shapes",
+        "study.planning.plan",
+        "records",
+        "run_folder",
+    ),
     *("analysis.depth_estimates", "analysis.optimum", "analysis.law", "analysis.papers.findings"),
     *("scheduling.audit", "scheduling.halving", "scheduling.confirmation", "scheduling.journal"),
     *("scheduling.extend", "report.writer", "report.data", "report.terminal.tables"),
@@ -80,7 +87,7 @@ QUICK_VERBS = {"plan", "predict", "export", "analyse"}
 
 
 def name_of(path: Path) -> str:
-    """`search/study/plan.py` -> `fathom.search.study.plan`; a package has its folder's name."""
+    """`search/records.py` -> `fathom.search.records`; a package has its folder's name."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return f"fathom.{dotted}" if parts[0] in PACKAGES else dotted

@@ -16,7 +16,7 @@ from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_lines, read_records
-from fathom.search.study.config import load
+from fathom.search.study.keys.config import load
 
 
 def main() -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.answers.ladder import rungs_of_ladder
-from fathom.models.compaction import sizes_left
-from fathom.models.layer_sizes import LayerSizes, params_left
 from fathom.models.shape import Shape
+from fathom.models.sizing.compaction import sizes_left
+from fathom.models.sizing.layer_sizes import LayerSizes, params_left
 from fathom.objectives.prepare import prepare
 from fathom.search.records import derive_seed
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import load
+from fathom.search.study.keys.config import load
+from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import standalone_spec
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training

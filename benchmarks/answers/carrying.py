@@ -20,7 +20,7 @@ from fathom.search.commands.check.check import (
     coordinate_check,
 )
 from fathom.search.commands.check.probe import PROBE, Probe
-from fathom.search.study.config import StudyConfig, load
+from fathom.search.study.keys.config import StudyConfig, load
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "as it is": {},

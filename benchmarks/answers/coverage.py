@@ -28,7 +28,7 @@ from benchmarks.worlds.planted import (
 )
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.verdict import Verdict
-from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig, parse
 
 STUDY = """
 study: planted

@@ -22,16 +22,16 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.config import study_of
-from fathom.search.training import checkpoint
-from fathom.search.training.weights_folder import WEIGHTS, Note, claim
+from fathom.search.study.keys.config import study_of
+from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.weights_folder import WEIGHTS, Note, claim
 
 RMS, LAYER = Normalization.RMS, Normalization.LAYER
 NONE, LEARNED = Positions.NONE, Positions.LEARNED

@@ -32,7 +32,7 @@ from benchmarks.worlds.curve_tables import read_runs
 from benchmarks.worlds.kinds import KINDS, planted
 from benchmarks.worlds.known import Known, known_budgets
 from fathom.models.shape import Count
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import WIDTH
 

@@ -16,7 +16,7 @@ from fathom.search.analysis.interim import depth_losses, interim_answer
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.report.terminal.ruled_out import RuledOut
-from fathom.search.study.config import parse
+from fathom.search.study.keys.config import parse
 
 BEST = (1, 2, 3, 4, 6, 8, 12)
 NOISE, CURVATURE = 0.01, 0.06

@@ -25,8 +25,8 @@ from benchmarks.simulate.arrivals import MakeRule, Races, Survival, survival
 from benchmarks.worlds.curve_tables import SizeClass, corrected, read_runs, size_class
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.tables.runs import Run, TableError
 from fathom.search.tables.sizes import runs_near, size_classes, size_slope
 

@@ -29,8 +29,8 @@ from benchmarks.worlds.curve_tables import SizeClass, corrected, read_runs, size
 from fathom.objectives.keys import parse_count
 from fathom.search.formatting import format_count
 from fathom.search.scheduling.halving import TOO_CLOSE
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.sizes import WIDTH, size_classes, size_slope
 

@@ -12,7 +12,7 @@ from benchmarks.gpu.subject import python_source, random_ids, shape_of, trial_of
 from fathom.search.records import Outcome
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.hardware.speed import Speed
-from fathom.search.study.plan import plan_budget
+from fathom.search.study.planning.plan import plan_budget
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.measure_speed import measured_rate
 from fathom.search.training.trial import RunningTrial, catch_failures

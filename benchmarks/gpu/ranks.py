@@ -23,8 +23,8 @@ from benchmarks.gpu.finding import (
 from benchmarks.gpu.processes import in_processes
 from benchmarks.gpu.steps import waiting_operations
 from benchmarks.gpu.subject import python_source, shape_of, training_of
-from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import train
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 
 SAME = 1e-3
 """Largest difference of losses in nats; the processes add in another order."""

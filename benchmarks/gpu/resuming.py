@@ -11,9 +11,9 @@ from torch import Tensor
 
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, at_most, holds, measured
 from benchmarks.gpu.subject import python_source, random_ids, shape_of, training_of
-from fathom.search.training import checkpoint
 from fathom.search.training.device import use_deterministic
 from fathom.search.training.loop import advance, train
+from fathom.search.training.saving import checkpoint
 from fathom.search.training.state import Training
 
 SAME = 1e-3

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.gpu.finding import Cases, Setup, StageFinding, holds
 from benchmarks.gpu.subject import random_ids, shape_of, training_of
-from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.loop import advance
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal")
 """Operations that read a value of the device, or whose result has a size that depends on one."""

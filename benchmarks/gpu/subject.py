@@ -13,11 +13,11 @@ from fathom.models.shape import Shape
 from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.language.objective import Language
 from fathom.search.records import TrialSpec
-from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import StudyConfig, study_of
-from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.assignment import standalone_spec
-from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.state import Training, TrainPlan
 
 PARAMETRIZATION = Parametrization(

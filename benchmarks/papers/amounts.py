@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.papers.shapes import Noise, interval_text
 from fathom.objectives.rows.translation.keys import TranslationConfig
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 MODERATE = 6
 """Layers of both stacks together that the paper found best: 3 each."""

@@ -13,7 +13,7 @@ from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.papers import (
     crossing_law_text,
 )
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 
 def crossing_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterator[str]:

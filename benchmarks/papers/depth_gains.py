@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from fathom.models.shape import Shape
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 GENERALISED = "exact_match/gen/all"
 AS_TRAINED = "exact_match/test/all"

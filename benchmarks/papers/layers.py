@@ -9,7 +9,7 @@ LAYERED = {
     "dong2021_rank_collapse": ("rank_ratio",),
     "clark2019_heads": ("attention_entropy", "mass_self", "mass_previous", "previous_token"),
 }
-"""Paper -> its layer metrics, named as in `models/diagnostics.py`."""
+"""Paper -> its layer metrics, named as in `models/measure/diagnostics.py`."""
 EARLY = "previous_token of the first half"
 
 

@@ -13,7 +13,7 @@ from math import sqrt
 from scipy.stats import t as student
 
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 PUBLISHED_ORDER = (4, 16, 64, 256, 1)
 """Depths from the lowest loss to the highest: 0.953, 1.103, 1.245, 1.467 and 1.673 nats."""

@@ -13,11 +13,11 @@ import torch
 from benchmarks.papers.depth_gains import trials_of
 from benchmarks.papers.shapes import Noise, interval_text
 from fathom.models.building import build_model
-from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.shape import Shape
 from fathom.objectives.rows.translation.vocabulary import START
 from fathom.search.records import TrialRecord
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 ROUNDS = 15
 """Sentences of each shape whose median time counts; shapes take turns."""

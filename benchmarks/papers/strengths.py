@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.papers.depth_gains import trials_of
 from benchmarks.papers.shapes import Noise, interval_text
 from fathom.search.records import TrialRecord
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 BLEU = "bleu/beam"
 LEFT = "parameters_left"

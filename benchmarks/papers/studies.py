@@ -37,7 +37,7 @@ from fathom.search.report.papers import (
     needs_text,
 )
 from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.study.config import StudyConfig, load
+from fathom.search.study.keys.config import StudyConfig, load
 
 PREFIX_SCORE = 0.5
 """Smallest attention of the best head to the tokens after earlier copies that counts as

@@ -25,7 +25,7 @@ from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.analysis.rung_value import rung_value
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import TOO_CLOSE, HalvingRule
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.tables.sizes import sized_shape
 
 LAST_RUNG = 0.8

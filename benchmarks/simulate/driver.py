@@ -20,9 +20,9 @@ from fathom.search.records import CurvePoint, Outcome, Report, TrialSpec, derive
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_studies import Studies
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.budget import Budget, evaluation_steps, expand_budgets, rung_steps
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.planning.shapes import feasible_shapes
 
 VOCAB_SIZE = 256
 Loss = Callable[[TrialSpec, float], float]

@@ -14,8 +14,8 @@ from fathom.search.records import Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
-from fathom.search.study.budget import Budget, evaluation_steps
-from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import Budget, evaluation_steps
 
 DRAWS = 400
 """Bootstrap draws of an answer during a replay: enough for whole depths."""

@@ -7,8 +7,8 @@ from benchmarks.simulate.driver import PlantedLosses, SimulatedWorkers, new_sche
 from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.records import TrialRecord
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
 
 TWO_BUDGETS = """
 study: simulated

@@ -22,9 +22,9 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
 from fathom.search.records import Report
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM
-from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.batched_trials import BatchedTrials
 from fathom.search.training.trial import RunningTrial

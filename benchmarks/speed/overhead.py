@@ -32,7 +32,7 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import Outcome, Report, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line
-from fathom.search.study.config import dump, parse
+from fathom.search.study.keys.config import dump, parse
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 

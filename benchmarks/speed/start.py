@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from fathom.search.run_folder import RunFolder, read_lines
-from fathom.search.study.config import load
+from fathom.search.study.keys.config import load
 
 COMMANDS = (
     ("--help",),

@@ -22,9 +22,9 @@ from fathom.search.report.terminal.remaining_work import (
     flops_left,
 )
 from fathom.search.run_folder import RunFolder, read_lines
-from fathom.search.study.config import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.keys.config import load
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 

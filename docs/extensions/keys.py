@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from sphinx.pycode import ModuleAnalyzer
 
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import groups_of
+from fathom.search.study.file.errors import groups_of
+from fathom.search.study.keys.config import StudyConfig
 
 HEADS = "| key | value | default | |\n|---|---|---|---|\n"
 PLAIN = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text"}

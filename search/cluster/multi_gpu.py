@@ -25,9 +25,9 @@ from fathom.search.cluster.ray_session import all_nodes_but
 from fathom.search.cluster.worker import TrialActor
 from fathom.search.records import Report
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.device import granted_device
 from fathom.search.training.micro_batches import is_out_of_memory
+from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.trial import RunningTrial, WorkerLostError
 
 POLL_SECONDS = 1.0

@@ -16,8 +16,8 @@ from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 from fathom.objectives.user_code import CHECKOUT, own_modules
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.groups import ResourcesConfig
 
 CONNECT_SECONDS = 5.0
 

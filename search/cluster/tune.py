@@ -32,10 +32,10 @@ from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
 from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
 from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.checkpoint import DISK_FULL, DiskFullError
 from fathom.search.training.device import DeviceError
+from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
 
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
 """Resources of a `MultiGpuActor`, next to none, which Tune does not accept: Ray Train holds those

@@ -21,6 +21,7 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.batched_trials import Reports, run_batched
 from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device
+from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
 from fathom.search.training.trial import (
     MachineLeavesError,
     RunningTrial,
@@ -28,7 +29,6 @@ from fathom.search.training.trial import (
     run_trial,
     with_reason,
 )
-from fathom.search.training.trial_log import LEAVING, reset_peak_memory
 
 DRAIN_POLL_SECONDS = 2.0
 """Time between two questions to Ray whether this node is being drained; clouds give notice half a

@@ -10,9 +10,9 @@ from fathom.search.conclusion import conclude
 from fathom.search.formatting import printable
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.journal import unfinished_budgets
-from fathom.search.study.budget import count_of
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.own_records import read_records
+from fathom.search.study.planning.budget import count_of
 from fathom.search.study.preflight import open_run
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps

@@ -14,9 +14,9 @@ from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.formatting import format_count
 from fathom.search.records import by_budget
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.fingerprint import read_fingerprint
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from fathom.search.study.preflight import open_run
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from fathom.search.formatting import format_bytes, format_seconds, ranges, rounded_count
 from fathom.search.report.terminal.tables import empty_table
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.plan import (
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.plan import (
     BudgetPlan,
     device_hours,
     largest_state,

@@ -18,10 +18,10 @@ from fathom.search.formatting import format_count
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.report.text import law_text, null_laws_text
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.budget import count_of
-from fathom.search.study.config import load
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import load
 from fathom.search.study.own_records import read_records
+from fathom.search.study.planning.budget import count_of
 
 Row = dict[str, Any]
 """A row of a table of predictions, as JSON has it; without the keys of `Prediction` if the law has

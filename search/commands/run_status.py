@@ -16,9 +16,9 @@ from fathom.search.report.answer_log import read_answers
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.run_folder import RunFolder, RunFolderError, is_in_use
 from fathom.search.scheduling.journal import Past, past_of
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import Sampler
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.preflight import open_run
 
 

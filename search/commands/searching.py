@@ -67,7 +67,7 @@ def _prepare(
     with Steps(console) as steps:
         if console.is_terminal:
             steps.begin("checking the study")
-        from fathom.search.study.config import load, placed
+        from fathom.search.study.keys.config import load, placed
 
         config = load(study, overrides)
         from fathom.search.study.preflight import check_ready, check_trusted_study
@@ -231,7 +231,7 @@ def ui(
     """Serve the reports, fresh while searches run, and MLflow's page, both on loopback."""
     from fathom.search.commands.live_report import serve
     from fathom.search.run_folder import default_tracking_uri
-    from fathom.search.study.config import load
+    from fathom.search.study.keys.config import load
 
     uri = load(study, overrides).tracking.uri if study else None
     serve(runs, uri or default_tracking_uri(runs), port=port)

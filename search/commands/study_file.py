@@ -19,7 +19,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a study for a text, as large as the text and this machine can bear."""
-    from fathom.search.study import draft
+    from fathom.search.study.planning import draft
 
     draft.refuse_place(study, corpus, force=force)
     seen = draft.look(corpus, tokenizer)
@@ -46,11 +46,11 @@ def plan(
     from rich.console import Console
 
     from fathom.search.commands.plan_tables import plan_json, print_plan
-    from fathom.search.study.config import load, placed
     from fathom.search.study.hardware.machine import this_machine
-    from fathom.search.study.plan import plan_study, study_notes, vocab_size_of
+    from fathom.search.study.keys.config import load, placed
+    from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
+    from fathom.search.study.planning.sharing import sharing_note
     from fathom.search.study.preflight import check_trusted_study
-    from fathom.search.study.sharing import sharing_note
 
     config = load(study, overrides)
     check_trusted_study(config, study, trust=trust)
@@ -81,7 +81,7 @@ def check(
     """
     from rich.console import Console
 
-    from fathom.search.study.config import load, placed
+    from fathom.search.study.keys.config import load, placed
     from fathom.search.study.preflight import check_own_loop, check_trusted_study
 
     config = load(study, overrides)
@@ -123,7 +123,7 @@ def doctor(
     """
     from rich.console import Console
 
-    from fathom.search.study.config import load
+    from fathom.search.study.keys.config import load
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides) if study else None
@@ -146,7 +146,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of study files, for editors that complete and check them."""
     from fathom.search.run_folder import write_atomically
-    from fathom.search.study.json_schema import schema_text
+    from fathom.search.study.keys.json_schema import schema_text
 
     if out is None:
         print(schema_text(), end="")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from fathom.models.compaction import BY_LAYER
 from fathom.models.shape import Shape
+from fathom.models.sizing.compaction import BY_LAYER
 from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.keys import LanguageConfig
@@ -17,14 +17,14 @@ from fathom.search.export.best import BestShape
 from fathom.search.formatting import format_seconds
 from fathom.search.records import CurvePoint, Outcome, Report
 from fathom.search.run_folder import ENDING, write_atomically
-from fathom.search.study.budget import Budget, count_of, expand_budgets
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, count_of, expand_budgets
 from fathom.search.training.assignment import Assignment, best_assignment
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.device import local_device
+from fathom.search.training.saving.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
 from fathom.search.training.trial import RunningTrial
-from fathom.search.training.weights_folder import CHECKPOINT, WEIGHTS, Note, claim
 
 MESSAGE = "Ending: the training saves where it stands; Ctrl-C again ends at once"
 

@@ -16,10 +16,10 @@ from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.budget import count_of
-from fathom.search.study.config import StudyConfig, study_of
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.keys.config import StudyConfig, study_of
+from fathom.search.study.planning.budget import count_of
 from fathom.search.training.command.arguments import best_arguments
 
 ANSWER = (

@@ -58,7 +58,8 @@ def folded(
 def _parts(module: str, weight: Tensor, shape: Shape, scales: ForwardScales) -> dict[str, Tensor]:
     """Returns a module's weight, or bias, under plain names, multiplied by the module's scale.
 
-    Fathom keeps the stream in units of the residual scale (`models/blocks.py`); here it has none.
+    Fathom keeps the stream in units of the residual scale (`models/network/blocks.py`); here it
+    has none.
     """
     sharpness = scales.attention * shape.head_dim**0.5
     match module:

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from fathom.models.layer_sizes import holding
 from fathom.models.options import Normalization
 from fathom.models.shape import Shape
+from fathom.models.sizing.layer_sizes import holding
 from fathom.objectives.errors import nearest
 from fathom.search.export import hugging_face, litgpt, nanogpt, torchtitan
 from fathom.search.export.architectures import Architecture
@@ -19,8 +19,8 @@ from fathom.search.export.best import BestShape
 from fathom.search.export.model import ExportedModel, Files, fit
 from fathom.search.export.tokens import ids_in_words
 from fathom.search.run_folder import UNFINISHED
-from fathom.search.study.errors import ConfigError
-from fathom.search.training.weights_folder import read_note, read_sizes
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.training.saving.weights_folder import read_note, read_sizes
 
 
 class Format(Protocol):

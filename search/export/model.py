@@ -9,14 +9,14 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.best import BestShape
-from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, expand_budgets
 
 NORM_EPS = 1e-5
-"""The same as in `models/blocks.py`, which needs torch; a test compares them."""
+"""The same as in `models/network/blocks.py`, which needs torch; a test compares them."""
 ROTARY_BASE = 10_000.0
-"""The same as in `models/transformer.py`, which needs torch; a test compares them."""
+"""The same as in `models/network/transformer.py`, which needs torch; a test compares them."""
 
 Files = dict[str, str | bytes]
 """Name in the folder -> content."""

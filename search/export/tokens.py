@@ -7,7 +7,7 @@ from fathom.objectives.text.language.keys import LanguageConfig
 from fathom.objectives.text.tokenizer import BYTES, CHARS
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.search.export.model import Files
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 NAMES = ("tokenizer.json", "tokenizer_config.json")
 

@@ -9,18 +9,18 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fathom.models.building import class_of
-from fathom.models.compaction import padded
 from fathom.models.parametrization import Parametrization
 from fathom.models.shape import Shape
+from fathom.models.sizing.compaction import padded
 from fathom.search.export import hugging_face
 from fathom.search.export.architectures import Architecture
 from fathom.search.export.fold import folded
 from fathom.search.export.model import ExportedModel
 from fathom.search.export.nanogpt import sizes
-from fathom.search.study.errors import ConfigError
-from fathom.search.training import checkpoint
-from fathom.search.training.compact_weights import read_compact
-from fathom.search.training.weights_folder import WEIGHTS, read_sizes
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.compact_weights import read_compact
+from fathom.search.training.saving.weights_folder import WEIGHTS, read_sizes
 
 Weights = dict[str, Tensor]
 

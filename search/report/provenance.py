@@ -9,8 +9,8 @@ from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.report.text import counted
-from fathom.search.study.config import StudyConfig, dump
-from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.keys.config import StudyConfig, dump
+from fathom.search.study.keys.groups import TrackingConfig
 
 DECIDING_PACKAGES = ("fathom-depth", "torch", "ray", "optuna", "mlflow", "numpy", "scipy")
 """Packages whose versions a result may depend on."""

@@ -11,7 +11,7 @@ from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.budget import Budget
+from fathom.search.study.planning.budget import Budget
 
 
 @dataclass(slots=True)

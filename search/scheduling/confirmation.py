@@ -25,7 +25,7 @@ from fathom.search.scheduling.trained_depths import (
     possible_depths,
     usual_ratio,
 )
-from fathom.search.study.groups import ConfirmConfig
+from fathom.search.study.keys.groups import ConfirmConfig
 
 AROUND = 2
 """Depths on either side of the best one so far that are trained to the end at once."""

@@ -12,7 +12,7 @@ from fathom.search.records import Outcome, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.journal import read_past
-from fathom.search.study.budget import Budget
+from fathom.search.study.planning.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
 """The audits of the rungs of each budget."""

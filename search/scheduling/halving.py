@@ -20,7 +20,7 @@ from functools import partial
 
 from fathom.search.analysis.forecast import RungForecast, forecast_ranking
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig
 
 Ranking = Callable[[Sequence[TrialRecord], int], Mapping[str, RungForecast]]
 """Returns the forecast of each trial that reached a rung, by trial name."""

@@ -8,7 +8,7 @@ from fathom.search.record_json import from_json, from_values, report_from_json
 from fathom.search.records import TrialRecord, with_report
 from fathom.search.run_folder import RunFolder, last_attempts, read_as, truncate_torn_line
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import Check
 
 

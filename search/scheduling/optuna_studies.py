@@ -32,7 +32,7 @@ from fathom.search.scheduling.optuna_trials import (
     stored_end,
     trial_end,
 )
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.store_uri import first_line, unusable_optuna, without_credentials
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE
 from fathom.search.analysis.forecast import fit_forecasts, forecasts
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.optuna_trials import STATES
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import Sampler
-from fathom.search.study.shapes import comparable_shape, nearest_shape
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.planning.shapes import comparable_shape, nearest_shape
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Golden-ratio step: multiples of it, modulo 1, fill an interval evenly for any number."""

@@ -34,11 +34,11 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.budget import Budget
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import read_fingerprint
-from fathom.search.study.groups import Sampler
-from fathom.search.study.plan import stage_trials
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.planning.budget import Budget
+from fathom.search.study.planning.plan import stage_trials
 
 Listener = Callable[[TrialRecord], None]
 """A function called with every changed trial, which must return at once."""

@@ -23,8 +23,8 @@ from fathom.search.analysis.rates import RateBracket, rate_brackets
 from fathom.search.analysis.verdict import Verdict
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.narrowing import most_telling
-from fathom.search.study.groups import ConfirmConfig
-from fathom.search.study.shapes import comparable_shape
+from fathom.search.study.keys.groups import ConfirmConfig
+from fathom.search.study.planning.shapes import comparable_shape
 
 SAME_RATIO = 0.25
 """Difference of ln feed-forward ratios that is not worth another training."""

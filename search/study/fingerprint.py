@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from fathom.objectives.files import digest_of
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, write_atomically
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.safe_yaml import read_text
+from fathom.search.study.file.safe_yaml import read_text
+from fathom.search.study.keys.config import StudyConfig
 
 PLACES = ("corpus", "data", "train")
 """Keys of an objective that may name the place of its data; the first one given counts."""

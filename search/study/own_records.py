@@ -7,9 +7,9 @@ from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.record_json import from_json
 from fathom.search.records import HOPELESS_NATS, TrialRecord
 from fathom.search.run_folder import RunFolder, last_attempts, read_as
-from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, expand_budgets
 
 Check = Callable[[TrialRecord], TrialRecord]
 """Returns a record as it is; raises `ValueError` for one that the study can't have."""

@@ -10,14 +10,14 @@ from pathlib import Path
 from fathom.objectives.keys import Group, short
 from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
-from fathom.search.study.command import check_program, own_parser
-from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.own_model import try_own_model
-from fathom.search.study.plan import BudgetPlan, plan_study, vocab_size_of
-from fathom.search.study.shapes import smallest_shape
+from fathom.search.study.keys.command import check_program, own_parser
+from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.planning.own_model import try_own_model
+from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
+from fathom.search.study.planning.shapes import smallest_shape
 from fathom.search.study.store_uri import check_form, check_optuna
 
 

@@ -11,8 +11,8 @@ from fathom.objectives.contract import Objective, data_digest_of
 from fathom.objectives.download import DOWNLOADS
 from fathom.objectives.files import digest_of
 from fathom.objectives.tokens.stream import TokenFiles
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import place_of
+from fathom.search.study.keys.config import StudyConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

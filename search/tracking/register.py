@@ -15,7 +15,7 @@ from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
 from fathom import models
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 from fathom.search.export.best import BestShape
 from fathom.search.tracking import store
 from fathom.search.tracking.metrics import LONGEST_PARAM

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fathom.models.shape import Shape
 from fathom.search.records import Stage, TrialSpec, derive_seed
-from fathom.search.study.budget import Budget
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget
 
 
 @dataclass(frozen=True, slots=True)

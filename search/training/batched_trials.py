@@ -14,14 +14,14 @@ import torch
 from fathom.objectives.contract import ReplicatedObjective
 from fathom.search.records import Outcome, Report
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.checkpoint import DiskFullError
 from fathom.search.training.device import use_deterministic
 from fathom.search.training.loop import until_over
 from fathom.search.training.micro_batches import is_out_of_memory
 from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
+from fathom.search.training.saving.checkpoint import DiskFullError
+from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
 from fathom.search.training.state import Measurement
 from fathom.search.training.trial import WorkerLostError, train_plan
-from fathom.search.training.trial_log import ReportSchedule, TrialLog
 
 Reports = tuple[tuple[str, Report], ...]
 """Reports of the trials of one worker at one moment, each with the trial's name."""

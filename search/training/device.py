@@ -6,10 +6,10 @@ from dataclasses import replace
 import torch
 
 from fathom.models.shape import Shape
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import Precision, ResourcesConfig
 from fathom.search.study.hardware.fit import execution, fit_step, may_shard, usable_memory
-from fathom.search.training.data_parallel import Ranks
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Precision, ResourcesConfig
+from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.state import TrainPlan
 
 CPU_AS_GPU = "FATHOM_CPU_AS_GPU"

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from fathom.models.compaction import counts_left
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
+from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary

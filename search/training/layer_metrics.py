@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fathom.models.diagnostics import (
+from fathom.models.measure.diagnostics import (
     block_norms,
     gradient_layers,
     layers_on_repeats,
     layers_on_text,
 )
+from fathom.models.network.transformer import Transformer
 from fathom.models.optim import Optimizer
-from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Objective
 
 Layers = dict[str, tuple[float, ...]]

@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from fathom.models.admin import profile
+from fathom.models.network.transformer import Transformer
 from fathom.models.optim import set_learning_rate
 from fathom.models.options import Residual
-from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch, Model, Objective
 from fathom.search.records import derive_seed
-from fathom.search.training.best_weights import updated
 from fathom.search.training.evaluation import autocast, divergence_with_origin, evaluate
 from fathom.search.training.layer_metrics import Layers
 from fathom.search.training.micro_batches import (
@@ -28,6 +27,7 @@ from fathom.search.training.micro_batches import (
     is_out_of_memory,
     weighted_micro_batches,
 )
+from fathom.search.training.saving.best_weights import updated
 from fathom.search.training.state import Measurement, Training
 
 Measured = TypeVar("Measured")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fathom.objectives.contract import IGNORED, Batch
-from fathom.search.training.data_parallel import Ranks
+from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.state import Training
 
 OUT_OF_MEMORY = re.compile(

@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 
 TRIES = 3
 """Repetitions of a timing, of which the fastest counts: others were disturbed."""

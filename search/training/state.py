@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.models.auto_sizing import AutoSizing
 from fathom.models.building import build_model
-from fathom.models.group_penalty import GroupPenalty
+from fathom.models.network.transformer import Transformer
 from fathom.models.optim import ClippedAdamW, build_optimizer, rate_at
 from fathom.models.parametrization import OptimizerName
 from fathom.models.recipe import Recipe
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
+from fathom.models.sizing.auto_sizing import AutoSizing
+from fathom.models.sizing.group_penalty import GroupPenalty
 from fathom.objectives.contract import Batch, Model
-from fathom.search.training.best_weights import BestWeights
-from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
-from fathom.search.training.sharding import whole
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.ranks.sharding import whole
+from fathom.search.training.saving.best_weights import BestWeights
 
 SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
 """Attributes of a `Training` that accumulate from one evaluation to the next."""

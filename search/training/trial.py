@@ -15,14 +15,11 @@ from fathom.models.own_model import OwnModel
 from fathom.objectives.contract import Objective, files_of
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
-from fathom.search.study.budget import Budget, evaluation_steps
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.own_model import recipe_of
-from fathom.search.training import checkpoint
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, evaluation_steps
+from fathom.search.study.planning.own_model import recipe_of
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.compact_weights import write_compact
 from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
-from fathom.search.training.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.device import (
     DeviceError,
     computes_in_bfloat16,
@@ -32,8 +29,11 @@ from fathom.search.training.device import (
 from fathom.search.training.evaluation import autocast
 from fathom.search.training.loop import train, until_over
 from fathom.search.training.micro_batches import free_memory, is_out_of_memory
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
+from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.compact_weights import write_compact
+from fathom.search.training.saving.trial_log import ReportSchedule, TrialLog
 from fathom.search.training.state import Measurement, Training, TrainPlan
-from fathom.search.training.trial_log import ReportSchedule, TrialLog
 
 MULTIPLES = (1, 2, 4, 8, 16)
 """Multiples of the micro-batches that a trial begins with and, without memory, begins anew with."""

@@ -17,7 +17,7 @@ from fathom.models.optim import ClippedAdamW, set_learning_rate
 from fathom.models.replicas import Replicas
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.text.language.objective import Language
-from fathom.search.training import checkpoint
+from fathom.search.training.saving import checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own
 

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.papers.studies import OF_LOSSES, PAPERS, claims_of
 from fathom.objectives.rows.translation.keys import TranslationConfig
-from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.dry_run import MACHINE
 from tests.support.places import ROOT
 

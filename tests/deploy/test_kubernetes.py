@@ -16,7 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from fathom.search.study.config import load
+from fathom.search.study.keys.config import load
 from tests.support.places import PACKAGE_FOLDERS, ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -10,7 +10,7 @@ import yaml
 
 from fathom.models.options import Normalization, Positions
 from fathom.search.export.formats import FORMATS, model_of, write_folder
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from tests.support.places import ROOT
 from tests.support.trained import best_of
 

@@ -10,9 +10,9 @@ from fathom.objectives.registry import OBJECTIVES
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import read_best
 from fathom.search.record_json import to_values
-from fathom.search.study.config import parse
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.keys.config import parse
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.places import ROOT
 
 GROUPS = {name: one.keys for name, one in OBJECTIVES.items()}

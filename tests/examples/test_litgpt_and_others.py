@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from examples import litgpt_trainer, nanochat_trainer, torchtitan_trainer
-from fathom.search.study.command import filled, own_parser
-from fathom.search.study.config import load
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.keys.command import filled, own_parser
+from fathom.search.study.keys.config import load
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.training.command.arguments import best_arguments
 from tests.support.places import ROOT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples.nanogpt import parse
-from fathom.search.study.config import load
+from fathom.search.study.keys.config import load
 from tests.support.places import ROOT
 
 TRAIN = """

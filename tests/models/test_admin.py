@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.models.admin import profile
-from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.models.network.encoder_decoder import EncoderDecoder
+from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.parametrization import (
     Parametrization,
@@ -18,7 +19,6 @@ from fathom.models.parametrization import (
     first_skip,
 )
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 
 STANDARD = Parametrization(
     scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.memory import Execution, saved_activations, step_memory
+from fathom.models.network.encoder_decoder import EncoderDecoder
+from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import OptimizerName, Parametrization, Scheme
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 from fathom.objectives.contract import Batch
 from fathom.objectives.keys import logit_tokens
 from fathom.objectives.token_loss import mean_loss

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.models.network.transformer import Transformer, role_of
 from fathom.models.optim import (
     ClippedAdamW,
     MuonAdamW,
@@ -26,7 +27,6 @@ from fathom.models.parametrization import (
     rules,
 )
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer, role_of
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1

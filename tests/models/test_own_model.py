@@ -8,6 +8,7 @@ import torch
 
 from examples import llama, parallel_blocks
 from fathom.models.building import build_model
+from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions
 from fathom.models.own_model import OwnModel, count, embeddings
@@ -20,7 +21,6 @@ from fathom.models.parametrization import (
 )
 from fathom.models.recipe import OwnModelError, OwnRecipe
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 from tests.support import own_models
 from tests.support.live_bytes import LiveBytes
 from tests.support.toy import CPU

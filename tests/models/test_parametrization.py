@@ -13,7 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fathom.models.coordinates import Coordinates, OptimizerSettings, coordinates, slope
+from fathom.models.measure.coordinates import Coordinates, OptimizerSettings, coordinates, slope
+from fathom.models.network.transformer import Transformer, role_of
 from fathom.models.options import Activation, Residual
 from fathom.models.parametrization import (
     OptimizerName,
@@ -25,7 +26,6 @@ from fathom.models.parametrization import (
     rules,
 )
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer, role_of
 
 STD = 0.05
 BASE = Shape(depth=2, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=64, context=16)

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.replicas import Replicas
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 
 CPU = torch.device("cpu")
 SHAPE = Shape(depth=2, d_model=16, d_ff=24, n_heads=2, head_dim=4, vocab_size=11, context=6)

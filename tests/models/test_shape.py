@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import LEAST_RATIO, Count, Shape
-from fathom.models.transformer import Transformer
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 from fathom.objectives import keys
 from fathom.objectives.contract import IGNORED, Batch, Model
 from fathom.objectives.token_loss import answers, masked_loss, mean_loss

@@ -13,10 +13,10 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
-from fathom.search.study.config import load, placed
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import plan_study, vocab_size_of
+from fathom.search.study.keys.config import load, placed
+from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from fathom.search.study.preflight import check_ready
 from tests.support.places import ROOT
 

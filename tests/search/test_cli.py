@@ -16,9 +16,9 @@ from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.records import Outcome
 from fathom.search.run_folder import MARKER, RunFolder, read_records
-from fathom.search.study.config import dump
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.keys.config import dump
+from fathom.search.study.keys.groups import StoppingConfig
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fathom.search.pipeline import report_study
-from fathom.search.study.config import dump
-from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.keys.config import dump
+from fathom.search.study.keys.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 
 

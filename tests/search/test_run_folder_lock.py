@@ -6,7 +6,7 @@ import pytest
 
 from fathom.search.pipeline import report_study
 from fathom.search.run_folder import InUseError, RunFolder, locked
-from fathom.search.study.config import dump
+from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 
 

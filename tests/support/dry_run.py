@@ -14,10 +14,10 @@ from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, open_file
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.groups import Sampler
 from fathom.search.study.hardware.machine import Machine
 from fathom.search.study.hardware.speed import Speed
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.groups import Sampler
 
 MACHINE = Machine(slots=2, speed=Speed(1e10), description="two slots")
 

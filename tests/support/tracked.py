@@ -19,7 +19,7 @@ from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
 from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit
-from fathom.search.study.config import parse
+from fathom.search.study.keys.config import parse
 from fathom.search.tracking import store
 from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower

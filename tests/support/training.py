@@ -5,8 +5,8 @@ from dataclasses import replace
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Shape
 from fathom.search.records import Report, Stage, TrialSpec
-from fathom.search.study.budget import evaluation_steps, expand_budgets, rung_steps
-from fathom.search.study.config import parse
+from fathom.search.study.keys.config import parse
+from fathom.search.study.planning.budget import evaluation_steps, expand_budgets, rung_steps
 from fathom.search.training.loop import train
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor

@@ -27,10 +27,10 @@ from fathom.search.cluster.doctor.storage import planted
 from fathom.search.cluster.ray_session import NotJoinedError
 from fathom.search.run_folder import PARTS, RunFolder, default_tracking_uri
 from fathom.search.scheduling.optuna_studies import reach
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import (
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.plan import (
     BudgetPlan,
     largest_state,
     plan_study,
@@ -38,8 +38,8 @@ from fathom.search.study.plan import (
     study_notes,
     vocab_size_of,
 )
+from fathom.search.study.planning.sharing import sharing_note
 from fathom.search.study.preflight import check_same_study
-from fathom.search.study.sharing import sharing_note
 from fathom.search.study.store_uri import (
     TrackingError,
     check_form,

@@ -18,9 +18,9 @@ from fathom.search.export.best import entries_yaml, shape_entry
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.record_json import to_values
 from fathom.search.report.text import null_law_text
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

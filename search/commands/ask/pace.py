@@ -12,11 +12,11 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.objectives.next_token import NextToken
-from fathom.search.study.budget import Budget, expand_budgets
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.hardware.machine import Machine, device_name
 from fathom.search.study.hardware.speed import Rate, Speed, binned, keep_speeds
-from fathom.search.study.shapes import feasible_shapes, nearest_shape
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.measure_speed import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]

@@ -21,16 +21,16 @@ from fathom.search.formatting import exact_count, format_count, format_seconds
 from fathom.search.pipeline import RunResult
 from fathom.search.report.terminal.answer_tables import print_answers, print_next
 from fathom.search.run_folder import token_cache, write_atomically
-from fathom.search.study.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, load
-from fathom.search.study.draft import write_study
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.safe_yaml import read_text
 from fathom.search.study.hardware.machine import Machine, this_machine
-from fathom.search.study.json_schema import modeline
-from fathom.search.study.plan import BudgetPlan, plan_budget, search_hours
-from fathom.search.study.safe_yaml import read_text
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.keys.json_schema import modeline
+from fathom.search.study.planning.affordable import MOST_EPOCHS, choose_budgets, smallest_budget
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.draft import write_study
+from fathom.search.study.planning.plan import BudgetPlan, plan_budget, search_hours
+from fathom.search.study.planning.shapes import feasible_shapes
 
 
 def prepare_study(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from statistics import fmean
 
-from fathom.models.coordinates import Coordinates, OptimizerSettings, coordinates, slope
+from fathom.models.measure.coordinates import Coordinates, OptimizerSettings, coordinates, slope
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
@@ -28,9 +28,9 @@ from fathom.search.commands.check.probe import (
     probe_shape,
 )
 from fathom.search.commands.check.rate_sweep import Sweep
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import local_device
 
 EXPONENT_LIMIT = 0.45

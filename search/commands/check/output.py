@@ -12,7 +12,7 @@ from fathom.search.commands.check.check import RATE_LIMIT, AxisCheck, CheckResul
 from fathom.search.commands.check.probe import Probe, Watch
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.report.terminal.tables import RoomyTable
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig
 
 ACTIVATIONS = {
     "stream": "the residual stream",

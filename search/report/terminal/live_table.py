@@ -11,7 +11,7 @@ from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.terminal.picture import DepthPicture
 from fathom.search.report.terminal.tables import RoomyTable
-from fathom.search.study.plan import BudgetPlan
+from fathom.search.study.planning.plan import BudgetPlan
 
 HEADINGS = ("budget", "stage", "best depth", "loss", "trials", "rungs", "run")
 COUNTS = ("done", "paused", "lost")

@@ -26,7 +26,7 @@ from fathom.search.report.terminal.remaining_work import (
 from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.report.terminal.screen import screen_for
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.plan import BudgetPlan
+from fathom.search.study.planning.plan import BudgetPlan
 
 LINES_SECONDS = 10.0
 """Least time between two lines of a budget in a file; a new stage is printed at once."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.records import Outcome, Stage, TrialRecord
-from fathom.search.study.plan import BudgetPlan
+from fathom.search.study.planning.plan import BudgetPlan
 
 LEAST_SHARE = 0.05
 """Share of a search that must be done before its remaining time is estimated."""

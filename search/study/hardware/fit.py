@@ -12,9 +12,9 @@ from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Shape
 from fathom.objectives.keys import logit_tokens
 from fathom.search.formatting import format_bytes
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.hardware.disk import checkpoint_bytes
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig
 
 USABLE_OF_GPU = 0.85
 """Fraction of a GPU's memory that a trial plans with: CUDA's context, the workspaces of libraries,

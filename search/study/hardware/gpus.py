@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import Precision, TrainConfig
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
 from fathom.search.study.hardware.speed import Speed
-from fathom.search.study.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.keys.groups import Precision, TrainConfig
 
 LAUNCH_SECONDS = 7e-6
 """Time to start a kernel: an estimate, which no measurement of ours supports yet."""

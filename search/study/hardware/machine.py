@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import Precision, ResourcesConfig
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.fit import usable_memory
 from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
 from fathom.search.study.hardware.speed import Speed, known_speeds
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Precision, ResourcesConfig
 
 CPU_SPEED = Speed(peak=30e9, layer_seconds=1.5e-3)
 """Estimate for one CPU core, float32. Measured on one machine: 6.6 GFLOP/s for 20k parameters and

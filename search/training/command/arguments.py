@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from fathom.models.shape import Shape
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.command import filled
-from fathom.search.study.config import StudyConfig
+from fathom.search.study.keys.command import filled
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import Assignment, best_assignment
 
 TRAINED = Path("trained")

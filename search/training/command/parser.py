@@ -5,7 +5,7 @@ from typing import Any
 
 from fathom.objectives.keys import short
 from fathom.objectives.user_code import one_line
-from fathom.search.study.command import own_parser
+from fathom.search.study.keys.command import own_parser
 from fathom.search.training.command.lines import LineError, Parser, json_values
 
 

@@ -15,15 +15,19 @@ from fathom.search.formatting import format_count, printable
 from fathom.search.record_json import DamagedFileError
 from fathom.search.records import HOPELESS_NATS, CurvePoint, Outcome, Report
 from fathom.search.run_folder import append_line, read_as, truncate_torn_line
-from fathom.search.study.budget import rung_steps
 from fathom.search.study.hardware.machine import processor
+from fathom.search.study.planning.budget import rung_steps
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.command.arguments import arguments_of
 from fathom.search.training.command.lines import Evaluation, LineError, read_line
 from fathom.search.training.command.parser import load_parser
 from fathom.search.training.command.process import CommandProcess
+from fathom.search.training.saving.trial_log import (
+    INTERRUPT_POLL_SECONDS,
+    REPORT_SECONDS,
+    ReportSchedule,
+)
 from fathom.search.training.trial import WorkerLostError
-from fathom.search.training.trial_log import INTERRUPT_POLL_SECONDS, REPORT_SECONDS, ReportSchedule
 
 SAVE_SECONDS = 120.0
 """Time from SIGTERM to SIGKILL, in which the command saves."""

@@ -26,7 +26,7 @@ from benchmarks.simulate.arrivals import (
     survival,
 )
 from benchmarks.worlds.curve_tables import read_runs, size_class
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.tables.sizes import runs_near
 from tests.support.curves import run, write
 from tests.support.places import ROOT

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from benchmarks.papers.amounts import amount_tables, growth_lines
 from fathom.search.records import TrialRecord
-from fathom.search.study.config import StudyConfig, load
+from fathom.search.study.keys.config import StudyConfig, load
 from tests.support.papers import measured_trial
 from tests.support.places import ROOT
 

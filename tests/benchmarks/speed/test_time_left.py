@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.speed.time_left import Replay
-from fathom.search.study.config import dump
+from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
 
 

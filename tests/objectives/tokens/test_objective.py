@@ -17,7 +17,7 @@ from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
 from fathom.objectives.tokens.keys import TokensConfig
 from fathom.objectives.tokens.objective import Tokens
-from fathom.search.training.data_parallel import Ranks
+from fathom.search.training.ranks.data_parallel import Ranks
 from tests.support.objectives import CPU, keys_of, prepared
 
 CONTEXT = 8

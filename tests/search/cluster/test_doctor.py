@@ -37,10 +37,10 @@ from fathom.search.cluster.doctor.gather import (
 )
 from fathom.search.cluster.doctor.storage import is_answered, planted
 from fathom.search.cluster.ray_session import NotJoinedError, cluster_address, join_cluster
-from fathom.search.study.config import load, parse
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.plan import plan_study, search_disk
+from fathom.search.study.keys.config import load, parse
+from fathom.search.study.planning.plan import plan_study, search_disk
 from tests.support.places import ROOT
 
 TINY = ROOT / "configs" / "tiny.yaml"

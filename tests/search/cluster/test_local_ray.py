@@ -24,7 +24,7 @@ AGAIN = "fathom run study.yaml"
 WAITS = f"""
 import sys, time
 from fathom.search.cluster.ray_session import start_ray
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig
 start_ray(ResourcesConfig(gpus_per_trial=0), {AGAIN!r})
 print("started", flush=True)
 time.sleep(120)

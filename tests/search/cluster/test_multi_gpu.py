@@ -17,10 +17,10 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU_AS_GPU
 from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial

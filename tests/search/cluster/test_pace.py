@@ -8,11 +8,11 @@ from ray.cluster_utils import Cluster
 
 from fathom.search.cluster import pace
 from fathom.search.cluster.pace import cluster_machine, measure_on_worker
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, parse
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.hardware.speed import known_speeds
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import CPU_AS_GPU
 from tests.support.ray_folder import own_ray_folder
 from tests.support.toy import Successor

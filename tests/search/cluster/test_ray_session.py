@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.cluster.ray_session import start_ray
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig
 from tests.support.places import ROOT
 
 RESOURCES = ResourcesConfig(gpus_per_trial=0)

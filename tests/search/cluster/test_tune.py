@@ -35,9 +35,9 @@ from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment

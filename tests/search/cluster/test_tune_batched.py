@@ -17,9 +17,9 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, read_lines, read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import parse
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.in_process import search_in_process
 from tests.support.toy import Successors
 

@@ -19,9 +19,9 @@ from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import parse
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial
 from tests.support.ray_folder import own_ray_folder

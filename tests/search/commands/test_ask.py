@@ -25,10 +25,10 @@ from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.config import load
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.json_schema import modeline
+from fathom.search.study.keys.config import load
+from fathom.search.study.keys.json_schema import modeline
 from tests.support.dry_run import Simulation, scheduler
 
 

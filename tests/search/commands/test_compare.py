@@ -11,10 +11,10 @@ from rich.console import Console
 from fathom.search.commands.compare import compare_runs, comparison_json, print_comparison
 from fathom.search.record_json import to_json
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord, TrialSpec
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import dump, parse
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import dump, parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 
 
 def run_of(folder: Path, split: str, best: float, **keys: Any) -> Path:

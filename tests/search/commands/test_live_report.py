@@ -12,7 +12,7 @@ import pytest
 
 from fathom.search.commands.live_report import live_reports
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.config import dump
+from fathom.search.study.keys.config import dump
 from tests.support.browser import browser
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.reporting import visible

@@ -21,7 +21,7 @@ from fathom.search.commands.predict import (
 from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line, read_records
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)

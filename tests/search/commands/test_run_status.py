@@ -16,8 +16,8 @@ from fathom.search.commands.run_status import (
     status_of,
 )
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.config import dump
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, best_at_four, scheduler, study
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 from fathom.objectives.contract import Batch
 from fathom.objectives.text.language.objective import Language
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
 from fathom.search.run_folder import ENDING
-from fathom.search.study.config import study_of
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.plan import vocab_size_of
-from fathom.search.study.shapes import build_shape
-from fathom.search.training import trial_log
-from fathom.search.training.compact_weights import read_compact
-from fathom.search.training.weights_folder import COMPACT, WEIGHTS, read_sizes
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import study_of
+from fathom.search.study.planning.plan import vocab_size_of
+from fathom.search.study.planning.shapes import build_shape
+from fathom.search.training.saving import trial_log
+from fathom.search.training.saving.compact_weights import read_compact
+from fathom.search.training.saving.weights_folder import COMPACT, WEIGHTS, read_sizes
 from tests.support.trained import LANGUAGE, best_of
 
 TEXT = "The quick brown fox jumps over the lazy dog, again and again. "

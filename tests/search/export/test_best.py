@@ -15,8 +15,8 @@ from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml, check_answered, doubts, read_best, select
 from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 
 

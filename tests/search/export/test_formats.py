@@ -15,8 +15,8 @@ from fathom.models.options import Activation, Normalization, Positions, Residual
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import FORMATS, model_of, taking_weights, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.errors import ConfigError
-from fathom.search.training.weights_folder import NOTE, WEIGHTS
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.training.saving.weights_folder import NOTE, WEIGHTS
 from tests.support.trained import LANGUAGE, best_of
 
 RMS, LEARNED, RELU2 = Normalization.RMS, Positions.LEARNED, Activation.RELU2

@@ -14,11 +14,11 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.answers.exports import trained
-from fathom.models.blocks import NORM_EPS
+from fathom.models.network.blocks import NORM_EPS
+from fathom.models.network.transformer import ROTARY_BASE
 from fathom.models.options import Activation, Normalization, Positions
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
-from fathom.models.transformer import ROTARY_BASE
 from fathom.objectives.text.corpus import read_corpus
 from fathom.objectives.text.encode import encode, tokenizer_file
 from fathom.objectives.text.tokenizer import count_ids
@@ -27,7 +27,7 @@ from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.hugging_face import ARCHITECTURES, config_of
 from fathom.search.export.weights import write_weights
-from fathom.search.study.config import study_of
+from fathom.search.study.keys.config import study_of
 from tests.support.trained import LANGUAGE, best_of, some_tokens
 
 RMS, LAYER = Normalization.RMS, Normalization.LAYER

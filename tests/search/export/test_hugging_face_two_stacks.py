@@ -17,9 +17,9 @@ from fathom.objectives.token_ids import PAD
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.errors import ConfigError
-from fathom.search.training import checkpoint
-from fathom.search.training.weights_folder import WEIGHTS, Note, claim
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.training.saving import checkpoint
+from fathom.search.training.saving.weights_folder import WEIGHTS, Note, claim
 from tests.support.trained import best_of
 
 BART: dict[str, Any] = {"residual": Residual.POST, "biases": True, "positions": Positions.LEARNED}

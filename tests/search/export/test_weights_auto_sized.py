@@ -9,17 +9,17 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from benchmarks.answers.exports import trained
-from fathom.models.auto_sizing import families
-from fathom.models.group_penalty import SizedPart
+from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions
 from fathom.models.parametrization import Scheme
-from fathom.models.transformer import Transformer
+from fathom.models.sizing.auto_sizing import families
+from fathom.models.sizing.group_penalty import SizedPart
 from fathom.search.export.best import BestShape
 from fathom.search.export.formats import model_of, write_folder
 from fathom.search.export.weights import write_weights
-from fathom.search.study.errors import ConfigError
-from fathom.search.training.compact_weights import write_compact
-from fathom.search.training.weights_folder import COMPACT, SIZES
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.training.saving.compact_weights import write_compact
+from fathom.search.training.saving.weights_folder import COMPACT, SIZES
 from tests.support.trained import best_of, some_tokens
 
 SIZED = {"auto_sizing": {"strength": 0.1}}

@@ -30,8 +30,8 @@ from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.groups import ResourcesConfig
-from fathom.search.study.plan import plan_study
+from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.plan import plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
 
 EVENTS_TO_AN_INTERVAL = 190

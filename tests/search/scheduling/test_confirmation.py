@@ -9,8 +9,8 @@ from fathom.models.shape import Count, Shape
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.confirmation import AROUND, ladder_confirmations, next_confirmations
 from fathom.search.scheduling.trained_depths import FRESH_SEEDS_FROM, Choice
-from fathom.search.study.groups import ConfirmConfig
-from fathom.search.study.shapes import nearest_shape
+from fathom.search.study.keys.groups import ConfirmConfig
+from fathom.search.study.planning.shapes import nearest_shape
 from tests.support.dry_run import Simulation, scheduler, study
 
 Explored = tuple[tuple[Shape, ...], list[TrialRecord]]

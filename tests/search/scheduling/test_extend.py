@@ -15,9 +15,9 @@ from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
 from fathom.search.scheduling.halving import HalvingRule
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import Budget, evaluation_steps, rung_steps
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import StoppingConfig
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import StoppingConfig
+from fathom.search.study.planning.budget import Budget, evaluation_steps, rung_steps
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, slow_deep, study
 
 PARAMS = 20_000

@@ -17,7 +17,7 @@ from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.optuna_studies import Copy, open_file
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.groups import Sampler
+from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
 CONFIG = study(sampler=Sampler.TPE, trials=14)

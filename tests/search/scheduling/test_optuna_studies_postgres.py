@@ -23,7 +23,7 @@ from fathom.search.run_folder import RunFolder, read_lines
 from fathom.search.scheduling import optuna_studies
 from fathom.search.scheduling.optuna_studies import DatabaseStudies
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.groups import TrackingConfig
+from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.store_uri import TrackingError, check_optuna
 from tests.support.dry_run import TPE_STUDY, Simulation, scheduler, search_into, study
 from tests.support.places import ROOT

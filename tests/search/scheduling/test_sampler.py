@@ -9,7 +9,7 @@ import optuna
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.sampler import ShapeSampler, ladder_shapes
-from fathom.search.study.groups import Sampler
+from fathom.search.study.keys.groups import Sampler
 from tests.support.dry_run import Simulation, optuna_trials, scheduler, study
 
 

@@ -14,9 +14,9 @@ from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.budget import rung_steps
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.groups import ResourcesConfig, Sampler, StoppingConfig
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.groups import ResourcesConfig, Sampler, StoppingConfig
+from fathom.search.study.planning.budget import rung_steps
 from tests.support.dry_run import Simulation, best_at_four, optuna_trials, scheduler, study
 
 

@@ -11,8 +11,8 @@ import pytest
 from fathom.search.conclusion import conclude
 from fathom.search.record_json import DamagedFileError
 from fathom.search.run_folder import RunFolder
-from fathom.search.study.config import StudyConfig
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
+from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
 from tests.support.dry_run import Simulation, scheduler, study
 

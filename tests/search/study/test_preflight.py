@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.study.config import parse
-from fathom.search.study.errors import ConfigError
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import parse
 from fathom.search.study.preflight import check_trusted, check_trusted_study
 
 FOREIGN = parse("study: s\nbudgets: [8k]\nobjective: {name: 'evil_obj:Evil'}\n")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from fathom.objectives.prepare import prepare
-from fathom.search.study.config import parse
+from fathom.search.study.keys.config import parse
 from fathom.search.tracking.dataset import DataSet, data_set
 
 

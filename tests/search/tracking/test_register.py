@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 from fathom.search.export.best import BestShape
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.study.store_uri import TrackingError, check_model_name
 from fathom.search.tracking.register import register_model
 from tests.support.dry_run import study

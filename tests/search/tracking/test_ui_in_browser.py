@@ -14,8 +14,8 @@ from rich.console import Console
 
 from fathom.search.pipeline import report_study
 from fathom.search.report.terminal.progress import Progress
-from fathom.search.study.config import dump
-from fathom.search.study.plan import plan_study
+from fathom.search.study.keys.config import dump
+from fathom.search.study.planning.plan import plan_study
 from tests.support.browser import Browser, browser
 from tests.support.dry_run import MACHINE, Simulation, scheduler, study
 

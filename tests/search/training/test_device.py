@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.training import device as device_module
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU, DeviceError, granted_device, local_device

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.transformer import Transformer
+from fathom.models.network.transformer import Transformer
 from fathom.objectives.contract import Batch, Model
 from fathom.search.training.layer_metrics import (
     Layers,

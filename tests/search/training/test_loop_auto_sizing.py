@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fathom.models.compaction import sizes_left
-from fathom.models.group_penalty import GroupNorm, GroupPenalty, SizedPart
-from fathom.models.layer_sizes import params_left
 from fathom.models.options import Residual
-from fathom.search.study.config import parse
-from fathom.search.study.errors import ConfigError
+from fathom.models.sizing.compaction import sizes_left
+from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.models.sizing.layer_sizes import params_left
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.fit import may_shard
+from fathom.search.study.keys.config import parse
 from fathom.search.training.loop import train
 from fathom.search.training.state import TrainPlan
 from tests.support.toy import Successor

@@ -11,9 +11,9 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.token_loss import masked_loss
-from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.loop import train
 from fathom.search.training.micro_batches import weighted_micro_batches
+from fathom.search.training.ranks.data_parallel import Ranks
 from fathom.search.training.state import Training, TrainPlan
 from tests.support.reversal import CPU, Reversal
 from tests.support.training import PARAMETRIZATION, PLAN

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.search.study.config import parse
 from fathom.search.study.hardware.disk import checkpoint_bytes
+from fathom.search.study.keys.config import parse
 from fathom.search.training import device
 from fathom.search.training.compile_policy import possible
-from fathom.search.training.data_parallel import SINGLE_PROCESS
 from fathom.search.training.device import fitted
 from fathom.search.training.loop import train
 from fathom.search.training.micro_batches import halved, is_out_of_memory
+from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS
 from fathom.search.training.state import Training
 from tests.support.toy import CPU, Successor
 from tests.support.training import CONFIG, SHAPE, SHORT_PLAN, new_training

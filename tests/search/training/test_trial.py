@@ -16,12 +16,12 @@ from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
 from fathom.search.records import Outcome, Report, TrialSpec
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.training import trial_log
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
+from fathom.search.training.saving import trial_log
 from fathom.search.training.state import TrainPlan
 from fathom.search.training.trial import (
     Attempt,
@@ -206,7 +206,7 @@ def test_a_trial_saves_its_state_at_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_at: int
 ) -> None:
     expected = list(trial(tmp_path / "calm").reports())
-    monkeypatch.setattr("fathom.search.training.trial_log.INTERRUPT_POLL_SECONDS", 0.0)
+    monkeypatch.setattr("fathom.search.training.saving.trial_log.INTERRUPT_POLL_SECONDS", 0.0)
     running = trial(tmp_path / "left")
     monkeypatch.setattr(
         running._schedule, "interrupted", lambda: running._training.step == asked_at

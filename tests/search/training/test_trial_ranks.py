@@ -10,10 +10,10 @@ import torch.distributed
 from benchmarks.gpu.processes import in_processes
 from fathom.objectives.contract import Batch
 from fathom.search.run_folder import ENDING
-from fathom.search.training import trial_log
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.data_parallel import Ranks
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
+from fathom.search.training.ranks.data_parallel import Ranks
+from fathom.search.training.saving import trial_log
 from fathom.search.training.trial import RunningTrial
 from tests.support.toy import CPU, Successor
 from tests.support.training import BUDGET, CONFIG, SPEC, losses_reported

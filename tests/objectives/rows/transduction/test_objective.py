@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
-from fathom.models.transformer import Transformer
 from fathom.objectives.arrays import Sequences
 from fathom.objectives.contract import IGNORED, Model
 from fathom.objectives.rows.transduction.objective import PairSplit, Transduction, greedy

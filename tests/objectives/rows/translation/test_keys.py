@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from fathom.search.study.config import StudyConfig, dump, parse, study_of
-from fathom.search.study.errors import ConfigError, PlanError
+from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import place_of
-from fathom.search.study.plan import study_notes, vocab_size_of
+from fathom.search.study.keys.config import StudyConfig, dump, parse, study_of
+from fathom.search.study.planning.plan import study_notes, vocab_size_of
 
 
 def study(**objective: Any) -> StudyConfig:

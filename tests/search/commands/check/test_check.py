@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fathom.models.coordinates import Coordinates
+from fathom.models.measure.coordinates import Coordinates
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
@@ -29,7 +29,7 @@ from fathom.search.commands.check.check import (
 from fathom.search.commands.check.output import check_json, rate_text, reason, scope
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
-from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig, parse
 from tests.support.places import ROOT
 from tests.support.toy import Successor
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from fathom.search.commands.check.check import check_on
 from fathom.search.commands.check.output import check_json, print_check, print_opening
 from fathom.search.commands.check.probe import Probe
-from fathom.search.study.config import parse
+from fathom.search.study.keys.config import parse
 from tests.support.toy import Successor
 
 SHORT = Probe(steps=24, tokens_per_step=48, seeds=2, width=8, depths=(1, 4), widening=2)

@@ -14,7 +14,7 @@ from fathom.search.commands.check.check import (
 )
 from fathom.search.commands.check.output import check_json, scope
 from fathom.search.commands.check.probe import Probe
-from fathom.search.study.config import StudyConfig, parse
+from fathom.search.study.keys.config import StudyConfig, parse
 from tests.support.reversal import Reversal
 
 SHORT = Probe(steps=4, tokens_per_step=16, seeds=1, depths=(1, 2), width=8, widening=2)

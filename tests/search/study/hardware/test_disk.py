@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fathom.search.study.config import StudyConfig
-from fathom.search.study.groups import ResourcesConfig, StoppingConfig
 from fathom.search.study.hardware.disk import checkpoint_bytes
-from fathom.search.study.plan import BudgetPlan, plan_study, search_disk
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import ResourcesConfig, StoppingConfig
+from fathom.search.study.planning.plan import BudgetPlan, plan_study, search_disk
 from tests.support.dry_run import MACHINE, study
 
 

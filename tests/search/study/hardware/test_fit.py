@@ -7,10 +7,10 @@ import pytest
 
 from fathom.models.memory import Execution, step_memory
 from fathom.models.shape import Shape
-from fathom.search.study.groups import ResourcesConfig
 from fathom.search.study.hardware import fit
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.hardware.fit import StepFit, fit_step, machine_memory, usable_memory
+from fathom.search.study.keys.groups import ResourcesConfig
 
 HOW = Execution()
 SHAPE = Shape(

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.study.errors import ConfigError
-from fathom.search.study.groups import ResourcesConfig
+from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import (
     CPU_SPEED,
     START_SECONDS,
@@ -16,7 +15,8 @@ from fathom.search.study.hardware.machine import (
     this_machine,
 )
 from fathom.search.study.hardware.speed import keep_speeds
-from fathom.search.study.plan import plan_study, search_hours
+from fathom.search.study.keys.groups import ResourcesConfig
+from fathom.search.study.planning.plan import plan_study, search_hours
 from tests.support.dry_run import study
 
 MachineOf = Callable[..., Machine]

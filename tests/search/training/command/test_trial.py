@@ -12,9 +12,9 @@ import pytest
 from fathom.search.record_json import to_json
 from fathom.search.records import Outcome, Report, TrialRecord, with_report
 from fathom.search.run_folder import ENDING
-from fathom.search.study.budget import expand_budgets
-from fathom.search.study.config import StudyConfig, parse
-from fathom.search.study.shapes import feasible_shapes
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.trial import WorkerLostError

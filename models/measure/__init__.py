@@ -1,0 +1,1 @@
+"""What a check reads off a model: sizes of activations, statistics of layers."""

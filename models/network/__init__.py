@@ -1,0 +1,1 @@
+"""The transformer and its parts, as it is trained and as it decodes."""

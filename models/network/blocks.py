@@ -1,0 +1,236 @@
+"""The blocks of a transformer: their branches, and how each kind of residual joins them.
+
+Pre-norm blocks keep the stream in units of the residual scale: instead of every branch, the
+stream's beginning is scaled. A norm, which comes first in every branch, sees no units but through
+its epsilon. That saves a pass over activations for each branch. The other kinds have no such scale.
+
+Shapes: B batch, T time, U time of the keys, N = B * T, D d_model, H heads, S heads of keys and as
+many of values, J = H + S, G = H + 2 S, K head dimension, F d_ff.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fathom.models.network.attention import (
+    apart,
+    as_complex,
+    attend,
+    is_exact_on_cpu,
+    mixed,
+    rotated,
+    smeared,
+)
+from fathom.models.network.decoding_cache import LayerCache
+from fathom.models.network.fused_block import fused_block
+from fathom.models.options import Activation, Normalization, Residual
+from fathom.models.parametrization import ForwardScales
+from fathom.models.shape import Shape
+
+NORM_EPS = 1e-5
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """Squared positive parts (So et al. 2021)."""
+    return F.relu(x).square()
+
+
+ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    Activation.GELU: F.gelu,
+    Activation.RELU2: squared_relu,
+}
+
+
+class Norm(nn.Module):
+    """Norm of a stream given in units of `scale`, with a gain and perhaps a bias."""
+
+    def __init__(self, shape: Shape, scale: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(shape.d_model))
+        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.norm_biases else None
+        self.centres = shape.norm is Normalization.LAYER
+        self.eps = NORM_EPS / scale**2
+
+    def forward(self, x_ND: Tensor, times: float = 1.0) -> Tensor:
+        gain_D = self.weight if times == 1.0 else self.weight * times
+        if not self.centres:
+            # Unlike layer norm's, its kernel wants the gain in the precision of what it scales.
+            return F.rms_norm(x_ND, x_ND.shape[-1:], gain_D.to(x_ND.dtype), self.eps)
+        bias_D = self.bias if self.bias is None or times == 1.0 else self.bias * times
+        return F.layer_norm(x_ND, x_ND.shape[-1:], gain_D, bias_D, self.eps)
+
+
+class HeadNorm(nn.Module):
+    """RMS norm of each head's features; all heads share the gain."""
+
+    def __init__(self, head_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(head_dim))
+
+    def forward(self, x_BTHK: Tensor) -> Tensor:
+        return F.rms_norm(x_BTHK, x_BTHK.shape[-1:], self.weight.to(x_BTHK.dtype), NORM_EPS)
+
+
+class Attention(nn.Module):
+    """Self-attention; queries, keys and values come from one product."""
+
+    def __init__(self, shape: Shape, scale: float) -> None:
+        super().__init__()
+        self.n_heads, self.kv_heads = shape.n_heads, shape.kv_heads
+        self.head_dim, self.scale = shape.head_dim, scale
+        width = shape.d_attention + 2 * shape.d_kv
+        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
+        self.out = nn.Linear(shape.d_attention, shape.d_model, bias=shape.biases)
+        self.q_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.k_norm = HeadNorm(shape.head_dim) if shape.qk_norm else None
+        self.smear = nn.Parameter(torch.zeros(shape.kv_heads)) if shape.smeared_keys else None
+
+    def forward(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        qkv_BTGK = self.heads(x_ND, T)
+        y_BTHK = attend(qkv_BTGK, self.kv_heads, turns_2TJP2, self.scale, mask_B11T)
+        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
+        return out
+
+    def cached(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, kept: LayerCache) -> Tensor:
+        """Outputs (N, D) of new tokens, whose keys and values join those of earlier ones."""
+        q_BTHK, k_BTSK, v_BTSK = rotated(self.heads(x_ND, T), self.kv_heads, turns_2TJP2)
+        k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)
+        U = k_BUSK.shape[1]
+        seen_TU = torch.ones(T, U, dtype=torch.bool, device=x_ND.device).tril(U - T)
+        y_BTHK = mixed(q_BTHK, k_BUSK, v_BUSK, self.scale, seen_TU)
+        out: Tensor = self.out(y_BTHK.reshape(len(x_ND), -1))
+        return out
+
+    def heads(self, x_ND: Tensor, T: int) -> Tensor:
+        """Queries, keys and values, (B, T, G, K), before they are rotated."""
+        heads = self.n_heads + 2 * self.kv_heads
+        qkv_BTGK: Tensor = self.into(x_ND).view(-1, T, heads, self.head_dim)
+        if self.q_norm is not None and self.k_norm is not None:
+            q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, self.kv_heads)
+            qkv_BTGK = torch.cat((self.q_norm(q_BTHK), self.k_norm(k_BTSK), v_BTSK), dim=2)
+        return qkv_BTGK if self.smear is None else smeared(qkv_BTGK, self.smear)
+
+
+class FeedForward(nn.Module):
+    """Feed-forward branch: an activation, or gated as SiLU(gate) * value (Shazeer 2020)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gated, self.activation = shape.gated, ACTIVATIONS[shape.activation]
+        self.squares = shape.activation is Activation.RELU2
+        width = shape.d_ff * (2 if shape.gated else 1)
+        self.into = nn.Linear(shape.d_model, width, bias=shape.biases)
+        self.out = nn.Linear(shape.d_ff, shape.d_model, bias=shape.biases)
+
+    def forward(self, x_ND: Tensor) -> Tensor:
+        hidden = self.into(x_ND)
+        if self.gated:
+            gate_NF, value_NF = hidden.chunk(2, dim=-1)
+            hidden = F.silu(gate_NF) * value_NF
+        else:
+            hidden = self.activation(hidden)
+        out: Tensor = self.out(hidden)
+        return out
+
+
+def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
+    """The weight of a skip connection: a constant or a trained vector."""
+    return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward unless `d_ff` is 0; each is joined by the shape's residual.
+
+    Pre-norm blocks keep the stream in residual-scale units. The weights of the skip connections of
+    post-norm blocks are one constant or trained vectors.
+    """
+
+    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
+        super().__init__()
+        self.post_norm, self.has_skips = shape.post_norm, shape.residual is not Residual.NONE
+        self.attention_norm = Norm(shape, scales.residual)
+        self.attention = Attention(shape, scales.attention)
+        self.feed_forward_norm = Norm(shape, scales.residual) if shape.d_ff else None
+        self.feed_forward = FeedForward(shape) if shape.d_ff else None
+        self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
+
+        self.dropout = 0.0
+        """Share of a branch's output that is set to zero in training (Srivastava et al. 2014)."""
+        self.compiled: Callable[..., Tensor] | None = None
+        """`compute` as the compiler has it, for training; None if it is not compiled."""
+        self.attention_skip = skip_of(shape, scales)
+        self.feed_forward_skip = skip_of(shape, scales) if shape.d_ff else 1.0
+
+    def forward(
+        self,
+        x_ND: Tensor,
+        T: int,
+        turns_2TJP2: Tensor | None,
+        mask_B11T: Tensor | None,
+        *others: Any,
+    ) -> Tensor:
+        if self.compiled is None or not self.training or torch.compiler.is_compiling():
+            return self.compute(x_ND, T, turns_2TJP2, mask_B11T, *others)
+        return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T, *others)
+
+    def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
+        """The residual branches in their order, each with the weight of its skip connection."""
+        both = (self.attention, self.attention_skip), (self.feed_forward, self.feed_forward_skip)
+        return [(branch, skip) for branch, skip in both if branch is not None]
+
+    def compute(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None
+    ) -> Tensor:
+        """The stream (N, D) after the block."""
+        if self._may_be_fused(x_ND):
+            return self._fused(x_ND, T, turns_2TJP2)
+        x_ND = self._joined(
+            *(x_ND, self.attention_norm, self.attention_skip, self.attention),
+            *(T, turns_2TJP2, mask_B11T),
+        )
+        return self._fed_forward(x_ND)
+
+    def _fed_forward(self, x_ND: Tensor) -> Tensor:
+        """The stream (N, D) after the feed-forward branch, if there is one."""
+        if self.feed_forward is None or self.feed_forward_norm is None:
+            return x_ND
+        return self._joined(x_ND, self.feed_forward_norm, self.feed_forward_skip, self.feed_forward)
+
+    def _joined(
+        self, x_ND: Tensor, norm: Norm, skip: float | Tensor, branch: nn.Module, *others: Any
+    ) -> Tensor:
+        """The stream (N, D) after a branch, which gets `others` besides its input."""
+        if not self.post_norm:
+            branch_ND: Tensor = self._dropped(branch(norm(x_ND), *others))
+            return x_ND.add(branch_ND) if self.has_skips else branch_ND
+        # The branch comes first: Admin's profile sets the weight of the skip once it has seen it.
+        branch_ND = self._dropped(branch(x_ND, *others))
+        normed_ND: Tensor = norm(x_ND * skip + branch_ND)
+        return normed_ND
+
+    def _dropped(self, branch_ND: Tensor) -> Tensor:
+        """The output of a branch with dropout, in training."""
+        return F.dropout(branch_ND, self.dropout, self.training) if self.dropout else branch_ND
+
+    def _may_be_fused(self, x_ND: Tensor) -> bool:
+        """True if the block trains on a CPU without autocast and no hook watches its parts."""
+        if self.dropout or not (self.is_plain and self.training and is_exact_on_cpu(x_ND)):
+            return False
+        watched = any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
+        return not (watched or torch.is_autocast_enabled("cpu"))
+
+    def _fused(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None) -> Tensor:
+        norm, one, other = self.attention_norm, self.attention, self.feed_forward
+        assert other is not None
+        assert self.feed_forward_norm is not None
+        turns = None if turns_2TJP2 is None else as_complex(turns_2TJP2, x_ND.dtype)
+        return fused_block(
+            (T, one.n_heads, one.scale, norm.eps, norm.centres, other.squares), turns, x_ND,
+            norm.weight, one.into.weight, one.out.weight,
+            self.feed_forward_norm.weight, other.into.weight, other.out.weight,
+        )  # fmt: skip

@@ -1,0 +1,151 @@
+"""A transformer with an encoder and a decoder (Vaswani et al. 2017), from the same blocks.
+
+The encoder reads the whole source; each layer of the decoder attends to its own tokens so far, then
+to the encoder's output.
+
+Shapes: B batch, T time, U time of the source, N = B * T, D d_model, V vocabulary.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from fathom.models.network.attention import not_padding
+from fathom.models.network.blocks import Block, Norm, skip_of
+from fathom.models.network.chunked_loss import LossTerms
+from fathom.models.network.cross_attention import CrossAttention, Memory
+from fathom.models.network.decoding_cache import DecodingCache, LayerCache
+from fathom.models.network.transformer import Transformer
+from fathom.models.parametrization import ForwardScales, Parametrization, Role, Rule
+from fathom.models.shape import Shape
+
+
+class DecoderBlock(Block):
+    """Self-attention, attention to the encoder's output, then feed-forward unless `d_ff` is 0."""
+
+    def __init__(self, shape: Shape, scales: ForwardScales) -> None:
+        super().__init__(shape, scales)
+        self.cross_norm = Norm(shape, scales.residual)
+        self.cross_attention = CrossAttention(shape, scales.attention)
+        self.cross_skip = skip_of(shape, scales)
+
+    def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
+        """Self-attention, attention to the encoder's output, feed-forward if there is one."""
+        own, *others = super().branches()
+        return [own, (self.cross_attention, self.cross_skip), *others]
+
+    def compute(
+        self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None,
+        *others: Any,
+    ) -> Tensor:  # fmt: skip
+        """The stream (N, D) after the block; `others` are the memory and perhaps a cache."""
+        memory, *kept = others
+        attention: Any = self.attention.cached if kept else self.attention
+        x_ND = self._joined(
+            *(x_ND, self.attention_norm, self.attention_skip, attention),
+            *(T, turns_2TJP2, *(kept or [mask_B11T])),
+        )
+        x_ND = self._joined(
+            *(x_ND, self.cross_norm, self.cross_skip, self.cross_attention), memory, *kept
+        )
+        return self._fed_forward(x_ND)
+
+
+class Encoder(Transformer):
+    """Tokens (B, U) to a `Memory`; it has no head."""
+
+    def forward(self, sources_BU: Tensor) -> Memory:  # type: ignore[override]
+        x_ND = self._stream(sources_BU)
+        if self.final_norm is not None:
+            x_ND = self.final_norm(x_ND)
+        return Memory(x_ND.view(*sources_BU.shape, -1), not_padding(sources_BU))
+
+
+class EncoderDecoder(Transformer):
+    """Tokens (B, T) and sources (B, U), padded with token 0, to logits (B, T, V).
+
+    Each stack is built and scaled by its own depth. Without a source vocabulary of its own the
+    encoder has the decoder's embedding.
+    """
+
+    _block_type = DecoderBlock
+
+    def __init__(self, shape: Shape, parametrization: Parametrization) -> None:
+        super().__init__(shape, parametrization)
+        self.encoder = Encoder(shape.encoder, parametrization, read_by=shape.decoder_depth)
+        if not shape.source_vocab_size:
+            self.encoder.embedding = self.embedding
+            self.encoder.embedding_projection = self.embedding_projection
+
+    def forward(  # type: ignore[override]
+        self, tokens_BT: Tensor, sources_BU: Tensor, loss: LossTerms | None = None
+    ) -> Tensor:
+        """Logits (B, T, V) or, with `loss`, the loss of the tokens without all of their logits."""
+        x_ND = self._stream(tokens_BT, self.encode(sources_BU))
+        return self._answer(x_ND, tokens_BT, loss)
+
+    def named_blocks(self) -> Iterator[tuple[str, Block]]:
+        """Yields each block with its name, those of the encoder first."""
+        yield from ((f"encoder.{name}", block) for name, block in self.encoder.named_blocks())
+        yield from super().named_blocks()
+
+    def encode(self, sources_BU: Tensor) -> Memory:
+        """The encoder's output for sources of any padding."""
+        self.encoder.recomputes = self.recomputes
+        memory: Memory = self.encoder(sources_BU)
+        return memory
+
+    def new_cache(self) -> DecodingCache:
+        """A cache for `decode` that has no tokens yet."""
+        return DecodingCache()
+
+    def decode(
+        self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache | None = None
+    ) -> Tensor:
+        """Logits (B, T, V) of tokens: all so far or, with a cache, those that it does not have yet.
+
+        The cache then has them as well.
+        """
+        if cache is None:
+            return self._answer(self._stream(tokens_BT, memory), tokens_BT, None)
+        if not cache.layers:
+            cache.layers = [LayerCache() for _ in self.blocks]
+        x_ND = self._cached_stream(tokens_BT, memory, cache)
+        cache.length += tokens_BT.shape[1]
+        return self._answer(x_ND, tokens_BT, None)
+
+    def _cached_stream(self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache) -> Tensor:
+        """The last block's stream (N, D) of tokens that follow those in the cache."""
+        start, T = cache.length, tokens_BT.shape[1]
+        turns_2TJP2 = None if self.rotary is None else self.rotary[:, start : start + T]
+        x_ND = self._embed(tokens_BT, start)
+        for block, kept in zip(self.blocks, cache.layers, strict=True):
+            x_ND = block(x_ND, T, turns_2TJP2, None, memory, kept)
+        return x_ND
+
+    def compile_blocks(self) -> None:
+        """Compile the blocks of both stacks in training, one block of each."""
+        super().compile_blocks()
+        self.encoder.compile_blocks()
+
+    def reset_tables(self) -> None:
+        """Fills the tables of both stacks that are computed rather than trained."""
+        super().reset_tables()
+        if hasattr(self, "encoder"):  # which is not there yet while the decoder is built
+            self.encoder.reset_tables()
+
+    def weights(self) -> Iterator[tuple[nn.Parameter, Role, Rule]]:
+        """Yields each weight of the decoder, then of the encoder, its role and its rule."""
+        shared = {parameter for _, parameter in self._own_parameters()}
+        yield from super().weights()
+        yield from (one for one in self.encoder.weights() if one[0] not in shared)
+
+    def initialise(self, generator: Any) -> None:
+        """Draws every weight by the rule of its role, of the encoder first."""
+        self.encoder.initialise(generator)
+        super().initialise(generator)
+
+    def _own_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        named = self.named_parameters()
+        return ((name, one) for name, one in named if not name.startswith("encoder."))

@@ -1,0 +1,1 @@
+"""Layers that shrink while they train, and the weights that remain."""

@@ -1,0 +1,1 @@
+"""A study file as values, with the line of each mistake."""

@@ -1,0 +1,126 @@
+"""Safe reading of YAML files: plain values only.
+
+Tags that run code, aliases and keys given twice are errors.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fathom.objectives.files import open_regular
+from fathom.search.study.file.errors import ConfigError
+
+LARGEST_BYTES = 100_000
+"""Largest size of a file that is read; study files have some hundred bytes."""
+
+
+class YamlError(ConfigError):
+    """A file that is not plain YAML; the message follows the file's name."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message if line is None else f"{message} (line {line})")
+        self.message = message
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The value of a YAML text, with the line of each part."""
+
+    value: Any
+    root: yaml.Node | None
+
+    def line(self, path: Sequence[str | int]) -> int:
+        """Line, from 1, of the key or item at a path, or of its group if it is missing."""
+        node = self.root
+        line = node.start_mark.line if node else 0
+        for part in path:
+            found = next((own for own in _parts(node) if own[0] == str(part)), None)
+            if found is None:
+                break
+            _, line, node = found
+        return line + 1
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        YamlError: when it can't be read, is too large or is not UTF-8.
+    """
+    try:
+        with open_regular(path) as file:
+            content = file.read(LARGEST_BYTES + 1)
+    except (OSError, ValueError) as error:  # a ValueError when the name holds a zero byte
+        reason = getattr(error, "strerror", None) or str(error)
+        raise YamlError(f"can't be read: {reason}") from error
+    if len(content) > LARGEST_BYTES:
+        raise YamlError(f"must be YAML of at most {LARGEST_BYTES:,} bytes, and is larger")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise YamlError(f"must be UTF-8 text, byte {error.start} is not") from error
+
+
+def parse_yaml(text: str) -> Any:
+    """The value of a YAML text; raises `YamlError` as `parse_document` does."""
+    return parse_document(text).value
+
+
+def parse_document(text: str) -> Document:
+    """The value of a YAML text, with the line of each part.
+
+    Raises:
+        YamlError: when it is not plain YAML.
+    """
+    try:
+        loader = _PlainLoader(text)
+        root = loader.get_single_node()
+        return Document(loader.construct_document(root) if root else None, root)
+    except RecursionError as error:
+        raise YamlError("not a plain YAML file: it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise YamlError(*_problem(error)) from error
+
+
+class _PlainLoader(yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # A few lines of aliases to aliases stand for more values than any memory holds.
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, f"`*{event.anchor}` must be written out, not aliased", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a word", key_node.start_mark
+                )
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key `{key_node.value}` is given twice", key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _parts(node: yaml.Node | None) -> Iterator[tuple[str, int, yaml.Node]]:
+    """Key or list position, line from 0, and node of each child of a node."""
+    if isinstance(node, yaml.MappingNode):
+        yield from ((key.value, key.start_mark.line, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from ((str(at), own.start_mark.line, own) for at, own in enumerate(node.value))
+
+
+def _problem(error: Exception) -> tuple[str, int | None]:
+    """The message of a parser's error, and its line if it has one."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"not a plain YAML file: {str(error).splitlines()[0]}", None
+    return f"not a plain YAML file: {error.problem}", error.problem_mark.line + 1

@@ -1,0 +1,116 @@
+"""Values of a study and their sources: lines of its file, and `--set`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathom.objectives.keys import short
+from fathom.search.study.file.errors import ConfigError, Problem
+from fathom.search.study.file.safe_yaml import (
+    Document,
+    YamlError,
+    parse_document,
+    parse_yaml,
+    read_text,
+)
+
+MOST_PROBLEMS = 8
+"""Largest number of mistakes that are reported for one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A value that replaces one of the file: `--set a.b=c`."""
+
+    text: str
+    keys: tuple[str, ...]
+    value: Any
+
+    def answers_for(self, path: Sequence[str | int]) -> bool:
+        """True if this override sets the value at a path or a part of it."""
+        shared = min(len(path), len(self.keys))
+        return shared > 0 and tuple(path[:shared]) == self.keys[:shared]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The values of a study, with their places in its file."""
+
+    values: Any
+    file: Path | None = None
+    document: Document | None = None
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Start of a message about the whole file."""
+        return f"{self.file}: " if self.file else ""
+
+    def messages(self, problems: Sequence[Problem]) -> Iterator[str]:
+        """A line for each mistake with its place, in the order of the file."""
+        placed = [(*self._place(problem.path), problem.sentence) for problem in problems]
+        placed.sort(key=lambda one: one[0])
+        for _, place, sentence in placed[:MOST_PROBLEMS]:
+            yield f"{place}{sentence}"
+        if len(placed) > MOST_PROBLEMS:
+            yield f"{self.name}{len(placed) - MOST_PROBLEMS} more mistakes"
+
+    def _place(self, path: tuple[str | int, ...]) -> tuple[int, str]:
+        """Line of a path (0 if it is in no file) and its place as text."""
+        for override in reversed(self.overrides):
+            if override.answers_for(path):
+                return 0, f"--set {override.text}: "
+        line = self.document.line(path) if self.document else 0
+        return line, f"{self.file}:{line}: " if self.file else ""
+
+
+def read_source(path: Path, overrides: Sequence[str]) -> Source:
+    """The values of a study file with those of `--set` in their place.
+
+    Raises:
+        ConfigError: when either is no plain YAML.
+    """
+    try:
+        text = read_text(path)
+    except YamlError as error:
+        raise ConfigError(f"the study file {path} {error}") from error
+    try:
+        document = parse_document(text)
+    except YamlError as error:
+        line = f":{error.line}" if error.line else ""
+        raise ConfigError(f"{path}{line}: {error.message}") from error
+    values, given = document.value, tuple(map(_override, overrides))
+    if isinstance(values, Mapping):
+        for override in given:
+            values = _with(values, override.keys, override)
+    return Source(values, path, document, given)
+
+
+def _override(text: str) -> Override:
+    keys, equals, value = text.partition("=")
+    if not equals or not all(keys.split(".")):
+        raise ConfigError(
+            f"`--set` must be KEY=VALUE, got {short(text)}; for example train.batch_size=8"
+        )
+    try:
+        return Override(text, tuple(keys.split(".")), parse_yaml(value))
+    except YamlError as error:
+        raise ConfigError(f"--set {text}: {error.message}") from error
+
+
+def _with(group: object, keys: tuple[str, ...], override: Override) -> dict[Any, Any]:
+    """A group of keys with one value replaced; missing groups on the way are created."""
+    if isinstance(group, str) and override.keys[0] == "objective":
+        group = {"name": group}
+    if group is None:
+        group = {}
+    if not isinstance(group, Mapping):
+        above = ".".join(override.keys[: -len(keys)])
+        raise ConfigError(
+            f"--set {override.text}: `{above}` must be a group of keys, got {short(group)}; "
+            f"set `{above}` as a whole"
+        )
+    first, *rest = keys
+    value = _with(group.get(first), tuple(rest), override) if rest else override.value
+    return {**group, first: value}

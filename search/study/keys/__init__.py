@@ -1,0 +1,1 @@
+"""The keys of a study file, their defaults and their rules."""

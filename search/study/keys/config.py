@@ -1,0 +1,342 @@
+"""A study file, read and validated as one frozen value.
+
+Every key but `study`, `objective` and `budgets` has a default. Nothing validates again after
+`load`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from fathom.models.options import (
+    PLAIN,
+    Positions,
+    Residual,
+    check_encoder,
+    check_groups,
+    option_key,
+)
+from fathom.models.parametrization import OptimizerName
+from fathom.models.shape import Count
+from fathom.objectives.external.keys import ExternalConfig
+from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
+from fathom.objectives.user_objective import UserObjectiveConfig
+from fathom.search.study.file.errors import ConfigError, PlanError, Problem, explain
+from fathom.search.study.file.safe_yaml import parse_yaml
+from fathom.search.study.file.source import Source, read_source
+from fathom.search.study.keys.groups import (
+    ConfirmConfig,
+    ResourcesConfig,
+    Sampler,
+    SpaceConfig,
+    StoppingConfig,
+    TrackingConfig,
+    TrainConfig,
+)
+from fathom.search.study.keys.model_group import ModelConfig
+from fathom.search.study.keys.objective_choice import ObjectiveChoice
+
+
+class StudyConfig(Group):
+    """A study: its question, and all settings of its search."""
+
+    study: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        description="1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit",
+        examples=["my-study"],
+    )
+    """Name of the study and of its run folder, runs/NAME."""
+    objective: ObjectiveChoice
+    """Task that shapes are trained and evaluated on: a name, or a group with a `name` and its
+    keys."""
+    budgets: tuple[Parameters, ...] = Field(min_length=1, max_length=50, examples=[["300k", "1M"]])
+    """Sizes to compare shapes at, ascending, at most 50: parameters, or the unit of `count`; for
+    example [300k, 1M]."""
+    count: Count = Count.TOTAL
+    """Unit of the budgets: parameters counted in one of three ways, operations, heads, or width."""
+    tolerance: Real = Field(0.005, gt=0.0, le=0.05)
+    """Largest relative difference between a shape's size and its budget."""
+    tokens: Number | None = Field(None, examples=["10M"])
+    """Training tokens of a trial, for every budget. Each step takes `train.batch_size` sequences of
+    the objective's `context`, padding included."""
+    tokens_per_parameter: Multiple | None = None
+    """Training tokens of a trial per parameter of its budget; 20 unless `tokens` is given."""
+    space: SpaceConfig = SpaceConfig()
+    trials: Positive = 9
+    """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth
+    instead."""
+    sampler: Sampler = Sampler.CURVE
+    """Method that chooses the shapes of exploring trials."""
+    stopping: StoppingConfig = StoppingConfig()
+    confirm: ConfirmConfig = ConfirmConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    resources: ResourcesConfig = ResourcesConfig()
+    tracking: TrackingConfig = TrackingConfig()
+    seed: Whole = Field(0, ge=0, lt=2**31)
+    """Random seed of the study."""
+
+    @property
+    def own_code(self) -> tuple[str, ...]:
+        """Places of the user's own code that the study names: objective, model and parser."""
+        own = isinstance(self.objective, UserObjectiveConfig)
+        places = (self.objective.name if own else None, self.model.build, self.train.parser)
+        return tuple(filter(None, places))
+
+    @property
+    def plain_rates(self) -> bool:
+        """True if no parametrization is known by which one learning rate carries over shapes."""
+        return self.model.plain_rates or self.train.command is not None
+
+    @property
+    def prunes(self) -> bool:
+        """True if poor trials pause at rungs; with the sampler `ladder` none does."""
+        return self.stopping.enabled and self.sampler is not Sampler.LADDER
+
+    @model_validator(mode="after")
+    def _check_budgets(self) -> Self:
+        if list(self.budgets) != sorted(set(self.budgets)):
+            raise ValueError(f"`budgets` must ascend without repeats, got {list(self.budgets)}")
+        if self.tokens is not None and self.tokens_per_parameter is not None:
+            raise ValueError(
+                "`tokens` and `tokens_per_parameter` contradict each other, "
+                f"got {self.tokens} and {self.tokens_per_parameter}; keep one"
+            )
+        if not self.count.of_parameters and self.tokens is None:
+            raise ValueError(
+                f"`tokens` is required with `count: {self.count}`, whose budgets are not "
+                "parameters; for example 10M"
+            )
+        self.space.check_count(self.count)
+        return self
+
+    @model_validator(mode="after")
+    def _check_name(self) -> Self:
+        if self.study.lower().startswith(("mlflow.db", "mlartifacts")):
+            raise ValueError(
+                "`study` must not be the name of a file that MLflow keeps beside the run folders, "
+                f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_model(self) -> Self:
+        head_dim = self.space.head_dim
+        rotary = self.model.positions is Positions.ROTARY and not self.model.build
+        if head_dim and head_dim % 2 and rotary:
+            raise ValueError(
+                "`space.head_dim` must be even with rotary positions, which rotate pairs of "
+                f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
+            )
+        if self.space.n_heads:
+            check_groups(self.space.n_heads, self.model.attention.queries_per_key)
+        if self.model.bidirectional and not self.objective.bidirectional:
+            raise ValueError(
+                f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
+                "because the model would see the answers, got true; drop it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_split(self) -> Self:
+        """An encoder goes with sources, and with some options only."""
+        space, own = self.space, isinstance(self.objective, UserObjectiveConfig)
+        if space.split is None:
+            if self.objective.has_sources:
+                raise ValueError(
+                    f"`space.split` is needed with `objective: {self.objective.name}`, whose "
+                    "sources an encoder reads; for example 1-1"
+                )
+            return self
+        if not (self.objective.has_sources or own):
+            raise ValueError(
+                f"`space.split` needs an objective with sources, which {self.objective.name} has "
+                "not; drop it"
+            )
+        if self.count is Count.HEADS or self.model.build:
+            key = "model.build" if self.model.build else "count: heads"
+            raise ValueError(f"`space.split` does not go with `{key}`; drop one")
+        if not space.depths:
+            raise ValueError(
+                f"`space.depth` must hold a depth of the split {space.split}, got "
+                f"{list(space.depth)}; each stack has at least a layer"
+            )
+        check_encoder(self.model.options)
+        return self
+
+    @model_validator(mode="after")
+    def _check_own_model(self) -> Self:
+        """Refuses keys that don't go with a model of the user's own."""
+        if self.model.build is None:
+            return self
+        if self.count not in (Count.TOTAL, Count.NON_EMBEDDING):
+            raise ValueError(
+                "`count` must be total or non_embedding with `model.build`, whose parameters are "
+                f"all that is counted, got {self.count}"
+            )
+        if self.train.optimizer is OptimizerName.MUON and not self.model.roles:
+            raise ValueError(
+                "`train.optimizer: muon` needs `model.roles` with `model.build`, which say what "
+                "are matrices of the blocks; give them, or use `adamw`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_auto_sizing(self) -> Self:
+        """Its steps follow AdamW's, on the groups of Fathom's own model."""
+        if not self.train.auto_sizing.strength:
+            return self
+        if self.model.build:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs Fathom's own model, whose neurons and heads it "
+                f"knows, got `model.build: {self.model.build}`; drop one"
+            )
+        if self.train.optimizer is not OptimizerName.ADAMW:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs `train.optimizer: adamw`, which moves each "
+                f"weight by its rate, got {self.train.optimizer}; drop one"
+            )
+        if self.model.residual is Residual.NONE:
+            raise ValueError(
+                "`train.auto_sizing.strength` needs skip connections, without which no branch can "
+                "go, got `model.residual: none`; drop one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> Self:
+        train = self.train
+        highest = train.learning_rate * max(self.confirm.rates)
+        if highest > 1:
+            raise ValueError(
+                "`train.learning_rate` times the largest of `confirm.rates` must be at most 1, got "
+                f"{train.learning_rate:g} times {max(self.confirm.rates):g}; lower it"
+            )
+        if train.weight_decay * highest >= 1:
+            raise ValueError(
+                "`train.weight_decay` must be below 1 / learning rate, since each step takes the "
+                f"product of both from every weight, got {train.weight_decay:g} with a rate of "
+                f"{highest:g}; the usual is 0.1"
+            )
+        if train.warmup + train.cooldown > 1:
+            raise ValueError(
+                "`train.warmup` and `train.cooldown` must add up to at most 1, "
+                f"got {train.warmup} + {train.cooldown}"
+            )
+        if train.patience and self.prunes:
+            raise ValueError(
+                "`train.patience` can't be combined with stopping, which ranks trials by their "
+                f"current loss and not by their lowest, got {train.patience}; add "
+                "`stopping: {enabled: false}`"
+            )
+        if self.objective.pretraining_tokens and self.prunes:
+            raise ValueError(
+                "`objective.pretraining` can't be combined with stopping, which would rank trials "
+                "by a loss that they are not yet trained on; add `stopping: {enabled: false}`"
+            )
+        chosen = self.stopping.first_rung != StoppingConfig().first_rung
+        if self.prunes and chosen and self.stopping.first_rung > 1 - train.cooldown:
+            raise ValueError(
+                "`stopping.first_rung` must come before the cool-down, which starts at "
+                f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "
+                "lower it or `train.cooldown`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_command(self) -> Self:
+        """A command has data of its own, and only it can read them."""
+        external = isinstance(self.objective, ExternalConfig)
+        if self.train.command and not external:
+            raise ValueError(
+                "`objective` must be `external` with `train.command`, which has its own data, got "
+                f"{self.objective.name}; write for example `objective: {{name: external, "
+                "vocabulary: 50257, context: 1024}`"
+            )
+        if external and not self.train.command:
+            raise ValueError(
+                "`train.command` is needed with `objective: external`, whose data only it reads; "
+                "add it, or choose another objective"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_replicas(self) -> Self:
+        """Trials that train as one batched model need the plain model options."""
+        if self.resources.replicas == 1:
+            return self
+        options = self.model.options
+        conflicts = {
+            option_key(name): options[name] for name in PLAIN if options[name] != PLAIN[name]
+        }
+        if self.model.build:
+            conflicts["model.build"] = self.model.build
+        if self.train.optimizer is OptimizerName.MUON:
+            conflicts["train.optimizer"] = self.train.optimizer
+        for name in ("patience", "dropout", "label_smoothing"):
+            if getattr(self.train, name):
+                conflicts[f"train.{name}"] = getattr(self.train, name)
+        if self.space.split:
+            conflicts["space.split"] = self.space.split
+        if self.train.auto_sizing.strength:
+            conflicts["train.auto_sizing.strength"] = self.train.auto_sizing.strength
+        if not self.objective.batched:
+            conflicts["objective"] = self.objective.name
+        for key, value in conflicts.items():
+            raise ValueError(
+                f"`resources.replicas` must be 1 with `{key}: {str(value).lower()}`, with which "
+                "trials can't train as one batched model, "
+                f"got {self.resources.replicas}; drop it"
+            )
+        return self
+
+
+def load(path: Path, overrides: Sequence[str] | None = None) -> StudyConfig:
+    """The study of a file; `overrides`, such as `train.batch_size=8`, replace values of the file.
+
+    Raises:
+        ConfigError: when it can't be read, is not a mapping, or values break a rule.
+    """
+    return _study_of(read_source(path, overrides or ()))
+
+
+@contextmanager
+def placed(path: Path, overrides: Sequence[str] | None = None) -> Iterator[None]:
+    """Context that adds to a `PlanError` the line of its key in the study file."""
+    try:
+        yield
+    except PlanError as error:
+        problem = Problem(tuple(error.key.split(".")), str(error))
+        raise ConfigError(*read_source(path, overrides or ()).messages([problem])) from error
+
+
+def parse(text: str) -> StudyConfig:
+    """The study of a YAML text; raises `ConfigError` as `load` does."""
+    return study_of(parse_yaml(text))
+
+
+def study_of(values: object) -> StudyConfig:
+    """The study of values as YAML gives them; raises `ConfigError` as `load` does."""
+    return _study_of(Source(values))
+
+
+def _study_of(source: Source) -> StudyConfig:
+    if not isinstance(source.values, Mapping):
+        kind = "empty" if source.values is None else f"a {type(source.values).__name__}"
+        raise ConfigError(
+            f"{source.name}a study file must be a mapping with `study`, `objective` and "
+            f"`budgets`; it is {kind}"
+        )
+    try:
+        return StudyConfig.model_validate(source.values)
+    except ValidationError as error:
+        raise ConfigError(*source.messages(explain(error, StudyConfig))) from error
+
+
+def dump(config: StudyConfig) -> str:
+    """The resolved study as YAML; `parse` reads it back to the same value."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)

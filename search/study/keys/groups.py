@@ -1,0 +1,364 @@
+"""The groups of a study file: each is a frozen value whose attributes are its keys."""
+
+import os
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fathom.models.parametrization import (
+    OptimizerName,
+)
+from fathom.models.shape import Count
+from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from fathom.objectives.keys import (
+    Few,
+    Group,
+    Multiple,
+    Positive,
+    PositiveReal,
+    Real,
+    Share,
+    short,
+)
+from fathom.objectives.user_code import PLACE_PATTERN
+from fathom.search.analysis.rung_value import MEDIAN_OF
+from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
+from fathom.search.study.keys.split import SPLIT_PATTERN, encoder_layers
+
+
+def is_none(value: object) -> bool:
+    """True for None: a key that is then left out of what is saved of a study."""
+    return value is None
+
+
+def is_zero(value: float) -> bool:
+    """True for 0: a key that is then left out of what is saved of a study."""
+    return value == 0
+
+
+class SpaceConfig(Group):
+    """Limits on the shapes that may be tried."""
+
+    depth: tuple[Few, ...] = Field((1, 64), min_length=2)
+    """Fewest and most layers. Three or more numbers are a list of the depths: [1, 4, 16]."""
+    ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
+    """Lowest and highest ratio of d_ff to d_model."""
+    split: str | None = Field(None, pattern=SPLIT_PATTERN, examples=["1-1"], exclude_if=is_none)
+    """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
+    sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
+    feed_forward: bool = True
+    """Feed-forward branches; without them every layer is attention alone, and `ff_ratio` is
+    unused."""
+    d_model: Positive | None = None
+    """Width of all shapes, as in Petty et al. 2023. By default widths vary."""
+    head_dim: Positive | None = None
+    """Width of a head; wider shapes have more heads. If `n_heads` is not set either: 16 if the
+    smallest budget is below 1M, 32 if it is below 10M, else 64."""
+    n_heads: Positive | None = None
+    """Number of heads at every width, as in Levine et al. 2020; wider shapes have wider heads. With
+    `head_dim` as well, attention is n_heads * head_dim wide at every d_model."""
+    d_model_multiple: Positive | None = None
+    """d_model is a multiple of this number and of the width that the heads need. By default 8, or 1
+    if a budget is below 1M."""
+    d_ff_multiple: Positive | None = None
+    """d_ff is a multiple of this number. By default 8, or 1 if a budget is below 1M."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ascending = sorted(set(self.depth))
+        if len(self.depth) > 2 and list(self.depth) != ascending:
+            raise ValueError(
+                f"`depth` must ascend without repeats, got {list(self.depth)}; use {ascending}"
+            )
+        for name, (low, *_, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
+            if low > high:
+                raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
+        return self
+
+    @cached_property  # read for each of many thousand shapes
+    def depths(self) -> Sequence[int]:
+        """The depths that may be tried, ascending."""
+        depths: Sequence[int] = self.depth
+        if len(self.depth) == 2:
+            depths = range(self.depth[0], self.depth[1] + 1)
+        return [one for one in depths if self.encoder_depth(one)] if self.split else depths
+
+    def encoder_depth(self, depth: int) -> int:
+        """Number of layers that are the encoder's; 0 without one, or if the split has no such
+        depth."""
+        return encoder_layers(self.split, depth) if self.split else 0
+
+    def check_count(self, count: Count) -> None:
+        """Raises `ValueError` if budgets of this count leave sizes other than the depth open."""
+        if count not in (Count.HEADS, Count.WIDTH):
+            return
+        low, high = self.ff_ratio
+        if self.feed_forward and low != high:
+            raise ValueError(
+                f"`space.ff_ratio` must be one ratio with `count: {count}`, got [{low}, {high}]; "
+                "for example [4, 4]"
+            )
+        if (self.d_model is None) != (count is Count.WIDTH):
+            rule = "given" if count is Count.HEADS else "left to the budgets"
+            raise ValueError(f"`space.d_model` must be {rule} with `count: {count}`")
+        if count is Count.HEADS and self.n_heads:
+            raise ValueError(f"`space.n_heads` can't be fixed with `count: {count}`; drop it")
+
+
+class Sampler(StrEnum):
+    """Method that chooses the shapes of exploring trials."""
+
+    CURVE = "curve"
+    """Depths where the curve of loss against depth, fitted so far, may be lowest."""
+    TPE = "tpe"
+    """Optuna's tree-structured Parzen estimator."""
+    GP = "gp"
+    """Optuna's Gaussian process."""
+    RANDOM = "random"
+    """Shapes at random."""
+    LADDER = "ladder"
+    """Every depth once at one ratio, trained to the end: an exhaustive search."""
+
+
+class StoppingConfig(Group):
+    """Early stopping of poor trials by successive halving that does not favour any depth."""
+
+    enabled: bool = True
+    """Pause poor trials early."""
+    first_rung: Real = Field(0.125, gt=0.0, lt=1.0)
+    """Share of the training tokens at the first rung; no trial pauses earlier. By default it comes
+    no later than the cool-down."""
+    eta: Real = Field(2.5, ge=1.2, le=1000.0)
+    """One in `eta` trials is promoted at a rung, and those too close to the best to tell; each rung
+    comes `eta` times later than the last."""
+    median_of: Few = MEDIAN_OF
+    """Number of evaluations just before a rung whose median loss ranks the trials, which removes
+    spikes."""
+    always_finish: Share = 0.0625
+    """Share of trials, chosen at random, that are exempt from pruning, to audit the early
+    stopping."""
+
+
+class ConfirmConfig(Group):
+    """Confirming stage: whole trainings, each where it tells most about the best depth, until the
+    interval is narrow."""
+
+    depths: Positive = 8
+    """Largest number of depths that are trained to the end: the best ones so far, then those that
+    narrow the interval most."""
+    seeds: Positive = 4
+    """Largest number of trainings of a depth: the best ones are repeated until the noise between
+    seeds is known."""
+    rates: tuple[Multiple, ...] = (0.5, 1.0, 2.0)
+    """Multiples of the learning rate tried at the outermost depths in question, and between them
+    if the best rates differ or nothing says that one carries over (a trainer of your own, or a
+    model without roles); must contain 1."""
+
+    @model_validator(mode="after")
+    def _contains_one(self) -> Self:
+        if 1.0 not in self.rates or len(set(self.rates)) != len(self.rates):
+            raise ValueError(
+                f"`rates` must contain 1 and no value twice, got {list(self.rates)}; "
+                "for example [0.5, 1, 2]"
+            )
+        return self
+
+
+class Precision(StrEnum):
+    """Number format of the forward and backward pass; weights are always float32."""
+
+    AUTO = "auto"
+    """bfloat16 if the trial has a GPU that computes in it, else float32."""
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+class AutoSizingConfig(Group):
+    """Proximal steps that delete parts of a model while it trains (Murray et al. 2019)."""
+
+    norm: GroupNorm = GroupNorm.L21
+    """Penalty of a group of weights: `l21`, its root of the sum of squares, or `linf1`, its largest
+    magnitude."""
+    strength: Real = Field(0.0, ge=0.0, le=10.0)
+    """What each step takes off a group, as a multiple of what it would add if every weight moved by
+    its learning rate, for example 0.1. 0 is no auto-sizing."""
+    share: Real = Field(0.5, gt=0.0, le=1.0)
+    """Share of the training, from its start, that penalises. In the rest what is zero stays zero,
+    and what is left trains freely; 1 penalises to the end, as Murray et al. do."""
+    parts: tuple[SizedPart, ...] = Field(
+        (SizedPart.NEURONS, SizedPart.HEADS, SizedPart.BRANCHES), min_length=1
+    )
+    """What may go: `neurons` of feed-forward branches, `attention_rows` (features of queries, keys
+    and values), whole `heads`, whole residual `branches`."""
+
+    @property
+    def penalty(self) -> GroupPenalty | None:
+        """The penalty as a training takes it; None where there is none."""
+        if not self.strength:
+            return None
+        return GroupPenalty(
+            norm=self.norm, strength=self.strength, parts=self.parts, share=self.share
+        )
+
+
+class TrainConfig(Group):
+    """Training settings of every trial."""
+
+    command: tuple[str, ...] | None = Field(None, min_length=1)
+    """Command that trains a trial in Fathom's place: a program and its arguments, with placeholders
+    such as {depth}, {d_model} and {folder}. It prints its losses as lines of JSON."""
+    parser: str | None = Field(None, pattern=PLACE_PATTERN)
+    """Function of your own that reads a line of the command, such as `my_package.log:parse`."""
+    silence: Positive = 1800
+    """Seconds without a line after which the command has failed."""
+    batch_size: Positive | Literal["auto"] = "auto"
+    """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
+    at least about 2,000 steps."""
+    optimizer: OptimizerName = OptimizerName.ADAMW
+    """Optimizer: `adamw`, or `muon` for the matrices of attention and feed-forward with AdamW for
+    all other weights. Both take the same rate and decay."""
+    learning_rate: Real = Field(1e-3, gt=0.0, le=1.0)
+    """Peak learning rate of the base shape."""
+    warmup: Share = 0.02
+    """Share of the training tokens over which the learning rate rises from zero."""
+    cooldown: Share = 0.2
+    """Share of the training tokens, at the end, over which the learning rate falls to zero."""
+    weight_decay: Real = Field(0.1, ge=0.0)
+    """Weight decay of AdamW."""
+    betas: tuple[Share, Share] = (0.9, 0.95)
+    """Decay rates of AdamW's two moment estimates."""
+    eps: PositiveReal = 1e-12
+    """Epsilon of AdamW."""
+    grad_clip: PositiveReal = 1.0
+    """Largest norm of the gradient; larger gradients are scaled down to it."""
+    dropout: Share = Field(0.0, exclude_if=is_zero)
+    """Share of the embeddings and of each branch's output that is set to zero in training."""
+    label_smoothing: Share = Field(0.0, exclude_if=is_zero)
+    """Share of each target that the training loss, and no held-out loss, spreads over the
+    vocabulary."""
+    evaluations: Few = 16
+    """Number of evenly spaced evaluations of a trial; rungs add their own."""
+    patience: Positive | None = None
+    """Number of evaluations without a new lowest held-out loss after which a trial ends.
+
+    The trial's result is then that of its lowest evaluation, also if it trains to the end. It can't
+    be combined with `stopping`.
+    """
+    auto_sizing: AutoSizingConfig = AutoSizingConfig()
+    """Deletes neurons, heads and branches as the model trains, so that its sizes are a result of
+    one training. Budgets are then sizes of models before it."""
+    diagnostics: bool = True
+    """Measure the layers at some evaluations: attention, rank, gradients."""
+    precision: Precision = Precision.AUTO
+    """Number format of the forward and backward pass."""
+    compile: bool | Literal["auto"] = "auto"
+    """Compile training steps with torch.compile, which needs a C compiler on every worker.
+
+    `auto` compiles if the trial runs on a GPU and is long enough to save more time than compiling
+    takes.
+    """
+    deterministic: bool = False
+    """Use only kernels that give the same bits every time, so that a trial can be repeated exactly
+    on the same type and number of GPUs; on a GPU it is slower. On a CPU trials always repeat."""
+
+    @field_validator("command")
+    @classmethod
+    def _check_placeholders(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None:
+            check_command(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_keys_of_a_command(self) -> Self:
+        names: Sequence[str] = OF_A_COMMAND
+        rule = "has no effect without `command`"
+        if self.command:
+            names, rule = WITHOUT_EFFECT, "has no effect on `command`, which trains by itself"
+        for name in names:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise ValueError(f"`{name}` {rule}, got {short(value)}; drop it")
+        return self
+
+
+class ResourcesConfig(Group):
+    """Resources per trial."""
+
+    cpus_per_trial: Multiple = 1
+    """CPU cores per trial, or per GPU if it has several; also its number of threads (rounded down,
+    at least one)."""
+    gpus_per_trial: Real | Literal["auto"] = "auto"
+    """GPUs per trial; `auto` is 1 if the cluster has a GPU, else 0. 0.25 packs four trials on one
+    GPU; `fathom plan` says where that would pay.
+
+    With 2 or more, each GPU trains its share of every batch, for shapes that are too slow on one.
+    """
+    max_concurrent_trials: Positive | Literal["auto"] = "auto"
+    """Largest number of trials that run at the same time; `auto` fills the cluster as it is at the
+    start.
+
+    Set it if the cluster grows later.
+    """
+    replicas: Positive = 1
+    """Largest number of confirming trials of one shape that train together, as one batched model in
+    one worker.
+
+    It speeds up small models on a GPU; a CPU gains little. The trials differ in seed and learning
+    rate. They continue one by one after an interruption or an error, are not compiled, and if one
+    diverges, the layer where that began is not recorded.
+    """
+
+    @field_validator("gpus_per_trial")
+    @classmethod
+    def _whole_or_a_share(cls, value: float | str) -> float | str:
+        if isinstance(value, str) or 0.01 <= value <= 1 or value in range(1025):
+            return value
+        raise ValueError(
+            f"must be a share of a GPU from 0.01 to 1, or a whole number to 1024, got {value:g}"
+        )
+
+    @property
+    def processes_per_trial(self) -> int:
+        """Number of processes of a trial: one for each GPU, and at least one."""
+        return 1 if self.gpus_per_trial == "auto" else max(1, int(self.gpus_per_trial))
+
+    @property
+    def threads(self) -> int:
+        """Number of CPU threads of a process that trains, at most the cores of this machine."""
+        return max(1, min(int(self.cpus_per_trial), os.cpu_count() or 1))
+
+    def gpus_of_trial(self, gpus: float) -> float:
+        """Number of GPUs of each trial on a machine or cluster that has `gpus` of them."""
+        if self.gpus_per_trial == "auto":
+            return 1.0 if gpus >= 1 else 0.0
+        return self.gpus_per_trial
+
+    def trials_at_once(self, cpus: float, gpus: float) -> int:
+        """Number of trials that fit a machine or cluster with so many CPUs and GPUs."""
+        if self.max_concurrent_trials != "auto":
+            return self.max_concurrent_trials
+        slots = cpus / (self.cpus_per_trial * self.processes_per_trial)
+        if of_trial := self.gpus_of_trial(gpus):
+            slots = min(slots, gpus / of_trial)
+        return max(1, int(slots))
+
+    @model_validator(mode="after")
+    def _one_process_for_replicas(self) -> Self:
+        if self.replicas > 1 and self.processes_per_trial > 1:
+            raise ValueError(
+                "`replicas` must be 1 if a trial has several GPUs, which small models can't fill, "
+                f"got {self.replicas} with {self.processes_per_trial} GPUs per trial; drop one"
+            )
+        return self
+
+
+class TrackingConfig(Group):
+    """Places where MLflow keeps the runs and Optuna its studies."""
+
+    uri: str | None = None
+    """MLflow tracking URI. By default an SQLite file beside the run folders."""
+    optuna: str | None = None
+    """Address of a PostgreSQL database for Optuna alone. By default a file in the run folder."""

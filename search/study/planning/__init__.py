@@ -1,0 +1,1 @@
+"""A study becomes budgets, shapes and a plan."""

@@ -1,0 +1,214 @@
+"""A user's own model in a study: finding its function, and counting its shapes by a few of them.
+
+The parameters must be affine in the depth, and a layer's in the feed-forward width. A width takes
+three models, and a fourth that shows it. They are built on torch's meta device, without memory.
+"""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from fathom.models.recipe import OwnModelError, OwnRecipe, Recipe
+from fathom.models.shape import OwnCounts, Shape
+from fathom.objectives.errors import nearest
+from fathom.objectives.user_code import UserCodeError, named
+from fathom.search.study.file.errors import PlanError
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import SpaceConfig
+from fathom.search.study.keys.model_group import ModelConfig
+
+MOST_BUILDS = 200
+"""Largest number of models that are built to count the shapes of a study."""
+BUILDS_OF_A_WIDTH = 4
+"""Models of each width: three that say what follows, and one that shows it."""
+KEY = "model.build"
+
+
+class TooManyBuildsError(PlanError):
+    """A study of too many widths for its shapes to be counted."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(
+            f"a study must count its shapes by at most {MOST_BUILDS} models of {place}, and its "
+            "widths need more; raise `space.d_model_multiple`, set `space.d_model`, or take "
+            "budgets that are nearer to each other",
+            key="space",
+        )
+
+
+def recipe_of(model: ModelConfig) -> Recipe:
+    """What builds the models of a study.
+
+    Raises:
+        PlanError: when it is a user's function that can't be found or can't be given a shape.
+    """
+    parametrization = model.parametrization.build()
+    if model.build is None:
+        return parametrization
+    try:
+        module, function = named(model.build, "model function")
+    except UserCodeError as error:
+        raise PlanError(str(error), key=KEY) from error
+    if not callable(function):
+        name = model.build.partition(":")[2]
+        lack = f"no {name}" if function is None else f"{name}, a {type(function).__name__}"
+        known = [key for key, value in vars(module).items() if callable(value)]
+        raise PlanError(
+            f"`{KEY}` must be the place of a function, and {module.__name__} has {lack}; "
+            + nearest(name, known, otherwise="correct it"),
+            key=KEY,
+        )
+    roles = None if model.roles is None else tuple(model.roles.items())
+    recipe = OwnRecipe(model.build, function, roles, parametrization)
+    try:
+        recipe.check()
+    except OwnModelError as error:
+        raise PlanError(str(error), key=KEY) from error
+    return recipe
+
+
+@dataclass(frozen=True, slots=True)
+class _WidthCounts:
+    """Counts of one width: of its smallest shape, the corner, of a layer more there, and of each
+    unit of d_ff more in a layer."""
+
+    corner: Shape
+    first: tuple[int, ...]
+    layer: tuple[int, ...]
+    unit: tuple[int, ...]
+
+    def at(self, shape: Shape) -> OwnCounts:
+        """The counts of a shape of this width."""
+        layers = shape.depth - self.corner.depth
+        units = shape.depth * (shape.d_ff - self.corner.d_ff)
+        parts = zip(self.first, self.layer, self.unit, strict=True)
+        total, non_embedding, saved = (a + layers * b + units * c for a, b, c in parts)
+        return OwnCounts(total=total, non_embedding=non_embedding, saved_bytes=max(0, saved))
+
+
+class OwnCounter:
+    """Counts the shapes of a user's function, from models of the first two depths of a study."""
+
+    def __init__(self, recipe: OwnRecipe, depths: Sequence[int]) -> None:
+        self._recipe, self._depths = recipe, depths
+        self._torch_part = importlib.import_module("fathom.models.own_model")
+        self._outside: frozenset[str] | None = None
+        self._built: dict[Shape, OwnCounts] = {}
+        self._lines: dict[Shape, _WidthCounts] = {}
+        self._shown: set[Shape] = set()
+        """Widths whose counts were shown to be right."""
+
+    def counted(self, shape: Shape, d_ffs: range) -> Shape:
+        """The shape with its counts, as they follow from a few of its width; `d_ffs` are the
+        feed-forward widths that the study allows there, perhaps none."""
+        width = _width_of(shape)
+        if width not in self._lines:
+            self._lines[width] = self._line(shape, d_ffs)
+        return replace(shape, own_counts=self._lines[width].at(shape))
+
+    def exactly(self, shape: Shape) -> Shape:
+        """The shape with the counts of a model that is built for it."""
+        return replace(shape, own_counts=self._count(replace(shape, own_counts=None)))
+
+    def show(self, shape: Shape) -> None:
+        """Builds a shape to show that the counts of its width are right, once.
+
+        Raises:
+            PlanError: when they are not.
+        """
+        width = _width_of(shape)
+        if width in self._shown:
+            return
+        found = self.exactly(shape)
+        if found != shape:
+            raise self._not_affine(found, shape.params_total)
+        self._shown.add(width)
+
+    def try_out(self, shape: Shape, *, causal: bool) -> None:
+        """Builds a small shape with weights, and raises `PlanError` if it can't be trained."""
+        try:
+            self._torch_part.try_out(self._recipe, shape, causal=causal)
+        except OwnModelError as error:
+            raise PlanError(str(error), key=KEY) from error
+
+    def _count(self, shape: Shape) -> OwnCounts:
+        if shape in self._built:
+            return self._built[shape]
+        try:
+            if self._outside is None:
+                self._outside = self._torch_part.embeddings(self._recipe, shape)
+            found: OwnCounts = self._torch_part.count(self._recipe, shape, self._outside)
+        except OwnModelError as error:
+            raise PlanError(str(error), key=KEY) from error
+        self._built[shape] = found
+        return found
+
+    def _line(self, shape: Shape, d_ffs: range) -> _WidthCounts:
+        shallow, deep = self._depths
+        thin = d_ffs.start
+        thick = max(thin + d_ffs.step, *d_ffs[-1:]) if thin else 0  # 0 without feed-forward
+        corner = replace(shape, depth=shallow, d_ff=thin)
+        first, deeper, thicker = (
+            self._numbers(replace(corner, depth=depth, d_ff=d_ff))
+            for depth, d_ff in ((shallow, thin), (deep, thin), (shallow, thick))
+        )
+        layer, layer_rest = _parts(deeper, first, deep - shallow)
+        unit, unit_rest = _parts(thicker, first, shallow * max(1, thick - thin))
+        if layer_rest or unit_rest:
+            off = replace(corner, depth=deep) if layer_rest else replace(corner, d_ff=thick)
+            raise self._not_affine(self.exactly(off), None)
+        return _WidthCounts(corner, first, layer, unit)
+
+    def _numbers(self, shape: Shape) -> tuple[int, ...]:
+        own = self._count(shape)
+        return own.total, own.non_embedding, own.saved_bytes
+
+    def _not_affine(self, shape: Shape, expected: int | None) -> PlanError:
+        instead = "" if expected is None else f" where {expected:,} follow from smaller ones"
+        return PlanError(
+            f"the parameters of {self._recipe.place} must be affine in depth, and a layer's in "
+            f"d_ff, for a budget to be met, got {shape.params_total:,} at depth {shape.depth}, "
+            f"d_model {shape.d_model}, d_ff {shape.d_ff}{instead}; where it rounds d_ff, set "
+            "`space.d_ff_multiple` to that multiple",
+            key=KEY,
+        )
+
+
+def _width_of(shape: Shape) -> Shape:
+    """What the shapes of a width, vocabulary and context share."""
+    return replace(shape, depth=1, d_ff=0, own_counts=None)
+
+
+def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
+    """Differences of the numbers in equal parts, and what is left of the parameters."""
+    differences = [own - base for own, base in zip(more, less, strict=True)]
+    return tuple(own // count for own in differences), sum(own % count for own in differences[:2])
+
+
+def counter_of(config: StudyConfig) -> OwnCounter | None:
+    """What counts the shapes of a study with a model of the user's own; None for the built-in one,
+    which has closed forms."""
+    recipe, space = recipe_of(config.model), config.space
+    if not isinstance(recipe, OwnRecipe):
+        return None
+    takes = recipe.takes("d_ff")
+    if space.feed_forward != takes:
+        raise PlanError(
+            f"`space.feed_forward` must be {str(takes).lower()} with {recipe.place}, which "
+            f"{'takes' if takes else 'does not take'} d_ff",
+            key="space.feed_forward",
+        )
+    return _counter(recipe, space)
+
+
+@cache
+def _counter(recipe: OwnRecipe, space: SpaceConfig) -> OwnCounter:
+    """A counter for each space of shapes."""
+    return OwnCounter(recipe, (*space.depths[:2], space.depths[0] + 1)[:2])
+
+
+def try_own_model(config: StudyConfig, shape: Shape) -> None:
+    """Raises `PlanError` if the model of the user's own, of a small shape, can't be trained."""
+    if counter := counter_of(config):
+        counter.try_out(shape, causal=not config.objective.bidirectional)

@@ -1,0 +1,273 @@
+"""The plan of a study: shapes, trials, tokens and time. Imports no framework, to be quick."""
+
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from fathom.models.memory import step_memory
+from fathom.models.shape import Shape
+from fathom.objectives.errors import ObjectiveError
+from fathom.objectives.keys import EVAL_CHUNK_TOKENS
+from fathom.search.formatting import rounded_count
+from fathom.search.study.file.errors import PlanError
+from fathom.search.study.hardware.disk import checkpoint_bytes
+from fathom.search.study.hardware.fit import StepFit, execution, fit_step, may_shard
+from fathom.search.study.hardware.machine import Machine
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.groups import Sampler
+from fathom.search.study.planning.affordable import MOST_EPOCHS
+from fathom.search.study.planning.budget import Budget, evaluation_steps, expand_budgets, rung_steps
+from fathom.search.study.planning.shapes import feasible_shapes
+
+REPEATS = 3
+"""Repeats of a shape with which the noise between seeds is known."""
+TRIAL_SECONDS = 0.3
+"""Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
+HIGHEST_USUAL_RATE = 0.1
+"""Learning rate above which AdamW hardly ever trains."""
+FILES_OF_A_TRIAL = 2
+"""Checkpoints of a trial that trains: the last, and while it is written the one before."""
+FORWARD = 1 / 3
+"""Operations of an evaluation, as a fraction of those of training on the same tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A rung with its expected numbers of arriving and promoted exploring trials."""
+
+    tokens: int
+    arriving: float
+    surviving: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPlan:
+    """The plan of one budget."""
+
+    budget: Budget
+    shapes: tuple[Shape, ...]
+    exploring: int
+    """Number of exploring trials."""
+    confirming: int
+    """Largest number of confirming trials; the stage ends when the verdict is settled."""
+    rungs: tuple[Rung, ...]
+    expected_tokens: float
+    """Expected training tokens of both stages together."""
+    flops: float
+    """Operations of the training."""
+    step: StepFit
+    """How a step of the shape that takes most memory fits the machine."""
+    hours: float
+    """Expected time of the trials, evaluations included, without the start of the search."""
+    epochs: float | None = None
+    """Epochs of the training data in a whole training; None if their size is not known."""
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Depths that have a feasible shape."""
+        return tuple(sorted({shape.depth for shape in self.shapes}))
+
+    @property
+    def worst_count_error(self) -> float:
+        """Largest relative difference between a shape's size and the budget."""
+        return max(abs(self.budget.count_error(shape)) for shape in self.shapes)
+
+
+def vocab_size_of(config: StudyConfig) -> int:
+    """Number of token ids of the study's objective; reads data only if it depends on them.
+
+    Raises:
+        PlanError: when the data are missing or don't suit the settings.
+    """
+    try:
+        return config.objective.vocab_size()
+    except ObjectiveError as error:
+        raise PlanError(str(error), key="objective") from error
+
+
+def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[BudgetPlan, ...]:
+    """The plan of each budget, ascending; raises `ConfigError` if a budget has too few shapes."""
+    plans = (
+        plan_budget(config, budget, feasible_shapes(config, budget, vocab_size), machine)
+        for budget in expand_budgets(config)
+    )
+    epoch = config.objective.train_tokens()
+    return tuple(
+        replace(plan, epochs=plan.budget.tokens / epoch if epoch else None) for plan in plans
+    )
+
+
+def plan_budget(
+    config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
+) -> BudgetPlan:
+    """The plan of one budget; means of shapes are over depths first, as the sampler draws."""
+    exploring, confirming = stage_trials(config, shapes)
+    expected = expected_confirming(config, shapes)
+    rungs = _expected_rungs(config, budget, exploring)
+    ends = [
+        *((rung.tokens, rung.arriving - rung.surviving) for rung in rungs),
+        (budget.tokens, (rungs[-1].surviving if rungs else exploring) + expected),
+    ]
+    tokens = sum(end * trials for end, trials in ends)
+    steps = evaluation_steps(config, budget)
+    evaluations = sum(trials * bisect(steps, end // budget.tokens_per_step) for end, trials in ends)
+    evaluated, speed = config.objective.evaluation_tokens, machine.speed
+
+    def seconds(shape: Shape) -> float:
+        """Expected time of all trials of a budget, if all had this shape."""
+        step = speed.step_seconds(shape, budget.tokens_per_step)
+        chunk = speed.step_seconds(shape, EVAL_CHUNK_TOKENS) * FORWARD
+        each = chunk * evaluated / EVAL_CHUNK_TOKENS
+        return tokens / budget.tokens_per_step * step + evaluations * each
+
+    trials = exploring + expected
+    whole = _mean_over_depths(shapes, seconds) + trials * TRIAL_SECONDS
+    return BudgetPlan(
+        budget=budget,
+        shapes=shapes,
+        exploring=exploring,
+        confirming=confirming,
+        rungs=rungs,
+        expected_tokens=tokens,
+        flops=tokens * _mean_over_depths(shapes, lambda shape: shape.train_flops_per_token),
+        step=largest_step(config, budget, shapes, machine),
+        hours=whole / min(machine.slots, trials) / 3600,
+    )
+
+
+def largest_step(
+    config: StudyConfig, budget: Budget, shapes: Sequence[Shape], machine: Machine
+) -> StepFit:
+    """How a step of the shape that takes most memory fits a trial's part of the machine.
+
+    Raises:
+        PlanError: when it fits in parts only, and the study can't train them.
+    """
+    sequences = budget.batch_size // config.resources.processes_per_trial
+    how = execution(config, shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
+    largest = max(shapes, key=lambda one: step_memory(one, sequences=sequences, how=how).total)
+    fit = fit_step(largest, sequences, machine.memory, how)
+    if fit.shards and not may_shard(config):
+        whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
+        raise PlanError(
+            "with `train.optimizer: muon`, `model.residual: admin` or `model.build` a whole model "
+            f"must fit each GPU of a trial, got a step of which {whole.text(machine.memory)} at "
+            f"budget {budget.label}; use larger GPUs, or do without",
+            key="train.optimizer",
+        )
+    return fit
+
+
+def search_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
+    """Expected hours of a search, its start and its report included."""
+    return sum(plan.hours for plan in plans) + machine.start_seconds / 3600
+
+
+def device_hours(plans: Sequence[BudgetPlan], machine: Machine) -> float:
+    """Hours of all devices used, together."""
+    return machine.slots * machine.devices * search_hours(plans, machine)
+
+
+def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:
+    """Bytes of the largest checkpoint of a search; a trial on a GPU also has a copy of its own in
+    the memory of its machine while it is written."""
+    best = config.train.patience is not None
+    sizes = (checkpoint_bytes(one, best_weights=best) for plan in plans for one in plan.shapes)
+    return max(sizes, default=0)
+
+
+def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) -> int:
+    """Most bytes of the checkpoints of a search at a time, with `slots` workers that train at once.
+
+    Trials that have paused at a rung keep theirs until the whole search is concluded.
+    """
+    best, paused, sizes = config.train.patience is not None, 0, list[int]()
+    for plan in plans:
+        size = max(checkpoint_bytes(shape, best_weights=best) for shape in plan.shapes)
+        paused += plan.exploring * size * bool(plan.rungs)
+        sizes += [size] * (plan.exploring + plan.confirming)
+    at_once = slots * config.resources.replicas
+    return paused + FILES_OF_A_TRIAL * sum(sorted(sizes)[-at_once:])
+
+
+def study_notes(config: StudyConfig) -> tuple[str, ...]:
+    """Warnings about settings that are probably not meant, a line each."""
+    rate = config.train.learning_rate
+    notes = [config.objective.data_note(), _epochs_note(config)]
+    if config.train.command:
+        notes.append(
+            "time and disk are those of Fathom's own training: what `train.command` takes of them, "
+            "and of memory, is not known"
+        )
+    if rate > HIGHEST_USUAL_RATE:
+        notes.append(
+            f"`train.learning_rate` is {rate:g}, far above what AdamW usually takes (1e-4 to "
+            "1e-2): trials will most likely diverge; `fathom check` finds a rate"
+        )
+    if config.model.build:
+        notes.append(
+            f"time and memory are estimates for {config.model.build}: 6 operations for each "
+            "parameter and token, and what its forward pass keeps in float32"
+        )
+    return tuple(filter(None, notes))
+
+
+def _epochs_note(config: StudyConfig) -> str:
+    """A line where a training repeats its data too often; empty where none does, or it is not
+    known."""
+    epoch, tokens = config.objective.most_train_tokens(), expand_budgets(config)[-1].tokens
+    if not epoch or tokens <= MOST_EPOCHS * epoch:
+        return ""
+    least = "" if config.objective.train_tokens() else "at least "
+    return (
+        f"a training takes {rounded_count(tokens)} tokens, {least}{tokens / epoch:.2g} epochs of "
+        f"its data; beyond {MOST_EPOCHS} a repeated token is worth less than a new one, and ever "
+        "less (Muennighoff et al. 2023): use more data, or fewer `tokens`"
+    )
+
+
+def _mean_over_depths(shapes: Sequence[Shape], value: Callable[[Shape], float]) -> float:
+    """Mean over the depths of the mean over the shapes of each."""
+    by_depth: defaultdict[int, list[float]] = defaultdict(list)
+    for shape in shapes:
+        by_depth[shape.depth].append(value(shape))
+    return fmean(map(fmean, by_depth.values()))
+
+
+def stage_trials(config: StudyConfig, shapes: Sequence[Shape]) -> tuple[int, int]:
+    """Number of exploring trials of a budget with these shapes, and largest number of confirming
+    ones."""
+    confirm, depths = config.confirm, len({shape.depth for shape in shapes})
+    if config.sampler is Sampler.LADDER:
+        exploring = depths
+    elif config.sampler is Sampler.CURVE:  # it tries no shape twice
+        exploring = min(config.trials, len(shapes))
+    else:
+        exploring = config.trials
+    return exploring, min(confirm.depths, depths) * (confirm.seeds + len(confirm.rates) - 1)
+
+
+def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
+    """Expected number of confirming trials: each depth once, the repeats that show the noise, and
+    the other learning rates at two depths, or at all where no rate is known to carry over."""
+    confirm, (_, most) = config.confirm, stage_trials(config, shapes)
+    if config.sampler is Sampler.LADDER:
+        return most
+    depths = min(confirm.depths, len({shape.depth for shape in shapes}))
+    repeats = min(REPEATS, depths * (confirm.seeds - 1))
+    bracketed = depths if config.plain_rates else 2
+    return min(most, depths + repeats + bracketed * (len(confirm.rates) - 1))
+
+
+def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
+    """The rungs with the expected number of promoted trials, without those too close to tell."""
+    exempt = exploring * config.stopping.always_finish
+    arriving, rungs = float(exploring), []
+    for step in rung_steps(config, budget):
+        promoted = max(1, int(arriving / config.stopping.eta))
+        surviving = min(arriving, promoted + exempt)
+        rungs.append(Rung(step * budget.tokens_per_step, arriving, surviving))
+        arriving = surviving
+    return tuple(rungs)

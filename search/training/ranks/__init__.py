@@ -1,0 +1,1 @@
+"""A trial on several GPUs: data parallel or sharded."""

@@ -1,0 +1,45 @@
+"""A model of which every rank of a trial keeps a part: FSDP2, where a whole one does not fit.
+
+A block's weights are gathered while it computes, and its gradients are averaged and parted again at
+once. Torch only. What this needs of PyTorch is imported when it is needed: it takes 1.7 s.
+"""
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fathom.models.network.transformer import Transformer
+
+
+def shard(model: Transformer, device_type: str) -> Transformer:
+    """The same model, of whose weights this rank keeps its part on its device."""
+    fsdp: Any = importlib.import_module("torch.distributed.fsdp")
+    meshes: Any = importlib.import_module("torch.distributed.device_mesh")
+    mesh = meshes.init_device_mesh(device_type, (torch.distributed.get_world_size(),))
+    # The logits are a view, on which nothing operates in place.
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
+    for _, block in model.named_blocks():
+        fsdp.fully_shard(block, mesh=mesh)
+    fsdp.fully_shard(model, mesh=mesh)
+    return model
+
+
+@contextmanager
+def whole(model: Transformer) -> Iterator[None]:
+    """Context in which every rank has the whole model, so that one may compute without the others;
+    all enter it together.
+    """
+    parts: list[Any] = [model, *(block for _, block in model.named_blocks())]
+    for part in parts:
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.set_reshard_after_forward(part is not model, recurse=False)
+            part.reshard()

@@ -1,0 +1,1 @@
+"""What a trial leaves on disk: checkpoints, its log, the best weights."""

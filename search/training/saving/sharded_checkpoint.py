@@ -1,0 +1,113 @@
+"""The state of a sharded training on disk: PyTorch's distributed checkpoint, to which every rank
+writes its parts. Torch only.
+
+The checkpoint file has everything else, and names the folder of the parts. So replacing that file
+replaces both, and any number of processes may resume from them.
+"""
+
+import importlib
+import shutil
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from fathom.search.run_folder import PARTS, forget_parts
+from fathom.search.training.ranks.data_parallel import Ranks
+from fathom.search.training.saving import checkpoint
+
+FOLDER, PART = "folder of parts", "in parts"
+"""Key of the folder's name in a state, and what stands there in place of each parted tensor."""
+State = dict[str, Any]
+
+
+class ShardedSaver:
+    """Saves states of a sharded training on all ranks at the same step, while they wait.
+
+    It has the methods of `BackgroundSaver`.
+    """
+
+    def __init__(self, path: Path, ranks: Ranks) -> None:
+        self._path, self._ranks = path, ranks
+
+    def start(self, state: State) -> None:
+        """Saves a state; where that fails, the state before is still there.
+
+        Raises:
+            DiskFullError: when there was no room for it.
+        """
+        name = self._ranks.broadcast(lambda: f"{self._path.stem}.{uuid.uuid4().hex[:8]}{PARTS}")
+        parts, folder = dict[str, Tensor](), self._path.with_name(name)
+
+        def take(name: str, leaf: Any) -> Any:
+            if not hasattr(leaf, "to_local"):
+                return leaf
+            parts[name] = leaf
+            return PART
+
+        rest = _mapped(state, take) | {FOLDER: name}
+        try:
+            _on_all_ranks("save", parts, folder)
+            if self._ranks.is_leader:
+                checkpoint.save(rest, self._path)
+                forget_parts(self._path, but=folder)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if error.errno in checkpoint.DISK_FULL:
+                raise checkpoint.DiskFullError(error.errno, error.strerror, str(folder)) from None
+            warnings.warn(f"no checkpoint: {error}", stacklevel=2)
+
+    def is_writing(self) -> bool:
+        """False: a state is written once `start` returns."""
+        return False
+
+    def finish(self) -> None:
+        """Returns at once."""
+
+
+def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
+    """A state that was read from a file, with its parted tensors read into those of a state like
+    it; all ranks call this.
+
+    Raises:
+        Exception: when parts are missing or damaged.
+    """
+    if FOLDER not in state:
+        return state
+    there, wanted = dict[str, Any](), dict[str, Any]()
+    _mapped(like(), there.setdefault)
+
+    def want(name: str, leaf: Any) -> None:
+        if isinstance(leaf, str) and leaf == PART:
+            wanted[name] = there[name]
+
+    _mapped(state, want)
+    _on_all_ranks("load", wanted, path.with_name(state[FOLDER]))
+    whole: State = _mapped(state, wanted.get)
+    return whole
+
+
+def _mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
+    """The same state with each leaf as `change` returns it, given its name and itself."""
+    if isinstance(state, dict):
+        return {key: _mapped(own, change, f"{name}/{key}") for key, own in state.items()}
+    if isinstance(state, list):
+        return [_mapped(own, change, f"{name}/{at}") for at, own in enumerate(state)]
+    return change(name, state)
+
+
+def _on_all_ranks(what: str, parts: dict[str, Tensor], folder: Path) -> None:
+    """Saves or loads parts; raises the error of the first rank that failed on every rank."""
+    library: Any = importlib.import_module("torch.distributed.checkpoint")  # takes a second
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is .* in a single process")
+        try:
+            getattr(library, what)(parts, checkpoint_id=folder)
+        except library.CheckpointException as error:  # which is no Exception
+            first, _ = next(iter(error.failures.values()))
+            if isinstance(first, OSError | RuntimeError):
+                raise first from None
+            raise RuntimeError(f"{type(first).__name__}: {first}") from None

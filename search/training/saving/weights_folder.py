@@ -1,0 +1,106 @@
+"""The folder of `fathom train`: the weights, and a note of the shape and study they are from."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import yaml
+
+from fathom.models.shape import Shape
+from fathom.models.sizing.layer_sizes import LayerSizes
+from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
+from fathom.search.run_folder import write_atomically
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
+from fathom.search.study.fingerprint import place_of
+from fathom.search.study.keys.config import StudyConfig, study_of
+
+NOTE = "training.yaml"
+WEIGHTS = "weights.pt"
+CHECKPOINT = "checkpoint.pt"
+COMPACT = "compact.pt"
+"""Weights of an auto-sized model without what became zero."""
+SIZES = "compact.yaml"
+"""Sizes of its layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The shape and the study that a folder trains."""
+
+    budget: int
+    shape: Shape
+    config: StudyConfig
+    data: str = ""
+    """Digest of the data; empty where a rule draws them."""
+
+
+def claim(out: Path, note: Note) -> None:
+    """Write the note of a training into its folder; a checkpoint of another would not fit.
+
+    Raises:
+        ConfigError: when the folder holds another training.
+    """
+    path, content = (
+        out / NOTE,
+        {
+            "budget": note.budget,
+            "shape": to_values(note.shape),
+            "data": note.data,
+            "study": note.config.model_dump(mode="json", exclude={"tracking"}),
+        },
+    )
+    if os.path.lexists(path):
+        kept = read_note(out)
+        if kept.data != note.data and replace(kept, data=note.data) == note:
+            raise ConfigError(
+                f"{out} holds a training on other data: {place_of(note.config)} has changed since; "
+                "put the old data back, or choose another folder with --out"
+            )
+        if kept != note:
+            raise ConfigError(f"{out} holds another training; choose another folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, yaml.safe_dump(content, sort_keys=False))
+
+
+def read_note(source: Path) -> Note:
+    """The note of a folder; `source` may also be the weights in it.
+
+    Raises:
+        ConfigError: when `source` is no folder of `fathom train`.
+    """
+    path = (source if source.is_dir() else source.parent) / NOTE
+    try:
+        content = parse_yaml(read_text(path))
+        return Note(
+            budget=content["budget"],
+            shape=shape_from_json(content["shape"]),
+            config=study_of(content["study"]),
+            data=content["data"],
+        )
+    except (YamlError, *DAMAGE) as error:
+        raise ConfigError(
+            f"{path} must say what was trained, as `fathom train` leaves it beside its weights: "
+            f"{problem_of(error)}"
+        ) from error
+
+
+def read_sizes(folder: Path) -> list[LayerSizes]:
+    """Sizes of the layers that auto-sizing has left.
+
+    Raises:
+        ConfigError: when the folder holds no such training that has ended.
+    """
+    path = folder / SIZES
+    if not path.exists():
+        raise ConfigError(
+            f"{folder} holds no {SIZES}, which `fathom train` writes at the end of a training with "
+            "`train.auto_sizing`; run the training to its end"
+        )
+    try:
+        return [LayerSizes(**own) for own in parse_yaml(read_text(path))["layers"]]
+    except (YamlError, *DAMAGE) as error:
+        raise ConfigError(
+            f"{path} must have the sizes of each layer, as `fathom train` leaves it: "
+            f"{problem_of(error)}"
+        ) from error

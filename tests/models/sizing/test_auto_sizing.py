@@ -1,0 +1,242 @@
+"""Proximal steps: by hand, on convex problems with known solutions, and on a model's groups."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from fathom.models.network.blocks import Attention, Block
+from fathom.models.network.encoder_decoder import EncoderDecoder
+from fathom.models.network.transformer import Transformer
+from fathom.models.optim import build_optimizer
+from fathom.models.options import Normalization
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Shape
+from fathom.models.sizing.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, families, shrunk
+from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
+
+STANDARD = Parametrization(
+    scheme=Scheme.STANDARD, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1
+)
+SHAPE = Shape(
+    depth=2, d_model=16, d_ff=12, n_heads=4, head_dim=4, queries_per_key=2, vocab_size=11,
+    context=6, gated=True, biases=True, norm=Normalization.LAYER, smeared_keys=True,
+)  # fmt: skip
+
+
+MAPS = ("into", "query", "key_value", "out")
+
+
+def model_of(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) -> Transformer:
+    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, parametrization)
+    generator = torch.Generator().manual_seed(0)
+    model.initialise(generator)
+    with torch.no_grad():
+        for name, one in model.named_parameters():
+            if name.endswith(".bias"):
+                one.normal_(0.0, 0.1, generator=generator)
+    return model
+
+
+def sizing(model: Transformer, penalty: GroupPenalty) -> AutoSizing:
+    optimizer = build_optimizer(model, weight_decay=0.0, betas=(0.9, 0.95), eps=1e-8)
+    return AutoSizing(model, optimizer, penalty, steps=4)
+
+
+def no_update() -> None:
+    """A step of the optimizer that changes nothing."""
+
+
+def test_l21_shortens_each_row_by_the_amount() -> None:
+    rows = torch.tensor([[3.0, 4.0], [0.0, 0.5], [0.0, 0.0], [-6.0, 8.0]])
+    expected = torch.tensor([[2.4, 3.2], [0.0, 0.0], [0.0, 0.0], [-5.4, 7.2]])
+    torch.testing.assert_close(shrunk(rows, 1.0), expected)
+
+
+@pytest.mark.parametrize(
+    ("row", "amount", "expected"),
+    [
+        ([5.0, -3.0, 1.0], 1.0, [4.0, -3.0, 1.0]),
+        ([5.0, -3.0, 1.0], 2.0, [3.0, -3.0, 1.0]),
+        ([5.0, -3.0, 1.0], 4.0, [2.0, -2.0, 1.0]),
+        ([5.0, -3.0, 1.0], 6.0, [1.0, -1.0, 1.0]),
+        ([5.0, -3.0, 1.0], 7.5, [0.5, -0.5, 0.5]),
+        ([5.0, -3.0, 1.0], 9.0, [0.0, 0.0, 0.0]),
+        ([5.0, -3.0, 1.0], 20.0, [0.0, 0.0, 0.0]),
+        ([0.0, 0.0, 0.0], 1.0, [0.0, 0.0, 0.0]),
+        ([2.0, 2.0, -2.0], 3.0, [1.0, 1.0, -1.0]),
+    ],
+)
+def test_linf1_takes_the_amount_off_the_largest(
+    row: list[float], amount: float, expected: list[float]
+) -> None:
+    torch.testing.assert_close(clipped(torch.tensor([row]), amount), torch.tensor([expected]))
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_an_amount_of_zero_changes_not_one_digit(norm: GroupNorm) -> None:
+    rows = torch.randn(50, 37, generator=torch.Generator().manual_seed(0))
+    rows[3] = 0.0
+    assert torch.equal(PROXIMAL_STEPS[norm](rows, 0.0), rows)
+
+
+def penalty_of(norm: GroupNorm, rows: Tensor) -> Tensor:
+    return (rows.norm(dim=1) if norm is GroupNorm.L21 else rows.abs().amax(dim=1)).sum()
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_each_step_minimises_distance_and_penalty(norm: GroupNorm) -> None:
+    """The definition of a proximal step: nothing near it is lower."""
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(6, 5, dtype=torch.float64, generator=generator)
+    found = PROXIMAL_STEPS[norm](rows, 0.7)
+
+    def cost(x: Tensor) -> float:
+        return float((x - rows).square().sum() / 2 + 0.7 * penalty_of(norm, x))
+
+    for scale in (1e-1, 1e-3, 1e-5):
+        for _ in range(200):
+            other = found + scale * torch.randn(6, 5, dtype=torch.float64, generator=generator)
+            assert cost(found) <= cost(other)
+    assert cost(found) <= cost(rows * 0)
+
+
+def lasso(norm: GroupNorm, design: Tensor, target: Tensor, strength: float) -> Tensor:
+    """Coefficients (G, N) of a regression with a group penalty, by proximal gradient descent."""
+    weights = torch.zeros(4, 3, dtype=torch.float64)
+    rate = 1 / float(torch.linalg.matrix_norm(design, 2)) ** 2
+    for _ in range(5000):
+        gradient = design.T @ (design @ weights.flatten() - target)
+        weights = PROXIMAL_STEPS[norm](weights - rate * gradient.view(4, 3), rate * strength)
+    return weights
+
+
+def test_group_lasso_with_an_orthogonal_design_has_its_closed_form() -> None:
+    generator = torch.Generator().manual_seed(2)
+    design = torch.linalg.qr(torch.randn(30, 12, dtype=torch.float64, generator=generator)).Q
+    target = torch.randn(30, dtype=torch.float64, generator=generator)
+    least_squares = (design.T @ target).view(4, 3)
+    norms = least_squares.norm(dim=1, keepdim=True)
+    strength = float(norms.median())
+    expected = least_squares * (1 - strength / norms).clamp(min=0)
+    found = lasso(GroupNorm.L21, design, target, strength)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
+    assert 0 < (found == 0).all(1).sum() < 4
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_group_lasso_with_any_design_meets_its_optimality_conditions(norm: GroupNorm) -> None:
+    """Gradient and penalty balance: the dual norm of a group's gradient is the strength, or less
+    where the group is zero."""
+    generator = torch.Generator().manual_seed(3)
+    design = torch.randn(30, 12, dtype=torch.float64, generator=generator)
+    target = torch.randn(30, dtype=torch.float64, generator=generator)
+    strength = 8.0 if norm is GroupNorm.L21 else 14.0
+    found = lasso(norm, design, target, strength)
+    gradient = (design.T @ (target - design @ found.flatten())).view(4, 3)
+    dual = gradient.norm(dim=1) if norm is GroupNorm.L21 else gradient.abs().sum(1)
+    zero = (found == 0).all(1)
+    assert 0 < zero.sum() < 4
+    torch.testing.assert_close(dual[~zero], torch.full_like(dual[~zero], strength))
+    assert (dual[zero] <= strength).all()
+
+
+@pytest.mark.parametrize("norm", GroupNorm)
+def test_a_neuron_shrinks_as_its_row_and_bias_by_hand(norm: GroupNorm) -> None:
+    shape = Shape(
+        depth=1, d_model=16, d_ff=12, n_heads=4, head_dim=4, vocab_size=11, context=6, biases=True
+    )
+    model = model_of(shape)
+    (block,) = model.blocks
+    assert isinstance(block, Block)
+    assert block.feed_forward is not None
+    into = block.feed_forward.into
+    rows = torch.cat((into.weight, into.bias[:, None]), 1).detach().clone()
+    penalty = GroupPenalty(norm=norm, strength=0.3, parts=(SizedPart.NEURONS,))
+    sizing(model, penalty).around(no_update, step=0, learning_rate=0.1)
+    amount = 0.1 * 0.3 * (math.sqrt(17) if norm is GroupNorm.L21 else 17)
+    expected = PROXIMAL_STEPS[norm](rows, amount)
+    torch.testing.assert_close(into.weight.detach(), expected[:, :-1])
+    torch.testing.assert_close(into.bias.detach(), expected[:, -1])
+
+
+@pytest.mark.parametrize("stacks", [1, 2])
+@pytest.mark.parametrize("part", SizedPart)
+def test_every_weight_of_a_part_is_in_one_group_and_no_other_changes(
+    part: SizedPart, stacks: int
+) -> None:
+    two = replace(SHAPE, encoder_depth=1, smeared_keys=False)
+    model = model_of(two if stacks == 2 else SHAPE)
+    before = {name: one.detach().clone() for name, one in model.named_parameters()}
+    penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(part,))
+    sizing(model, penalty).around(no_update, step=3, learning_rate=1e6)
+    changed = {name for name, one in model.named_parameters() if not torch.equal(one, before[name])}
+    into_attention = tuple(
+        f"attention.{one}.{kind}"
+        for one in ("into", "query", "key_value")
+        for kind in ("weight", "bias")
+    )
+    ends = {
+        SizedPart.NEURONS: ("feed_forward.into.weight", "feed_forward.into.bias"),
+        SizedPart.ATTENTION_ROWS: into_attention,
+        SizedPart.HEADS: into_attention,
+        SizedPart.BRANCHES: tuple(f"{one}.{kind}" for one in MAPS for kind in ("weight", "bias")),
+    }[part]
+    assert changed == {name for name in before if name.endswith(ends)}
+    assert not any(dict(model.named_parameters())[name].any() for name in changed)
+
+
+def test_a_head_is_its_queries_its_key_and_its_values() -> None:
+    model = model_of()
+    attention = next(one for one in model.modules() if isinstance(one, Attention))
+    family = next(families(model, SizedPart.HEADS))
+    with torch.no_grad():
+        for _, view in family.weights:
+            view[1] = 0.0
+    zero_rows = (attention.into.weight == 0).all(1) & (attention.into.bias == 0)
+    # Two heads of keys of four features, each with two heads of queries.
+    assert zero_rows.nonzero().flatten().tolist() == [*range(8, 16), *range(20, 24), *range(28, 32)]
+
+
+def test_rates_of_roles_are_heeded() -> None:
+    """A weight that moves half as far loses half as much: CompleteP's rates differ by role."""
+    parametrization = Parametrization(
+        scheme=Scheme.COMPLETEP, base_width=8, base_depth=1, base_head_dim=4, init_std=0.1
+    )
+    shape = Shape(depth=1, d_model=16, d_ff=12, n_heads=4, head_dim=4, vocab_size=11, context=6)
+    amounts = []
+    for used in (STANDARD, parametrization):
+        model = model_of(shape, used)
+        (family,) = families(model, SizedPart.NEURONS)
+        ((_, view),) = family.weights
+        before = view.norm(dim=(1, 2))
+        penalty = GroupPenalty(norm=GroupNorm.L21, strength=0.1, parts=(SizedPart.NEURONS,))
+        sizing(model, penalty).around(no_update, step=0, learning_rate=0.01)
+        amounts.append(before - view.norm(dim=(1, 2)))
+    torch.testing.assert_close(amounts[1], amounts[0] / 2, rtol=1e-3, atol=1e-7)
+
+
+def test_after_the_share_of_the_penalty_zero_stays_zero_and_the_rest_is_free() -> None:
+    model = model_of()
+    block = model.blocks[0]
+    assert isinstance(block, Block)
+    assert block.feed_forward is not None
+    (weight, _) = block.feed_forward.into.parameters()
+    rows = weight.view(2, 12, 16)
+    bias = block.feed_forward.into.bias.view(2, 12)
+    with torch.no_grad():
+        rows[:, :3], bias[:, :3] = 0.0, 0.0
+        rows[0, 3] = 0.0  # a gate without its value is no whole group
+    before = weight.detach().clone()
+
+    def update() -> None:
+        for one in model.parameters():
+            one.data += 1.0
+
+    penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(SizedPart.NEURONS,), share=0.5)
+    sizing(model, penalty).around(update, step=2, learning_rate=1.0)
+    assert not rows[:, :3].any()
+    assert not bias[:, :3].any()
+    torch.testing.assert_close(rows[:, 3:], before.view(2, 12, 16)[:, 3:] + 1.0)

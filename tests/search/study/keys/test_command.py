@@ -1,0 +1,109 @@
+"""The training command of a study: its placeholders, its parser, the keys that go with it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.search.study.file.errors import ConfigError, PlanError
+from fathom.search.study.keys.command import check_command, check_program, filled, own_parser
+from fathom.search.study.keys.config import dump, parse
+from fathom.search.study.preflight import check_own_loop, check_ready, check_trusted
+from fathom.search.study.store_uri import TrackingError, check_model_name
+
+COMMAND = ("python", "train.py", "--n={depth}", "--w={d_model}", "{folder}")
+STUDY = """
+study: mine
+objective: {name: external, vocabulary: 256, context: 32}
+budgets: [20k]
+tokens: 128k
+train: {command: [python, train.py, "{depth}", "{d_model}", "{folder}"], batch_size: 4}
+"""
+
+
+def test_placeholders_are_filled_and_other_braces_stay() -> None:
+    values = {"depth": 4, "d_model": 64, "folder": "/runs/a"}
+    assert filled((*COMMAND, '{"a": 1}', "{}"), values) == [
+        *("python", "train.py", "--n=4", "--w=64", "/runs/a", '{"a": 1}', "{}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ((*COMMAND, "{depht}"), r"got \{depht\}; did you mean 'depth'"),
+        (("a", "{depth}", "{folder}"), r"must have the placeholder \{d_model\}, width"),
+        (("a", "{depth}", "{d_model}"), r"must have the placeholder \{folder\}, a folder"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused(command: tuple[str, ...], message: str) -> None:
+    check_command(COMMAND)
+    with pytest.raises(ValueError, match=message):
+        check_command(command)
+
+
+def test_a_study_with_a_command_is_written_and_read_back() -> None:
+    config = parse(STUDY)
+    assert parse(dump(config)) == config
+    assert config.plain_rates, "nothing says that one rate carries over"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("batch_size: 4", "warmup: 0.1", "`train.warmup` has no effect on `command`"),
+        ("batch_size: 4", "compile: true", "`train.compile` has no effect on `command`"),
+        ("{name: external, vocabulary: 256, context: 32}", "hop", "must be `external`"),
+        ('command: [python, train.py, "{depth}", "{d_model}", "{folder}"], ', "", "is needed"),
+        ('[python, train.py, "{depth}", "{d_model}", "{folder}"]', "[]", "train.command"),
+        ('[python, train.py, "{depth}", "{d_model}", "{folder}"]', "python a.py", "train.command"),
+        ("batch_size: 4", "parser: parse", "train.parser"),
+        ("vocabulary: 256, ", "", "vocabulary"),
+    ],
+)
+def test_keys_that_do_not_go_with_a_command_are_one_line(old: str, new: str, message: str) -> None:
+    assert old in STUDY
+    with pytest.raises(ConfigError, match=message) as error:
+        parse(STUDY.replace(old, new))
+    assert "\n" not in str(error.value)
+
+
+def test_a_parser_without_a_command_is_refused() -> None:
+    study = "{study: a, objective: language, budgets: [1M], train: {parser: 'a:b'}}"
+    with pytest.raises(ConfigError, match=r"`train.parser` has no effect without `command`"):
+        parse(study)
+
+
+def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    check_program((sys.executable, "train.py"))
+    config = parse(STUDY.replace("python,", "no-such-program,"))
+    with pytest.raises(PlanError, match=r"must begin with a program.*'no-such-program'"):
+        check_ready(config, tmp_path)
+
+
+def test_a_parser_is_found_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "own_log_lines.py").write_text("def parse(line): return None\n", encoding="utf-8")
+    assert own_parser("own_log_lines:parse")("a line") is None
+    with pytest.raises(PlanError, match="must be a function of a line, but own_log_lines has none"):
+        own_parser("own_log_lines:prase")
+    with pytest.raises(PlanError, match="parser no_such_module:parse must be"):
+        own_parser("no_such_module:parse")
+
+
+def test_the_command_of_a_run_folder_is_run_only_with_trust(tmp_path: Path) -> None:
+    config = parse(STUDY)
+    with pytest.raises(ConfigError, match=r"names code, python train.py .* add --trust"):
+        check_trusted(config, tmp_path / "config.yaml", trust=False)
+    check_trusted(config, tmp_path / "config.yaml", trust=True)
+
+
+def test_what_only_fathoms_own_loop_does_is_refused() -> None:
+    check_own_loop(parse("{study: a, objective: language, budgets: [1M]}"))
+    with pytest.raises(PlanError, match=r"`fathom run` tries `confirm.rates`, \[0.5, 1.0, 2.0\]"):
+        check_own_loop(parse(STUDY))
+    with pytest.raises(TrackingError, match=r"this shape is of `train\.command`"):
+        check_model_name("best", "`train.command`")

@@ -1,0 +1,102 @@
+"""Studies of two stacks: which depths a split has, budgets that are met, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fathom.models.shape import Count
+from fathom.search.record_json import shape_from_json, to_values
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig, dump, parse
+from fathom.search.study.keys.split import encoder_layers
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.study.planning.shapes import feasible_shapes
+
+OBJECTIVE = '"tests.support.reversal:Reversal"'
+
+
+def study(**keys: Any) -> StudyConfig:
+    own = {
+        "study": "two-stacks",
+        "objective": {"name": "tests.support.reversal:Reversal", "context": 8},
+        "budgets": ["40k"],
+        "tokens": "10k",
+        "space": {"split": "1-1", "depth": [1, 12]},
+    } | keys
+    return parse(json.dumps(own))
+
+
+@pytest.mark.parametrize("split", ["1-1", "3-1", "12-1", "1-2"])
+def test_each_stack_is_within_half_a_layer_of_the_split(split: str) -> None:
+    encoder, decoder = map(int, split.split("-"))
+    for depth in range(1, 60):
+        layers = encoder_layers(split, depth)
+        exact = depth * encoder / (encoder + decoder)
+        nearest = [one for one in range(1, depth) if abs(one - exact) < 0.5]
+        assert [layers] == (nearest or [0])
+
+
+@pytest.mark.parametrize("count", [Count.TOTAL, Count.NON_EMBEDDING, Count.MATRICES, Count.FLOPS])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"model": {"tied_source": False, "embedding_rank": 6}},
+        {"model": {"biases": True, "norm": "layer", "gated": True, "positions": "learned"}},
+        {"space": {"split": "2-1", "depth": [2, 20]}},
+        {"space": {"split": "1-2", "depth": [2, 9]}},
+    ],
+)
+def test_every_shape_meets_the_budget_with_the_split(count: Count, options: dict[str, Any]) -> None:
+    config = study(count=count.value, **options)
+    [budget] = expand_budgets(config)
+    shapes = feasible_shapes(config, budget, 10)
+    assert {shape.depth for shape in shapes} <= set(config.space.depths)
+    for shape in shapes:
+        assert abs(shape.size(count) / 40_000 - 1) <= 0.005
+        assert shape.encoder_depth == encoder_layers(str(config.space.split), shape.depth)
+        assert shape.source_vocab_size == (0 if config.model.tied_source else 10)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"objective": "language"}, "needs an objective with sources, which language has not"),
+        ({"space": {"split": "1-1", "depth": [1, 1]}}, "must hold a depth of the split 1-1"),
+        ({"space": {"split": "1:1"}}, "split"),
+        ({"model": {"looped": True}}, "`model.looped` does not go with an encoder"),
+        ({"model": {"smeared_keys": True}}, "`model.smeared_keys` does not go with an encoder"),
+        ({"resources": {"replicas": 2}}, "`resources.replicas` must be 1 with `space.split: 1-1`"),
+        (
+            {
+                "count": "heads",
+                "budgets": [8],
+                "space": {"split": "1-1", "ff_ratio": [4, 4], "d_model": 32},
+            },
+            "`space.split` does not go with `count: heads`",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_split_is_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        study(**keys)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_split_nothing_of_it_is_saved() -> None:
+    config = study(space={})
+    new = ("split", "tied_source", "dropout", "label_smoothing", "encoder_depth", "source_vocab")
+    [budget] = expand_budgets(config)
+    shape = feasible_shapes(config, budget, 10)[0]
+    saved = dump(config) + json.dumps(to_values(shape))
+    assert not [name for name in new if name in saved]
+    assert shape_from_json(to_values(shape)) == shape
+
+
+def test_with_a_split_the_study_and_its_shapes_are_read_back() -> None:
+    config = study(model={"tied_source": False}, train={"dropout": 0.1, "label_smoothing": 0.2})
+    assert parse(dump(config)) == config
+    [budget] = expand_budgets(config)
+    shape = feasible_shapes(config, budget, 10)[0]
+    assert shape_from_json(to_values(shape)) == shape

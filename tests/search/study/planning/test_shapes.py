@@ -1,0 +1,369 @@
+"""Every shape of a space, walked: exact, within range, none missed, each filled at its best."""
+
+import json
+import math
+import time
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import pytest
+import torch
+
+from fathom.models.network.transformer import Transformer
+from fathom.models.options import Positions
+from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.shape import Shape
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import Budget, expand_budgets
+from fathom.search.study.planning.shapes import default_head_dim, feasible_shapes, nearest_shape
+
+VOCAB = 256
+BUDGETS = ("3e5", "1e6", "1e7", "1e8", "1e9")
+COUNTS = ("total", "non_embedding")
+
+
+def study(budget: str, rest: str = "") -> StudyConfig:
+    return parse(
+        f"study: s\nobjective: {{name: language, context: 64}}\nbudgets: [{budget}]\n{rest}"
+    )
+
+
+@cache
+def walk(
+    budget: str, rest: str = "", vocab_size: int = VOCAB
+) -> tuple[StudyConfig, Budget, tuple[Shape, ...]]:
+    config = study(budget, rest)
+    first = expand_budgets(config)[0]
+    return config, first, feasible_shapes(config, first, vocab_size)
+
+
+def built_size(shape: Shape, *, counts_outside: bool) -> int:
+    """Parameters of the model itself, on the meta device."""
+    parametrization = Parametrization(
+        scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
+    )
+    with torch.device("meta"):
+        model = Transformer(shape, parametrization)
+    outside = ("embedding.weight", "positions", "unembedding.weight")
+    return sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if counts_outside or name not in outside
+    )
+
+
+def sample(shapes: tuple[Shape, ...], number: int) -> list[Shape]:
+    """Evenly spaced in the order of the space, with the extremes of every size."""
+    extremes = [
+        end(shapes, key=key)
+        for end in (min, max)
+        for key in (
+            lambda shape: shape.depth,
+            lambda shape: shape.d_model,
+            lambda shape: shape.d_ff,
+            lambda shape: shape.ff_ratio,
+        )
+    ]
+    return [*shapes[:: max(1, len(shapes) // number)], *extremes]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_shape_meets_its_budget_and_the_rules_of_the_space(budget: str, count: str) -> None:
+    config, first, shapes = walk(budget, f"count: {count}")
+    low, high = config.space.ff_ratio
+    multiple = 1 if budget == "3e5" else 8
+    assert len({(shape.depth, shape.d_model) for shape in shapes}) == len(shapes)
+    for shape in shapes:
+        assert abs(first.count_error(shape)) <= config.tolerance
+        assert 1 <= shape.depth <= 64
+        assert low <= shape.ff_ratio <= high
+        assert shape.head_dim == default_head_dim(config)
+        assert shape.d_attention == shape.d_model
+        assert shape.d_model % multiple == shape.d_ff % multiple == 0
+        assert (shape.vocab_size, shape.context) == (VOCAB, 64)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_shapes_are_ordered_by_depth_and_width(budget: str, count: str) -> None:
+    shapes = walk(budget, f"count: {count}")[2]
+    places = [(shape.depth, shape.d_model) for shape in shapes]
+    assert all(a < b for a, b in pairwise(places))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_the_model_as_built_has_the_size_the_space_says(budget: str, count: str) -> None:
+    _, first, shapes = walk(budget, f"count: {count}")
+    some = shapes if budget == "1e6" else sample(shapes, 36)
+    assert len(some) >= 40
+    for shape in some:
+        size = built_size(shape, counts_outside=count == "total")
+        assert size == shape.size(first.count)
+        assert abs(size / first.params - 1) <= first.tolerance
+
+
+@pytest.mark.parametrize("budget", ["3e5", "1e7"])
+@pytest.mark.parametrize("count", COUNTS)
+def test_all_shapes_are_built_with_the_size_the_space_says(budget: str, count: str) -> None:
+    # A model is its outside and `depth` equal blocks, so one block more is one difference more.
+    _, first, shapes = walk(budget, f"count: {count}")
+    for shape in shapes:
+        one, two = (
+            built_size(replace(shape, depth=depth), counts_outside=count == "total")
+            for depth in (1, 2)
+        )
+        assert shape.size(first.count) == one + (shape.depth - 1) * (two - one)
+
+
+VARIANTS = (
+    "",
+    "count: non_embedding",
+    "model: {gated: true, tied: false, positions: learned}",
+    "space: {n_heads: 2, depth: [2, 9]}",
+    "space: {head_dim: 6, d_ff_multiple: 4, ff_ratio: [0.5, 3.3]}",
+    "space: {head_dim: 4, d_model_multiple: 6, depth: [3, 20], ff_ratio: [2, 3]}\ntolerance: 0.01",
+    "space: {n_heads: 3, head_dim: 10, depth: [1, 20]}",
+    "space: {n_heads: 2, depth: [1, 2, 5, 9]}",
+    "model: {attention: {queries_per_key: 2, qk_norm: true}}\nspace: {head_dim: 6}",
+    "model: {attention: {queries_per_key: 4}}\nspace: {n_heads: 4}",
+    "space: {feed_forward: false, n_heads: 4, head_dim: 8, depth: [1, 30]}\ntolerance: 0.02",
+    "space: {feed_forward: false, head_dim: 4}\ntolerance: 0.04\ncount: non_embedding",
+    "space: {depth: [1, 6]}\nmodel: {looped: true, biases: true}",
+    "space: {feed_forward: false, head_dim: 4, depth: [2, 4]}\nmodel: {looped: true}\n"
+    "tolerance: 0.05",
+    "model: {residual: admin_closed, embedding_rank: 6, smeared_keys: true, biases: true, "
+    "parametrization: {scheme: standard}}",
+)
+
+
+def heads_of(config: StudyConfig, d_model: int) -> tuple[int, int] | None:
+    """Number of heads and their width; None if they do not fit the width of the model."""
+    n_heads, head_dim = config.space.n_heads, config.space.head_dim
+    if n_heads and head_dim:
+        return n_heads, head_dim
+    if n_heads:
+        return None if d_model % (2 * n_heads) else (n_heads, d_model // n_heads)
+    head_dim = head_dim or 16
+    group = config.model.attention.queries_per_key
+    return None if d_model % (head_dim * group) else (d_model // head_dim, head_dim)
+
+
+def d_ffs_of(config: StudyConfig, d_model: int) -> list[int]:
+    space = config.space
+    if not space.feed_forward:
+        return [0]
+    (low, high), step = space.ff_ratio, space.d_ff_multiple or 1
+    d_ffs = range(step, math.floor(high * d_model) + 1, step)
+    return [d_ff for d_ff in d_ffs if low <= d_ff / d_model <= high]
+
+
+@pytest.mark.parametrize("rest", VARIANTS)
+def test_no_feasible_shape_is_missed_and_each_is_the_best_of_its_depth_and_width(rest: str) -> None:
+    config, budget, shapes = walk("60k", rest, 32)
+    space = config.space
+    best: dict[tuple[int, int], float] = {}
+    for depth in space.depths:
+        for d_model in range(1, 700):
+            heads = heads_of(config, d_model)
+            if heads is None or d_model % (space.d_model_multiple or 1):
+                continue
+            for d_ff in d_ffs_of(config, d_model):
+                shape = Shape(
+                    depth=depth,
+                    d_model=d_model,
+                    d_ff=d_ff,
+                    n_heads=heads[0],
+                    head_dim=heads[1],
+                    vocab_size=32,
+                    context=64,
+                    **dict(config.model.options),
+                )
+                error = abs(budget.count_error(shape))
+                if shape.size(budget.count) > 1.06 * budget.params:
+                    break  # wider is larger still
+                if error <= budget.tolerance:
+                    place = (depth, d_model)
+                    best[place] = min(error, best.get(place, 1.0))
+    found = {(shape.depth, shape.d_model): abs(budget.count_error(shape)) for shape in shapes}
+    assert found == pytest.approx(best, abs=1e-12)
+    assert len({shape.depth for shape in shapes}) >= 3
+
+
+def test_depths_may_be_given_one_by_one() -> None:
+    _, _, shapes = walk("3e5", "space: {depth: [1, 2, 4, 8]}")
+    assert sorted({shape.depth for shape in shapes}) == [1, 2, 4, 8]
+
+
+def test_the_model_settings_reach_every_shape() -> None:
+    _, _, shapes = walk("300k", "model: {gated: true, tied: false, positions: learned}")
+    assert all(shape.gated and not shape.tied for shape in shapes)
+    assert {shape.positions for shape in shapes} == {Positions.LEARNED}
+
+
+def test_every_option_of_a_model_reaches_every_shape() -> None:
+    given = {
+        "gated": False, "tied": False, "positions": "none", "residual": "deepnorm",
+        "norm": "rms", "biases": True, "embedding_rank": 20, "smeared_keys": True, "looped": True,
+        "bidirectional": False,
+    }  # fmt: skip
+    groups: dict[str, dict[str, object]] = {
+        "attention": {"queries_per_key": 2, "qk_norm": True},
+        "feed_forward": {"activation": "relu2"},
+    }
+    words = json.dumps(given | groups | {"parametrization": {"scheme": "mup"}})
+    _, _, shapes = walk("300k", f"model: {words}")
+    given |= {name: value for group in groups.values() for name, value in group.items()}
+    for name, value in given.items():
+        assert {getattr(shape, name) for shape in shapes} == {value}
+    assert set(given) == set(study("1M").model.options), "no option is missing here"
+
+
+def test_heads_that_are_fixed_twice_leave_every_width_to_the_model() -> None:
+    _, _, shapes = walk("300k", "space: {n_heads: 3, head_dim: 10}")
+    assert {(shape.n_heads, shape.head_dim) for shape in shapes} == {(3, 10)}
+    widths = {shape.d_model for shape in shapes}
+    assert len(widths) > 50
+    assert any(width % 30 for width in widths)
+
+
+def test_looped_shapes_cost_the_same_at_every_depth() -> None:
+    _, _, shapes = walk("300k", "model: {looped: true}\nspace: {depth: [1, 9]}")
+    by_depth = [{(s.d_model, s.d_ff) for s in shapes if s.depth == depth} for depth in range(1, 10)]
+    assert by_depth == [by_depth[0]] * 9
+    assert len(by_depth[0]) > 3
+
+
+def test_without_feed_forward_a_depth_has_the_widths_that_meet_the_budget() -> None:
+    rest = "space: {feed_forward: false, head_dim: 16, n_heads: 4, depth: [1, 40]}"
+    _, budget, shapes = walk("300k", f"{rest}\ntolerance: 0.01")
+    assert {shape.d_ff for shape in shapes} == {0}
+    assert len({shape.depth for shape in shapes}) > 20
+    assert all(abs(budget.count_error(shape)) <= 0.01 for shape in shapes)
+    snapped = [nearest_shape(shapes, depth=shape.depth, ff_ratio=1e-3) for shape in shapes]
+    assert [shape.depth for shape in snapped] == [shape.depth for shape in shapes]
+
+
+@pytest.mark.parametrize(("budget", "near"), [("1M", "the nearest budget that works"), ("9", "")])
+def test_without_feed_forward_an_empty_space_says_what_frees_more_widths(
+    budget: str, near: str
+) -> None:
+    config = study(budget, "space: {feed_forward: false}")
+    with pytest.raises(ConfigError) as caught:
+        feasible_shapes(config, expand_budgets(config)[0], VOCAB)
+    message = str(caught.value)
+    assert "raise `tolerance`, or fix both `space.head_dim` and `space.n_heads`" in message
+    assert near in message
+    assert "ff_ratio" not in message
+
+
+def test_a_fixed_number_of_heads_widens_them_with_the_model() -> None:
+    _, _, shapes = walk("300k", "space: {n_heads: 2}")
+    assert {shape.n_heads for shape in shapes} == {2}
+    assert all(2 * shape.head_dim == shape.d_model for shape in shapes)
+    assert all(shape.head_dim % 2 == 0 for shape in shapes)
+    assert len({shape.head_dim for shape in shapes}) > 5
+
+
+@pytest.mark.parametrize(
+    ("budgets", "head_dim"),
+    [("300k, 20M", 16), ("9.9M, 20M", 16), ("10M", 32), ("99M", 32), ("100M", 64)],
+)
+def test_the_smallest_budget_decides_the_width_of_a_head(budgets: str, head_dim: int) -> None:
+    assert default_head_dim(study(budgets)) == head_dim
+
+
+def test_a_hundred_million_parameters_have_hundreds_of_shapes_over_all_depths() -> None:
+    _, budget, shapes = walk("1e8", "space: {depth: [1, 95]}")
+    assert len(shapes) > 300
+    assert {shape.depth for shape in shapes} >= set(range(1, 60))
+    assert sum(abs(budget.count_error(shape)) for shape in shapes) / len(shapes) < 0.001
+
+
+def test_a_billion_parameters_are_solved_in_a_moment() -> None:
+    config = study("1e9")
+    (budget,) = expand_budgets(config)
+    began = time.process_time()
+    feasible_shapes(config, budget, 50_257)
+    assert time.process_time() - began < 0.3
+
+
+def test_a_feasible_point_snaps_to_itself() -> None:
+    shapes = walk("1e6")[2]
+    for shape in shapes:
+        snapped = nearest_shape(shapes, depth=shape.depth, ff_ratio=shape.ff_ratio)
+        assert snapped == shape
+
+
+def test_snapping_takes_the_nearest_depth_and_then_the_nearest_ratio_both_in_log() -> None:
+    base = Shape(depth=1, d_model=8, d_ff=8, n_heads=1, head_dim=8, vocab_size=4, context=4)
+    shapes = tuple(
+        replace(base, depth=depth, d_ff=8 * ratio) for depth in (2, 8) for ratio in (1, 4)
+    )
+    # Between 2 and 8 the middle is 4 in log, 5 on the line; between 1 and 4 it is 2.
+    for depth, expected in ((0.1, 2), (3.9, 2), (4.1, 8), (500.0, 8)):
+        assert nearest_shape(shapes, depth=depth, ff_ratio=1.0).depth == expected
+    for ratio, expected in ((0.5, 8), (1.9, 8), (2.1, 32), (99.0, 32)):
+        assert nearest_shape(shapes, depth=8, ff_ratio=ratio).d_ff == expected
+
+
+EMPTY = (
+    ("100", "", VOCAB),
+    ("300k", "", 50_257),
+    ("700k", "", 50_257),
+    ("9M", "", 600_000),
+    ("999k", "space: {depth: [30, 64], ff_ratio: [4, 4.1]}", VOCAB),
+    ("950k", "space: {head_dim: 128}", 30_000),
+)
+
+
+@pytest.mark.parametrize(("budget", "rest", "vocab_size"), EMPTY)
+def test_an_empty_space_explains_itself_and_the_budget_it_names_works(
+    budget: str, rest: str, vocab_size: int
+) -> None:
+    config = study(budget, rest)
+    with pytest.raises(ConfigError) as caught:
+        feasible_shapes(config, expand_budgets(config)[0], vocab_size)
+    message = str(caught.value)
+    assert message.startswith(f"budget {budget} (")
+    assert "\n" not in message
+    _, _, named = message.partition("the nearest budget that works is ")
+    again = study(named, rest)
+    shapes = feasible_shapes(again, expand_budgets(again)[0], vocab_size)
+    assert len({shape.depth for shape in shapes}) >= 3
+
+
+def test_the_named_budget_works_beside_the_other_budgets_of_the_study() -> None:
+    config = study("20k, 3M")
+    with pytest.raises(ConfigError) as caught:
+        feasible_shapes(config, expand_budgets(config)[0], 1000)
+    named = str(caught.value).rpartition("works is ")[2]
+    again = study(f"{named}, 3M")
+    for budget in expand_budgets(again):
+        assert feasible_shapes(again, budget, 1000)
+
+
+def test_an_embedding_that_uses_up_the_budget_is_named_as_the_cause() -> None:
+    config = study("700k")
+    with pytest.raises(ConfigError, match="embedding of 50257 tokens alone takes"):
+        feasible_shapes(config, expand_budgets(config)[0], 50_257)
+
+
+def test_if_no_budget_works_the_ranges_are_named() -> None:
+    config = study("1M", "space: {depth: [2, 3]}")
+    with pytest.raises(ConfigError, match=r"3 depths are needed; .*widen `space.depth`"):
+        feasible_shapes(config, expand_budgets(config)[0], VOCAB)
+
+
+@pytest.mark.parametrize(("d_model", "use"), [(50, "48"), (1, "16")])
+def test_a_width_that_no_heads_fit_is_refused(d_model: int, use: str) -> None:
+    with pytest.raises(ConfigError, match=rf"`space.d_model` must .* got {d_model}; use {use},"):
+        walk("3e5", f"space: {{d_model: {d_model}}}")
+
+
+def test_a_width_need_not_suit_heads_that_are_fixed_in_number_and_width() -> None:
+    shapes = walk("3e5", "space: {d_model: 50, n_heads: 3, head_dim: 16}")[2]
+    assert {(shape.d_model, shape.n_heads, shape.head_dim) for shape in shapes} == {(50, 3, 16)}

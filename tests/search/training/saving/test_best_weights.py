@@ -1,0 +1,228 @@
+"""Early stopping: training ends when its held-out loss falls no further, with its best weights."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fathom.objectives.contract import Model
+from fathom.search.records import Outcome, Report, TrialRecord
+from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.planning.budget import expand_budgets
+from fathom.search.training.assignment import Assignment
+from fathom.search.training.state import Measurement, Training, TrainPlan
+from fathom.search.training.trial import RunningTrial
+from tests.support.toy import CPU, Successor
+from tests.support.training import (
+    PARAMETRIZATION,
+    PLAN,
+    SHAPE,
+    SPEC,
+    losses,
+    losses_reported,
+    run_to_end,
+)
+
+STUDY = """
+study: toy
+objective: {name: language, context: 6}
+budgets: [4k]
+tokens: 4800
+train: {batch_size: 4, evaluations: 40, learning_rate: 1e-2, cooldown: 0, patience: 3}
+stopping: {enabled: false}
+model: {parametrization: {base_width: 16, base_head_dim: 8}}
+"""
+EVERY_FIVE = tuple(range(5, 201, 5))
+LONG = replace(PLAN, steps=200, cooldown_steps=0, evaluation_steps=EVERY_FIVE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overfitted(Successor):
+    """Three held-out sequences in ten differ from training, so that confidence is punished."""
+
+    @torch.no_grad()
+    def evaluate(self, model: Model) -> dict[str, float]:
+        inputs, targets, _ = self._from(torch.arange(self.vocab_size)[:, None])
+        logits = model(inputs).flatten(0, 1)
+        usual = F.cross_entropy(logits, targets.flatten())
+        other = F.cross_entropy(logits, (targets.flatten() + 1) % self.vocab_size)
+        return {"loss": float(0.7 * usual + 0.3 * other)}
+
+    def final_metrics(self, model: Model) -> dict[str, float]:
+        return {"loss_at_the_end": Overfitted.evaluate(self, model)["loss"]}
+
+
+def train_for(patience: int | None, plan: TrainPlan = LONG) -> tuple[Training, list[Measurement]]:
+    plan = replace(plan, patience=patience)
+    training = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=CPU)
+    return training, run_to_end(training, plan, objective=Overfitted())
+
+
+@pytest.mark.parametrize("patience", [1, 3, 6])
+def test_training_ends_so_many_evaluations_after_the_lowest_loss(patience: int) -> None:
+    _, whole = train_for(None)
+    training, cut = train_for(patience)
+
+    lowest = min(whole, key=lambda one: one.loss)
+    assert lowest.step < 100
+    assert losses(cut)[:-1] == losses(whole)[: len(cut) - 1], "nothing else has changed"
+    last = cut[-1]
+    assert last.step == training.step < 200
+    since = [one for one in whole if one.step <= last.step][-patience:]
+    before = min(one.loss for one in whole if one.step < since[0].step)
+    assert all(one.loss >= before for one in since)
+    assert last.loss == before
+
+
+def test_the_last_measurement_is_of_the_weights_that_were_best() -> None:
+    training, cut = train_for(3)
+
+    best = min(cut[:-1], key=lambda one: one.loss)
+    last = cut[-1]
+    assert last.metrics["best_step"] == best.step
+    assert last.metrics["loss_at_the_end"] == last.loss == best.loss
+    assert Overfitted().evaluate(training.model)["loss"] == best.loss, "and so the model's"
+    assert f"step {best.step}, 3 evaluations before" in training.ended
+
+
+def test_at_the_horizon_the_lowest_loss_counts_as_well() -> None:
+    _, whole = train_for(None)
+    best = min(whole, key=lambda one: one.loss)
+    steps = best.step + 10
+    plan = replace(LONG, steps=steps, evaluation_steps=tuple(range(5, steps + 1, 5)))
+
+    training, measured = train_for(5, plan)
+
+    assert (measured[-1].step, measured[-1].loss) == (steps, best.loss)
+    assert training.ended.startswith("trained to the horizon: restored the weights")
+
+
+def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
+    short = replace(LONG, steps=10, evaluation_steps=(5, 10))
+    with_patience, without = train_for(2, short), train_for(None, short)
+
+    assert losses(with_patience[1]) == losses(without[1])
+    assert with_patience[1][-1].metrics == without[1][-1].metrics
+    assert with_patience[0].ended == ""
+
+
+def test_pre_training_never_stops_early() -> None:
+    _, whole = train_for(None)
+    lowest = min(whole, key=lambda one: one.loss)
+    training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
+
+    assert training.best is not None
+    assert training.best.step > lowest.step + 10
+    assert cut[-1].step > lowest.step + 20
+
+
+def trial(folder: Path, config: StudyConfig) -> RunningTrial:
+    (budget,) = expand_budgets(config)
+    spec = replace(SPEC, horizon_tokens=budget.tokens)
+    folder.mkdir(exist_ok=True)
+    return RunningTrial(Assignment(config, budget, spec, str(folder / "t.pt")), Overfitted(), CPU)
+
+
+@pytest.fixture
+def config() -> StudyConfig:
+    return parse(STUDY)
+
+
+@pytest.fixture
+def every_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.search.training.saving.trial_log.REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("fathom.search.training.saving.trial_log.CHECKPOINT_SECONDS", 0.0)
+
+
+def test_the_trial_finishes_with_its_lowest_loss_and_says_so(
+    tmp_path: Path, config: StudyConfig
+) -> None:
+    last = list(trial(tmp_path, config).reports())[-1]
+
+    assert last.outcome is Outcome.FINISHED
+    best = int(last.points[-1].metrics["best_step"])
+    assert last.reason == (
+        "stopped early, as its held-out loss fell no further: "
+        f"restored the weights of step {best}, 3 evaluations before"
+    )
+    record = record_of(last)
+    assert record.loss == min(point.loss for point in last.points)
+    assert record.tokens < record.spec.horizon_tokens, "what was trained is what it cost"
+
+
+def record_of(report: Report) -> TrialRecord:
+    return TrialRecord(
+        spec=SPEC,
+        outcome=report.outcome,
+        reason=report.reason,
+        curve=report.points,
+        rungs={},
+        started=0.0,
+        ended=1.0,
+        setup_seconds=0.0,
+        peak_memory_bytes=None,
+    )
+
+
+@pytest.mark.usefixtures("every_report")
+@pytest.mark.parametrize("evaluations", [2, 5, 7])
+def test_a_resumed_trial_has_the_same_patience_and_best_weights(
+    tmp_path: Path, config: StudyConfig, evaluations: int
+) -> None:
+    whole = list(trial(tmp_path / "whole", config).reports())
+    killed = trial(tmp_path / "killed", config).reports()
+    for _ in range(evaluations):
+        next(killed)
+
+    again = list(trial(tmp_path / "killed", config).reports())
+
+    assert len(whole[-1].points) == 8, "and five of them led to the best"
+    assert losses_reported(again[-1]) == losses_reported(whole[-1])
+    assert again[-1].reason == whole[-1].reason
+    assert again[-1].points[-1].metrics["best_step"] == whole[-1].points[-1].metrics["best_step"]
+
+
+def test_a_saved_trial_that_has_ended_trains_no_further(
+    tmp_path: Path, config: StudyConfig
+) -> None:
+    first = trial(tmp_path, config)
+    end = list(first.reports())[-1]
+    first.save()
+
+    *_, again = trial(tmp_path, config).reports()
+
+    assert (losses_reported(again), again.reason, again.outcome) == (
+        losses_reported(end),
+        end.reason,
+        end.outcome,
+    )
+
+
+def test_the_saved_weights_are_the_best_ones(tmp_path: Path, config: StudyConfig) -> None:
+    one = trial(tmp_path, config)
+    end = list(one.reports())[-1]
+    one.save_weights(tmp_path / "weights.pt")
+
+    training = Training(SHAPE, config.model.parametrization.build(), LONG, seed=9, device=CPU)
+    training.model.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    best = end.points[-1].loss
+    assert Overfitted().evaluate(training.model)["loss"] == pytest.approx(best, rel=1e-6)
+
+
+def test_rungs_and_patience_are_refused_together_in_one_line() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(STUDY.replace("stopping: {enabled: false}", ""))
+    assert str(refused.value) == (
+        "`train.patience` can't be combined with stopping, which ranks trials by their current "
+        "loss and not by their lowest, got 3; add `stopping: {enabled: false}`"
+    )
+    assert parse(STUDY.replace("stopping: {enabled: false}", "sampler: ladder")).train.patience == 3
+
+
+def test_patience_is_a_number_of_evaluations() -> None:
+    with pytest.raises(ConfigError, match=r"`train\.patience` must be at least 1, got 0"):
+        parse(STUDY.replace("patience: 3", "patience: 0"))
+    assert parse("study: s\nobjective: language\nbudgets: [1M]\n").train.patience is None
