@@ -28,16 +28,16 @@ def profile(model: Transformer, *tokens: Tensor) -> list[float]:
     """
     stacks = [model.encoder, model] if isinstance(model, EncoderDecoder) else [model]
     omegas, hooks = [[1.0] for _ in stacks], []
-    for stack, own in zip(stacks, omegas, strict=True):
+    for stack, omegas_of_stack in zip(stacks, omegas, strict=True):
         for block in stack.blocks:
             assert isinstance(block, Block)
             for branch, skip in block.branches():
                 assert isinstance(skip, nn.Parameter)
-                hooks.append(branch.register_forward_hook(partial(_see, own, skip)))
+                hooks.append(branch.register_forward_hook(partial(_see, omegas_of_stack, skip)))
     model(*tokens)
     for hook in hooks:
         hook.remove()
-    return [omega for own in omegas for omega in own[:-1]]
+    return [omega for omegas_of_stack in omegas for omega in omegas_of_stack[:-1]]
 
 
 def _see(

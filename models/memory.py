@@ -144,28 +144,28 @@ def is_fused(shape: Shape, how: Execution) -> bool:
 def _norm(shape: Shape, how: Execution, *, fused: bool = False) -> int:
     """A norm's input, what it keeps of it, and its output as the next product reads it."""
     rms = shape.norm is Normalization.RMS
-    own = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
+    kept = WEIGHT * shape.d_model + STATISTIC * (1 if rms else 2)
     if rms and not (fused or how.gpu):
-        own += WEIGHT * shape.d_model  # the normed input before the gain
-    return own + how.number * shape.d_model
+        kept += WEIGHT * shape.d_model  # the normed input before the gain
+    return kept + how.number * shape.d_model
 
 
 def _attention(shape: Shape, how: Execution) -> int:
     """Queries, keys and values, the output, and the logarithm of each head's sum."""
     rotated, keys = shape.d_attention + shape.d_kv, shape.d_kv
     widths, heads = rotated + keys + shape.d_attention, shape.n_heads
-    own = 0
+    kept = 0
     if shape.qk_norm:  # what the norms read, then one tensor of what they return
         heads += shape.n_heads + shape.kv_heads
         if how.gpu or not how.bfloat16:
             widths += rotated + keys
         if not how.gpu:  # in float32, before the gain; and before the norm, if that was rounded
-            own += WEIGHT * rotated * (2 if how.bfloat16 else 1)
+            kept += WEIGHT * rotated * (2 if how.bfloat16 else 1)
     if shape.smeared_keys:
         widths += rotated + 2 * keys  # the keys before, and all three after the mixing
     if shape.positions is Positions.ROTARY and (how.bfloat16 or how.gpu):
         widths += rotated  # beside what they came from
-    return own + how.number * widths + STATISTIC * heads
+    return kept + how.number * widths + STATISTIC * heads
 
 
 def _cross(shape: Shape, how: Execution) -> int:
@@ -237,10 +237,10 @@ def _orthogonalised(shape: Shape, how: Execution) -> int:
     attention = [(A, D), (KV, D), (KV, D), (D, A)] * (shape.blocks + shape.cross_layers)
     feed_forward = [(F, D)] * (2 if shape.gated else 1) + [(D, F)] if F else []
     for (rows, columns), count in Counter(attention + feed_forward * shape.blocks).items():
-        one = rows * columns
-        at_once = min(count, max(1, MUON_AT_ONCE // one))
-        products = 2 * number * one + 2 * number * min(rows, columns) ** 2
-        most = max(most, at_once * (WEIGHT * one + products))
+        weights = rows * columns
+        at_once = min(count, max(1, MUON_AT_ONCE // weights))
+        products = 2 * number * weights + 2 * number * min(rows, columns) ** 2
+        most = max(most, at_once * (WEIGHT * weights + products))
     return most
 
 

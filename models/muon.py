@@ -61,7 +61,7 @@ def _batches(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     by_size = defaultdict(list)
     for weight in weights:
         by_size[weight.shape].append(weight)
-    for own in by_size.values():
-        most = max(1, MUON_AT_ONCE // own[0].numel())
-        for first in range(0, len(own), most):
-            yield own[first : first + most]
+    for same_size in by_size.values():
+        most = max(1, MUON_AT_ONCE // same_size[0].numel())
+        for first in range(0, len(same_size), most):
+            yield same_size[first : first + most]

@@ -42,7 +42,7 @@ class ClippedAdamW(torch.optim.AdamW):
     @property
     def parameters_P(self) -> list[Tensor]:
         """The weights in the order of `norms_P`."""
-        return [one for group in self.param_groups for one in group["params"]]
+        return [weight for group in self.param_groups for weight in group["params"]]
 
     @torch.no_grad()
     def clipped_step(self, limit: float) -> None:
@@ -73,21 +73,23 @@ class ClippedAdamW(torch.optim.AdamW):
             self._moments = [self._moments_of(group["params"]) for group in self.param_groups]
 
     def _moments_of(self, parameters: list[Tensor]) -> tuple[list[Tensor], ...]:
-        states = [self.state[one] for one in parameters]
-        for weight, own in zip(self.own(parameters), states, strict=True):
-            if not own:
-                own["step"] = torch.zeros((), device=weight.device)
-                own["exp_avg"], own["exp_avg_sq"] = (torch.zeros_like(weight) for _ in range(2))
-        return tuple([own[key] for own in states] for key in ("exp_avg", "exp_avg_sq", "step"))
+        states = [self.state[weight] for weight in parameters]
+        for weight, state in zip(self.own(parameters), states, strict=True):
+            if not state:
+                state["step"] = torch.zeros((), device=weight.device)
+                state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(weight) for _ in range(2))
+        return tuple([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq", "step"))
 
     def _update(self, gradients: list[list[Tensor]], excess: Tensor) -> None:
         """Updates weights and moments in place, like PyTorch's `step` with `grad_scale`."""
-        for group, own, moments in zip(self.param_groups, gradients, self._moments, strict=True):
+        for group, group_gradients, moments in zip(
+            self.param_groups, gradients, self._moments, strict=True
+        ):
             means, squares, steps = moments
             torch._foreach_add_(steps, 1)
             torch._fused_adamw_(
                 self.own(group["params"]),
-                own,
+                group_gradients,
                 means,
                 squares,
                 [],
@@ -108,7 +110,7 @@ class ShardedAdamW(ClippedAdamW):
 
     def own(self, tensors: list[Any]) -> list[Tensor]:
         """The part of each weight or gradient that this process has."""
-        return [one.to_local() for one in tensors]
+        return [tensor.to_local() for tensor in tensors]
 
     def norms(self, gradients: list[Tensor]) -> Tensor:
         """Norms (P,) of the whole gradients, given the own part of each."""
@@ -122,22 +124,23 @@ class ShardedAdamW(ClippedAdamW):
         weights: list[Any] = self.parameters_P
         parted = {
             index: {
-                name: one if name == "step" else _parted_like(weights[index], one)
-                for name, one in own.items()
+                name: moment if name == "step" else _parted_like(weights[index], moment)
+                for name, moment in moments.items()
             }
-            for index, own in state["state"].items()
+            for index, moments in state["state"].items()
         }
         return state | {"state": parted}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state with parted moments."""
-        own = {
+        parts = {
             index: {
-                name: one if name == "step" else one.to_local() for name, one in moments.items()
+                name: moment if name == "step" else moment.to_local()
+                for name, moment in moments.items()
             }
             for index, moments in state_dict["state"].items()
         }
-        super().load_state_dict(state_dict | {"state": own})
+        super().load_state_dict(state_dict | {"state": parts})
 
 
 def _parted_like(weight: Any, part: Tensor) -> Tensor:
@@ -273,8 +276,8 @@ def _with_muon(
         for part in parts[weight]:
             members[muon_norm(model.parametrization, role, *part.shape)].append(part)
     groups = [
-        {"params": own, "lr_scale": scale, "weight_decay": weight_decay / scale, "eps": eps}
-        for scale, own in members.items()
+        {"params": of_norm, "lr_scale": scale, "weight_decay": weight_decay / scale, "eps": eps}
+        for scale, of_norm in members.items()
     ]
     return MuonAdamW(adamw, parts, groups)
 

@@ -76,7 +76,7 @@ class OwnModel(nn.Module):
                     f"weights of {place} must be float32 and not on the meta device, got "
                     f"{parameter.dtype} on {parameter.device} for {name}"
                 )
-        total, counts = sum(one.numel() for one in weights.values()), self.shape.own_counts
+        total, counts = sum(weight.numel() for weight in weights.values()), self.shape.own_counts
         if counts and total != counts.total:
             raise OwnModelError(
                 f"the model of {place} must have the {counts.total:,} parameters that were counted "
@@ -118,7 +118,7 @@ def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
 
 def trained(module: nn.Module) -> dict[str, Parameter]:
     """The trained weights of a module by name; shared ones once."""
-    return {name: one for name, one in module.named_parameters() if one.requires_grad}
+    return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
 def sizes(shape: Shape) -> str:
@@ -130,8 +130,12 @@ def embeddings(recipe: OwnRecipe, shape: Shape) -> frozenset[str]:
     """Names of the weights whose size follows the vocabulary or the context, without numbers."""
     larger = replace(shape, vocab_size=shape.vocab_size + 1, context=shape.context + 1)
     with torch.device("meta"):
-        one, other = (trained(built(recipe, own)) for own in (shape, larger))
-    differ = (name for name in one if name in other and one[name].shape != other[name].shape)
+        weights, larger_weights = (trained(built(recipe, tried)) for tried in (shape, larger))
+    differ = (
+        name
+        for name in weights
+        if name in larger_weights and weights[name].shape != larger_weights[name].shape
+    )
     return frozenset(map(_numberless, differ))
 
 
@@ -142,10 +146,10 @@ def count(recipe: OwnRecipe, shape: Shape, outside: frozenset[str]) -> OwnCounts
     weights = trained(module)
     for name in weights:
         recipe.role_of(name)  # refuses a weight without one
-    inside = (one for name, one in weights.items() if _numberless(name) not in outside)
+    inside = (weight for name, weight in weights.items() if _numberless(name) not in outside)
     return OwnCounts(
-        total=sum(one.numel() for one in weights.values()),
-        non_embedding=sum(one.numel() for one in inside),
+        total=sum(weight.numel() for weight in weights.values()),
+        non_embedding=sum(weight.numel() for weight in inside),
         saved_bytes=_saved_bytes(module, shape),
     )
 
@@ -227,8 +231,8 @@ def _saved_bytes(module: nn.Module, shape: Shape) -> int:
         del output
     except Exception:  # noqa: BLE001 - the user's code, which is to run on real devices only
         return 4 * shape.context * shape.depth * (16 * shape.d_model + 4 * shape.d_ff)
-    own = {weight.untyped_storage()._cdata for weight in module.parameters()}
-    return sum(storage.nbytes() for key, storage in kept.items() if key not in own)
+    weights = {weight.untyped_storage()._cdata for weight in module.parameters()}
+    return sum(storage.nbytes() for key, storage in kept.items() if key not in weights)
 
 
 def _numberless(name: str) -> str:

@@ -48,7 +48,7 @@ class OwnRecipe:
         """True if the function takes an argument of this name."""
         variadic = inspect.Parameter.VAR_KEYWORD
         return name in self.parameters or any(
-            one.kind is variadic for one in self.parameters.values()
+            parameter.kind is variadic for parameter in self.parameters.values()
         )
 
     def check(self) -> None:
@@ -57,10 +57,10 @@ class OwnRecipe:
         offered = (*SIZES, SCALES) if self.roles else SIZES
         foreign = [
             name
-            for name, one in self.parameters.items()
-            if one.default is inspect.Parameter.empty
-            and one.kind is not inspect.Parameter.VAR_KEYWORD
-            and not (name in offered and one.kind in kinds)
+            for name, parameter in self.parameters.items()
+            if parameter.default is inspect.Parameter.empty
+            and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+            and not (name in offered and parameter.kind in kinds)
         ]
         lacking = [name for name in REQUIRED if not self.takes(name)]
         if foreign or lacking:

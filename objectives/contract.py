@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
     def chunk(self, count: int) -> list["Batch"]:
         """The batch in at most so many parts of whole sequences."""
-        parts = (() if one is None else one.chunk(count) for one in self)
+        parts = (() if tensor is None else tensor.chunk(count) for tensor in self)
         return [Batch(*part) for part in zip(*filter(None, parts), strict=True)]
 
 

@@ -33,8 +33,8 @@ def training_rows(count: int, *, seed: int, step: int, batch_size: int) -> NDArr
     Every epoch is a new permutation of all `count` rows: each is trained on once an epoch.
     """
     rows = np.empty(batch_size, np.int64)
-    for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
-        rows[own] = _shuffled(count, seed, epoch, places)
+    for epoch, places, rows_of_epoch in _epochs(count, step=step, batch_size=batch_size):
+        rows[rows_of_epoch] = _shuffled(count, seed, epoch, places)
     return rows
 
 
@@ -49,9 +49,9 @@ def training_windows(
     count = max(1, tokens // context - 1)
     spare = tokens - 1 - count * context
     starts = np.empty(batch_size, np.int64)
-    for epoch, places, own in _epochs(count, step=step, batch_size=batch_size):
+    for epoch, places, rows_of_epoch in _epochs(count, step=step, batch_size=batch_size):
         first = mixed(seed, epoch) % (spare + 1)
-        starts[own] = _shuffled(count, seed, epoch, places) * np.int64(context) + first
+        starts[rows_of_epoch] = _shuffled(count, seed, epoch, places) * np.int64(context) + first
     return starts
 
 
@@ -60,8 +60,8 @@ def _epochs(count: int, *, step: int, batch_size: int) -> Iterator[tuple[int, sl
     begin, end = step * batch_size, (step + 1) * batch_size
     for epoch in range(begin // count, (end - 1) // count + 1):
         low, high = max(begin, epoch * count), min(end, (epoch + 1) * count)
-        own = slice(low - epoch * count, high - epoch * count)
-        yield epoch, own, slice(low - begin, high - begin)
+        places = slice(low - epoch * count, high - epoch * count)
+        yield epoch, places, slice(low - begin, high - begin)
 
 
 def _shuffled(count: int, seed: int, epoch: int, places: slice) -> NDArray[np.int64]:

@@ -47,15 +47,21 @@ def masked_loss(model: Model, batch: Batch) -> Tensor:
 
 def _smoothing(model: Model) -> float:
     """Label smoothing of a model that trains; 0 for one that is evaluated."""
-    own: Any = getattr(model, "module", model)
-    return own.label_smoothing if getattr(own, "label_smoothing", 0.0) and own.training else 0.0
+    module: Any = getattr(model, "module", model)
+    return (
+        module.label_smoothing
+        if getattr(module, "label_smoothing", 0.0) and module.training
+        else 0.0
+    )
 
 
 def _chunk(model: Model) -> int | None:
     """Number of tokens whose logits may exist at once; None for a model that returns logits only,
     so that all of them exist."""
-    own: Any = getattr(model, "module", model)  # the model of this rank, if there are several
-    return logit_tokens(own.shape.vocab_size) if getattr(own, "computes_loss", False) else None
+    module: Any = getattr(model, "module", model)  # the model of this rank, if there are several
+    return (
+        logit_tokens(module.shape.vocab_size) if getattr(module, "computes_loss", False) else None
+    )
 
 
 def _chunked(model: Any, batch: Batch, weights_N: Tensor, chunk: int) -> Tensor:

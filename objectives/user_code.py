@@ -85,9 +85,9 @@ def search_working_folder() -> str:
 
 def place_of(error: BaseException) -> str:
     """File and line at which a user's code failed; empty if its module was not found."""
-    own = [
+    frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<frozen") and frame.filename not in MACHINERY
     ]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

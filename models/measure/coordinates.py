@@ -38,7 +38,9 @@ class Coordinates:
     def mean(cls, several: Sequence[Self]) -> Self:
         """Mean of several `Coordinates`, field by field."""
         names = [field.name for field in fields(cls)]
-        return cls(**{name: fmean(getattr(one, name) for one in several) for name in names})
+        return cls(
+            **{name: fmean(getattr(measured, name) for measured in several) for name in names}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,5 +157,7 @@ def _activations(model: Transformer, stack: Transformer, tokens: Tensor) -> Acti
 
 
 def _sizes(activations: tuple[Tensor, ...]) -> Coordinates:
-    stream, features, logits = (float(one.square().mean().sqrt()) for one in activations)
+    stream, features, logits = (
+        float(activation.square().mean().sqrt()) for activation in activations
+    )
     return Coordinates(stream=stream, features=features, logits=logits)

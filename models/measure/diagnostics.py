@@ -102,7 +102,7 @@ def layers_on_repeats(model: Transformer, seed: int) -> dict[str, Tensor]:
 
     with (
         _watching(model, of_heads) as rows,
-        _hooks(one.register_forward_pre_hook(look) for one in _attentions(model)),
+        _hooks(attention.register_forward_pre_hook(look) for attention in _attentions(model)),
     ):
         model(tokens_BT)
     return _stacked(rows) | {"copying": torch.stack(copying)}
@@ -147,7 +147,7 @@ def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> T
         [place for place, name in enumerate(optimizer.names_P) if name.startswith(f"{block}.")]
         for block, _ in model.named_blocks()
     ]
-    return torch.stack([norms_XP[..., own].square().sum(-1).sqrt() for own in blocks], dim=-1)
+    return torch.stack([norms_XP[..., places].square().sum(-1).sqrt() for places in blocks], dim=-1)
 
 
 def _directions(model: Transformer, tokens_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,7 +177,7 @@ def _watching(
         how = (attention.kv_heads, turns_2TJP2, attention.scale, mask_B11T)
         rows.append(measure(pattern(qkv_BTGK, *how)))
 
-    with _hooks(one.register_forward_pre_hook(look) for one in _attentions(model)):
+    with _hooks(attention.register_forward_pre_hook(look) for attention in _attentions(model)):
         yield rows
 
 

@@ -225,12 +225,12 @@ class Block(nn.Module):
         return not (watched or torch.is_autocast_enabled("cpu"))
 
     def _fused(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None) -> Tensor:
-        norm, one, other = self.attention_norm, self.attention, self.feed_forward
-        assert other is not None
+        norm, attention, feed_forward = self.attention_norm, self.attention, self.feed_forward
+        assert feed_forward is not None
         assert self.feed_forward_norm is not None
         turns = None if turns_2TJP2 is None else as_complex(turns_2TJP2, x_ND.dtype)
         return fused_block(
-            (T, one.n_heads, one.scale, norm.eps, norm.centres, other.squares), turns, x_ND,
-            norm.weight, one.into.weight, one.out.weight,
-            self.feed_forward_norm.weight, other.into.weight, other.out.weight,
+            (T, attention.n_heads, attention.scale, norm.eps, norm.centres, feed_forward.squares),
+            turns, x_ND, norm.weight, attention.into.weight, attention.out.weight,
+            self.feed_forward_norm.weight, feed_forward.into.weight, feed_forward.out.weight,
         )  # fmt: skip

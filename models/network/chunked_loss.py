@@ -81,7 +81,7 @@ class _ChunkedLoss(torch.autograd.Function):
         head_VD = head_VD.to(dtype)
         for at in range(0, len(x_ND), chunk):
             x_CD = x_ND[at : at + chunk].to(dtype)
-            own, d_x_CD, d_own_VD = _of_chunk(
+            loss_of_chunk, d_x_CD, d_head_of_chunk_VD = _of_chunk(
                 x_CD,
                 head_VD,
                 targets_N[at : at + chunk],
@@ -89,10 +89,10 @@ class _ChunkedLoss(torch.autograd.Function):
                 differentiates,
                 smoothing,
             )
-            loss += own
+            loss += loss_of_chunk
             if d_x_ND is not None and d_head_VD is not None:
                 d_x_ND[at : at + chunk] = d_x_CD
-                d_head_VD += d_own_VD
+                d_head_VD += d_head_of_chunk_VD
         ctx.save_for_backward(d_x_ND, d_head_VD)
         return loss
 

@@ -23,7 +23,7 @@ class Memory(NamedTuple):
 
     def select(self, rows_R: Tensor) -> "Memory":
         """The sequences with these indices; one may be there several times, as beams are."""
-        return Memory(*(one.index_select(0, rows_R) for one in self))
+        return Memory(*(tensor.index_select(0, rows_R) for tensor in self))
 
 
 class CrossAttention(nn.Module):

@@ -17,7 +17,7 @@ KeysValues = tuple[Tensor, Tensor]
 class LayerCache:
     """Keys and values of one layer."""
 
-    own: KeysValues | None = None
+    decoded: KeysValues | None = None
     """Those of the decoder's tokens so far."""
     memory: KeysValues | None = None
     """Those of the encoder's output."""
@@ -25,10 +25,10 @@ class LayerCache:
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
         """Keys and values of all tokens, after new ones have joined them."""
         new = (k_BTSK, v_BTSK)
-        if self.own is not None:
-            old_k, old_v = self.own
+        if self.decoded is not None:
+            old_k, old_v = self.decoded
             new = (torch.cat((old_k, k_BTSK), dim=1), torch.cat((old_v, v_BTSK), dim=1))
-        self.own = new
+        self.decoded = new
         return new
 
 
@@ -44,7 +44,7 @@ class DecodingCache:
         """Keeps the sequences with these indices, in their order; one may be there several times,
         as beams are."""
         for layer in self.layers:
-            layer.own = _selected(layer.own, rows_R)
+            layer.decoded = _selected(layer.decoded, rows_R)
             layer.memory = _selected(layer.memory, rows_R)
 
 

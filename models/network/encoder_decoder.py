@@ -32,8 +32,8 @@ class DecoderBlock(Block):
 
     def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
         """Self-attention, attention to the encoder's output, feed-forward if there is one."""
-        own, *others = super().branches()
-        return [own, (self.cross_attention, self.cross_skip), *others]
+        self_attention, *others = super().branches()
+        return [self_attention, (self.cross_attention, self.cross_skip), *others]
 
     def compute(
         self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None,
@@ -139,7 +139,7 @@ class EncoderDecoder(Transformer):
         """Yields each weight of the decoder, then of the encoder, its role and its rule."""
         shared = {parameter for _, parameter in self._own_parameters()}
         yield from super().weights()
-        yield from (one for one in self.encoder.weights() if one[0] not in shared)
+        yield from (entry for entry in self.encoder.weights() if entry[0] not in shared)
 
     def initialise(self, generator: Any) -> None:
         """Draws every weight by the rule of its role, of the encoder first."""
@@ -148,4 +148,4 @@ class EncoderDecoder(Transformer):
 
     def _own_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         named = self.named_parameters()
-        return ((name, one) for name, one in named if not name.startswith("encoder."))
+        return ((name, weight) for name, weight in named if not name.startswith("encoder."))

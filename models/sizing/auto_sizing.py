@@ -133,24 +133,29 @@ def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
         if not isinstance(module, Attention | CrossAttention | FeedForward):
             continue
         if part is SizedPart.BRANCHES:
-            weights = [one for linear in linears(module) for one in linear.parameters()]
-            yield GroupFamily(part, tuple((one, one.detach()[None]) for one in weights))
+            weights = [weight for linear in linears(module) for weight in linear.parameters()]
+            yield GroupFamily(part, tuple((weight, weight.detach()[None]) for weight in weights))
         elif isinstance(module, FeedForward):
             if part is SizedPart.NEURONS:
                 into = module.into.parameters()
-                yield GroupFamily(part, tuple((one, neurons(module, one.detach())) for one in into))
+                yield GroupFamily(
+                    part, tuple((weight, neurons(module, weight.detach())) for weight in into)
+                )
         elif part is SizedPart.HEADS:
-            views = [(one, view) for one, own in heads(module) for view in own]
+            views = [(weight, view) for weight, parts in heads(module) for view in parts]
             yield GroupFamily(part, tuple(views))
         elif part is SizedPart.ATTENTION_ROWS:
             for linear in linears(module)[:-1]:
-                rows = [(one, one.detach().view(len(one), -1)) for one in linear.parameters()]
+                rows = [
+                    (weight, weight.detach().view(len(weight), -1))
+                    for weight in linear.parameters()
+                ]
                 yield GroupFamily(part, tuple(rows))
 
 
 def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:
     """The linear maps of a branch, the one that leads out of it last."""
-    return [one for one in module.children() if isinstance(one, nn.Linear)]
+    return [child for child in module.children() if isinstance(child, nn.Linear)]
 
 
 def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
@@ -163,12 +168,12 @@ def neurons(module: FeedForward, into_FD: Tensor) -> Tensor:
 def heads(module: AnyAttention) -> list[tuple[nn.Parameter, tuple[Tensor, ...]]]:
     """The weights and biases into attention, each with views (S, ...) of what each head of keys has
     of it: queries, keys, values, or some of these; values come last."""
-    S, own = module.kv_heads, module.kv_heads * module.head_dim
+    S, d_kv = module.kv_heads, module.kv_heads * module.head_dim
     queries = module.n_heads * module.head_dim
     if isinstance(module, Attention):
-        maps = [(module.into, [queries, own, own])]
+        maps = [(module.into, [queries, d_kv, d_kv])]
     else:
-        maps = [(module.query, [queries]), (module.key_value, [own, own])]
+        maps = [(module.query, [queries]), (module.key_value, [d_kv, d_kv])]
     return [
         (weight, tuple(part.view(S, -1) for part in weight.detach().split_with_sizes(rows)))
         for linear, rows in maps

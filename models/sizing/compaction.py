@@ -44,15 +44,15 @@ def counts_left(model: Transformer) -> dict[str, float]:
     sizes = sizes_left(model)
     counts = {
         "parameters_left": params_left(model.shape, sizes),
-        "layers_left": sum(own.branches > 0 for own in sizes),
-        "branches_left": sum(own.branches for own in sizes),
-        "heads_left": sum(own.n_heads + own.cross_heads for own in sizes),
-        "neurons_left": sum(own.d_ff for own in sizes),
+        "layers_left": sum(layer.branches > 0 for layer in sizes),
+        "branches_left": sum(layer.branches for layer in sizes),
+        "heads_left": sum(layer.n_heads + layer.cross_heads for layer in sizes),
+        "neurons_left": sum(layer.d_ff for layer in sizes),
     }
     digits = len(str(len(sizes)))
-    for layer, own in enumerate(sizes, start=1):
-        counts[f"{BY_LAYER}heads_left_{layer:0{digits}}"] = own.n_heads + own.cross_heads
-        counts[f"{BY_LAYER}neurons_left_{layer:0{digits}}"] = own.d_ff
+    for number, layer in enumerate(sizes, start=1):
+        counts[f"{BY_LAYER}heads_left_{number:0{digits}}"] = layer.n_heads + layer.cross_heads
+        counts[f"{BY_LAYER}neurons_left_{number:0{digits}}"] = layer.d_ff
     return {name: float(count) for name, count in counts.items()}
 
 
@@ -60,7 +60,7 @@ def counts_left(model: Transformer) -> dict[str, float]:
 def neurons_left(module: FeedForward) -> Tensor:
     """Indices (f,) of the neurons that add to the stream; of one if only a bias does."""
     is_read = module.out.weight.any(0)
-    is_fed = [neurons(module, one).any(-1) for one in module.into.parameters()]
+    is_fed = [neurons(module, weight).any(-1) for weight in module.into.parameters()]
     return _indices(torch.stack(is_fed).any(0).all(-1) & is_read, module.out.bias)
 
 
@@ -69,7 +69,7 @@ def heads_left(module: AnyAttention) -> Tensor:
     """Indices (s,) of the heads of keys that add to the stream; of one if only a bias does."""
     is_read = _by_head(module).any(-1).any(0)
     values = [views[-1] for _, views in heads(module) if len(views) > 1]
-    has_values = torch.stack([one.any(-1) for one in values]).any(0)
+    has_values = torch.stack([view.any(-1) for view in values]).any(0)
     return _indices(has_values & is_read, module.out.bias)
 
 
@@ -99,8 +99,8 @@ class CompactBlock(Block):
 
     def __init__(self, shape: Shape, scales: ForwardScales, sizes: LayerSizes) -> None:
         n_heads = sizes.n_heads or shape.queries_per_key
-        own = replace(shape, n_heads=n_heads, d_ff=sizes.d_ff or min(1, shape.d_ff))
-        super().__init__(own, scales)
+        compact_shape = replace(shape, n_heads=n_heads, d_ff=sizes.d_ff or min(1, shape.d_ff))
+        super().__init__(compact_shape, scales)
         self.is_plain, self.rotated_heads = False, n_heads + n_heads // shape.queries_per_key
         gone = {
             "attention": not sizes.n_heads,
@@ -143,13 +143,16 @@ def compact_model(
     alone = replace(shape, encoder_depth=0, source_vocab_size=0)
     if not shape.encoder_depth:
         small = Transformer(shape, parametrization)
-        small.blocks = nn.ModuleList(CompactBlock(alone, small.scales, own) for own in sizes)
+        small.blocks = nn.ModuleList(CompactBlock(alone, small.scales, layer) for layer in sizes)
         return small
     both = EncoderDecoder(shape, parametrization)
-    first, scales = both.encoder, both.scales
-    own = shape.encoder_depth
-    first.blocks = nn.ModuleList(CompactBlock(alone, first.scales, one) for one in sizes[:own])
-    both.blocks = nn.ModuleList(CompactDecoderBlock(alone, scales, one) for one in sizes[own:])
+    first, scales, depth = both.encoder, both.scales, shape.encoder_depth
+    first.blocks = nn.ModuleList(
+        CompactBlock(alone, first.scales, layer) for layer in sizes[:depth]
+    )
+    both.blocks = nn.ModuleList(
+        CompactDecoderBlock(alone, scales, layer) for layer in sizes[depth:]
+    )
     return both
 
 
@@ -169,7 +172,7 @@ def compacted(model: Transformer) -> Transformer:
                 parts = _left_of_feed_forward(branch)
             else:
                 continue
-            state |= {f"{name}.{place}.{inner}": own for inner, own in parts.items()}
+            state |= {f"{name}.{place}.{inner}": part for inner, part in parts.items()}
     small.load_state_dict({name: state[name] for name in small.state_dict()})
     small.reset_tables()
     return small.train(model.training)
@@ -177,7 +180,7 @@ def compacted(model: Transformer) -> Transformer:
 
 def _left_of_attention(module: AnyAttention) -> dict[str, Tensor]:
     """The weights of an attention that differ in the compact model, by their names in it."""
-    left_s, names = heads_left(module), {one: name for name, one in module.named_parameters()}
+    left_s, names = heads_left(module), {weight: name for name, weight in module.named_parameters()}
     kept = {
         names[weight]: torch.cat([view[left_s].flatten() for view in views])
         .view(-1, *weight.shape[1:])
@@ -193,8 +196,10 @@ def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
     """The weights of a feed-forward that differ in the compact model, by their names in it."""
     left_f = neurons_left(module)
     kept = {
-        f"into.{name}": neurons(module, one)[left_f].transpose(0, 1).reshape(-1, *one.shape[1:])
-        for name, one in module.into.named_parameters()
+        f"into.{name}": neurons(module, weight)[left_f]
+        .transpose(0, 1)
+        .reshape(-1, *weight.shape[1:])
+        for name, weight in module.into.named_parameters()
     }
     return kept | {"out.weight": module.out.weight[:, left_f]}
 
@@ -206,8 +211,8 @@ def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
     kept = layers_kept(small.shape, sizes)
     model = Transformer(holding(small.shape, sizes), small.parametrization)
     ratio = small.scales.residual / model.scales.residual  # it follows the depth
-    own = small.state_dict()
-    outside = {name: one for name, one in own.items() if not name.startswith("blocks.")}
+    state = small.state_dict()
+    outside = {name: weight for name, weight in state.items() if not name.startswith("blocks.")}
     model.load_state_dict(outside, strict=False)
     sources = [block for _, block in small.named_blocks()]
     for (_, target), index in zip(model.named_blocks(), kept, strict=True):
@@ -230,6 +235,6 @@ def _pad(target: Block, source: Block, ratio: float) -> None:
             for place, part in zip(places, parts, strict=True):
                 place[: len(part)] = part
     if isinstance(source.feed_forward, FeedForward) and target.feed_forward is not None:
-        whole, own = target.feed_forward, source.feed_forward
-        for to, part in zip(whole.into.parameters(), own.into.parameters(), strict=True):
-            neurons(whole, to)[: own.out.in_features] = neurons(own, part)
+        whole, compact = target.feed_forward, source.feed_forward
+        for to, part in zip(whole.into.parameters(), compact.into.parameters(), strict=True):
+            neurons(whole, to)[: compact.out.in_features] = neurons(compact, part)

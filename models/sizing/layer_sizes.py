@@ -26,15 +26,16 @@ class LayerSizes:
 
 def whole_layers(shape: Shape) -> list[LayerSizes]:
     """Sizes of the layers of a shape that have weights of their own, the encoder's first."""
-    own = LayerSizes(shape.n_heads, shape.d_ff)
-    cross = replace(own, cross_heads=shape.n_heads if shape.encoder_depth else 0)
-    return [own] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
+    self_alone = LayerSizes(shape.n_heads, shape.d_ff)
+    cross = replace(self_alone, cross_heads=shape.n_heads if shape.encoder_depth else 0)
+    return [self_alone] * shape.encoder_depth + [cross] * (shape.blocks - shape.encoder_depth)
 
 
 def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
     """Parameters of a model of a shape whose layers have these sizes instead."""
     whole, left = (
-        sum(_layer_params(shape, own) for own in layers) for layers in (whole_layers(shape), sizes)
+        sum(_layer_params(shape, layer) for layer in layers)
+        for layers in (whole_layers(shape), sizes)
     )
     return shape.params_total - whole + left
 
@@ -42,9 +43,11 @@ def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
 def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
     """Parameters of a layer, without what stays in any case: where norms stand behind the sums,
     norms and skips."""
-    attention = sum(_attention_params(shape, own) for own in (sizes.n_heads, sizes.cross_heads))
-    one = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
-    params = attention + one.parameter_groups["feed_forward"]
+    attention = sum(
+        _attention_params(shape, n_heads) for n_heads in (sizes.n_heads, sizes.cross_heads)
+    )
+    single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, d_ff=sizes.d_ff)
+    params = attention + single.parameter_groups["feed_forward"]
     if not shape.post_norm:
         params += sizes.branches * shape.d_model * (2 if shape.norm_biases else 1)
     return params
@@ -54,8 +57,8 @@ def _attention_params(shape: Shape, n_heads: int) -> int:
     """Parameters of an attention with so many heads; 0 without heads."""
     if not n_heads:
         return 0
-    one = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
-    return one.parameter_groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
+    single = replace(shape, depth=1, encoder_depth=0, source_vocab_size=0, n_heads=n_heads)
+    return single.parameter_groups["attention"] + (2 * shape.head_dim if shape.qk_norm else 0)
 
 
 def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
@@ -63,7 +66,7 @@ def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
     norms stand behind the sums, as a norm remains, and where layers are one."""
     if shape.post_norm or shape.looped:
         return list(range(len(sizes)))
-    return [index for index, own in enumerate(sizes) if own.branches] or [0]
+    return [index for index, layer in enumerate(sizes) if layer.branches] or [0]
 
 
 def holding(shape: Shape, sizes: Sequence[LayerSizes]) -> Shape:
@@ -71,6 +74,6 @@ def holding(shape: Shape, sizes: Sequence[LayerSizes]) -> Shape:
     return replace(
         shape,
         depth=shape.depth if shape.looped else len(layers_kept(shape, sizes)),
-        n_heads=max(own.n_heads for own in sizes) or shape.queries_per_key,
-        d_ff=max(own.d_ff for own in sizes) or min(1, shape.d_ff),
+        n_heads=max(layer.n_heads for layer in sizes) or shape.queries_per_key,
+        d_ff=max(layer.d_ff for layer in sizes) or min(1, shape.d_ff),
     )

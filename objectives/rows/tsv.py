@@ -146,7 +146,7 @@ def with_dev(
     if "dev" in splits:
         return splits
     rows = splits["train"]
-    distinct = sorted(set(map(key, rows)), key=lambda own: hashlib.sha256(own.encode()).digest())
+    distinct = sorted(set(map(key, rows)), key=lambda text: hashlib.sha256(text.encode()).digest())
     chosen = frozenset(distinct[: int(len(distinct) * fraction)])
     if not chosen:
         raise ObjectiveError(

@@ -110,15 +110,15 @@ class SyntheticObjective(ABC):
     def evaluate(self, model: Model) -> dict[str, float]:
         """The loss over all difficulties; by difficulty, the error and the gain over a baseline."""
         tallies = self.tallies(model)
-        errors = {at: one.wrong / one.counted for at, one in tallies.items() if one.counted}
+        errors = {at: tally.wrong / tally.counted for at, tally in tallies.items() if tally.counted}
         gains = {
             at: 1 - errors[at] / baseline
             for at, baseline in self.baselines.items()
             if at in errors and baseline
         }
-        nats = math.fsum(one.nats for one in tallies.values())
+        nats = math.fsum(tally.nats for tally in tallies.values())
         return (
-            {"loss": nats / math.fsum(one.asked for one in tallies.values())}
+            {"loss": nats / math.fsum(tally.asked for tally in tallies.values())}
             | ({f"solved/{self.letter}": solved(errors)} if self.has_solved else {})
             | {f"error/{self.letter}{at}": error for at, error in errors.items()}
             | {f"gain/{self.letter}{at}": gain for at, gain in gains.items()}
@@ -130,7 +130,7 @@ class SyntheticObjective(ABC):
         tokens = eval_chunk_tokens(self.vocab_size)
         sums = [_sums(model, *self.held_out(at), tokens) for at in self.difficulties]
         every = torch.stack(sums).tolist()
-        return {at: Tally(*own) for at, own in zip(self.difficulties, every, strict=True)}
+        return {at: Tally(*found) for at, found in zip(self.difficulties, every, strict=True)}
 
     def final_metrics(self, model: Model) -> dict[str, float]:
         """An empty dict, since every evaluation is complete."""
@@ -150,7 +150,7 @@ def solved(errors: Mapping[int, float]) -> float:
 def _sums(model: Model, batch: Batch, counted: Tensor, tokens_at_once: int) -> Tensor:
     """Fields of a `Tally` in order, (6,)."""
     rows = max(1, tokens_at_once // counted.shape[1])
-    parts = (torch.split(one, rows) for one in (batch.inputs, batch.targets, counted))
+    parts = (torch.split(tensor, rows) for tensor in (batch.inputs, batch.targets, counted))
     chunks = zip(*parts, strict=True)
     return torch.stack([_sums_of_chunk(model, *chunk) for chunk in chunks]).sum(0)
 
@@ -163,4 +163,4 @@ def _sums_of_chunk(model: Model, inputs: Tensor, targets: Tensor, counted_BT: Te
         (~wrong_BT.any(1)).sum(),
         torch.tensor(len(counted_BT), device=losses_BT.device),
     )
-    return torch.stack([one.double() for one in sums])
+    return torch.stack([count.double() for count in sums])

@@ -76,8 +76,10 @@ def _pairs(bpe: Tokenizer, text: bytes) -> Ids:
     pieces = pieces_of(text)
     batches = iter(lambda: list(itertools.islice(pieces, PIECES_AT_ONCE)), [])
     dtype = id_type(bpe.get_vocab_size())
-    encoded = (bpe.encode_batch_fast(own) for own in batches)
-    return np.concatenate([np.array(one.ids, dtype) for own in encoded for one in own])
+    encoded = (bpe.encode_batch_fast(batch) for batch in batches)
+    return np.concatenate(
+        [np.array(encoding.ids, dtype) for batch in encoded for encoding in batch]
+    )
 
 
 def learned_bpe(train: bytes, vocab_size: int) -> Tokenizer:

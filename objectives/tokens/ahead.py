@@ -20,8 +20,8 @@ class ReadAhead(Generic[T]):
         The key names all but the step that `make` depends on.
         """
         if self._next is not None and self._next[:2] == (key, step):
-            own = self._next[2]
+            future = self._next[2]
         else:
-            own = self._pool.submit(make, step)
+            future = self._pool.submit(make, step)
         self._next = (key, step + 1, self._pool.submit(make, step + 1))
-        return own.result()
+        return future.result()

@@ -28,7 +28,7 @@ def files_of(folder: Path) -> list[Path]:
     path = folder / "state.json"
     try:
         state = json.loads(path.read_bytes())
-        files = [folder / own["filename"] for own in state["_data_files"]]
+        files = [folder / entry["filename"] for entry in state["_data_files"]]
         shuffled = bool(state.get("_indices_files"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ObjectiveError(

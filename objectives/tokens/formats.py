@@ -67,7 +67,7 @@ def find_tokens(place: str, split: str, *, column: str | None, dtype: str | None
 
 def _own(folder: Path, name: str) -> TokenData:
     index = read_index(folder)
-    known = [own for own in SPLITS if own in index.splits]
+    known = [split for split in SPLITS if split in index.splits]
     split = index.splits.get(name) or index.splits.get(TRAIN)
     if split is None:
         raise ObjectiveError(f"{folder} must have the split {name}, got {', '.join(known)}")
@@ -84,8 +84,8 @@ def has_split(place: str, split: str) -> bool:
     folder = Path(os.path.expanduser(place))
     if not (folder.is_dir() and is_shard_folder(folder)):
         return False
-    own = read_index(folder).splits.get(split)
-    return own is not None and own.tokens > 0
+    found = read_index(folder).splits.get(split)
+    return found is not None and found.tokens > 0
 
 
 def is_token_place(place: str) -> bool:

@@ -116,7 +116,7 @@ class TokensConfig(ObjectiveConfig):
 
     def _vocabulary(self, data: tuple[TokenData, ...]) -> int:
         """Number of token ids."""
-        said = {own.vocabulary for own in data if own.vocabulary is not None}
+        said = {found.vocabulary for found in data if found.vocabulary is not None}
         if self.tokenizer:
             said.add(id_count(read_tokenizer(Path(self.tokenizer).expanduser())))
         if len(said) > 1:

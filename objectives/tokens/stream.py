@@ -59,11 +59,13 @@ class TokenFiles:
     def cut(self, begin: int, end: int) -> Self:
         """The ids from one place up to another."""
         ends = accumulate(segment.tokens for segment in self.segments)
-        places = [(at - own.tokens, own) for at, own in zip(ends, self.segments, strict=True)]
+        places = [
+            (at - segment.tokens, segment) for at, segment in zip(ends, self.segments, strict=True)
+        ]
         parts = (
-            own.cut(max(0, begin - first), min(own.tokens, end - first))
-            for first, own in places
-            if first < end and begin < first + own.tokens
+            segment.cut(max(0, begin - first), min(segment.tokens, end - first))
+            for first, segment in places
+            if first < end and begin < first + segment.tokens
         )
         return replace(self, segments=tuple(parts))
 
@@ -73,7 +75,7 @@ class TokenFiles:
         Raises:
             UnseenDataError: when it does not.
         """
-        for path, end in {own.path: own.end for own in self.segments}.items():
+        for path, end in {segment.path: segment.end for segment in self.segments}.items():
             try:
                 size = os.stat(path).st_size
             except OSError as error:

@@ -98,7 +98,7 @@ class ClassificationConfig(ObjectiveConfig):
         if self.data == GENERATED:
             return ""
         splits, vocabulary = self.read()
-        lengths = [vocabulary.length(text.text) for own in splits.values() for text in own]
+        lengths = [vocabulary.length(text.text) for texts in splits.values() for text in texts]
         return padding_note(lengths, self.context)
 
     @property

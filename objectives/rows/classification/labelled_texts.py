@@ -112,7 +112,7 @@ def _without_unasked(found: TextSplits) -> TextSplits:
     unasked = sorted({text.label for text in found["train"]} - asked)
     if unasked:
         logger.warning("left out %s of train/, which test/ does not have", ", ".join(unasked))
-    return {name: [text for text in own if text.label in asked] for name, own in found.items()}
+    return {name: [text for text in texts if text.label in asked] for name, texts in found.items()}
 
 
 def _read(place: str, label: str | None) -> list[Text]:
@@ -137,10 +137,10 @@ def _read(place: str, label: str | None) -> list[Text]:
 def _read_folder(folder: Path) -> list[Text]:
     """Texts in the files of each class, sorted; skips hidden folders and other files."""
     texts = [
-        Text(tsv.read_text(str(file)), own.name, str(file))
-        for own in sorted(folder.iterdir())
-        if own.is_dir() and not own.name.startswith(".")
-        for file in sorted(own.iterdir())
+        Text(tsv.read_text(str(file)), class_folder.name, str(file))
+        for class_folder in sorted(folder.iterdir())
+        if class_folder.is_dir() and not class_folder.name.startswith(".")
+        for file in sorted(class_folder.iterdir())
         if file.name.endswith((".txt", ".txt.gz"))
     ]
     if not texts:
@@ -165,10 +165,10 @@ def _rows(place: tsv.Place, label: str | None) -> Iterator[Text]:
                 f"{line} must have {count} columns with a tab between, got {len(line.cells)}; "
                 "correct that line"
             )
-        text, own = line.cells[text_at].strip(), line.cells[label_at].strip()
-        if not (text and own):
+        text, label_text = line.cells[text_at].strip(), line.cells[label_at].strip()
+        if not (text and label_text):
             raise ObjectiveError(f"{line} must have both a label and a text; fill in or drop it")
-        yield Text(text, own, str(line))
+        yield Text(text, label_text, str(line))
 
 
 def _header(line: tsv.TsvLine) -> tuple[int, int, int] | None:
@@ -209,7 +209,7 @@ def _check_labels(splits: TextSplits, data: str) -> None:
             f"labels in {len(train)} texts; check `label`, the column of the label"
         )
     known = set(classes)
-    for text in (text for own in splits.values() for text in own):
+    for text in (text for texts in splits.values() for text in texts):
         if text.label not in known:
             raise ObjectiveError(
                 f"{text.origin} must have a label that the training texts have, got "
@@ -287,7 +287,7 @@ def _check_lengths(
     splits: TextSplits, vocabulary: TextVocabulary, context: int, *, cut: bool
 ) -> None:
     """Refuses empty texts, and texts longer than the context unless they are to be cut."""
-    every = [text for own in splits.values() for text in own]
+    every = [text for texts in splits.values() for text in texts]
     lengths = [vocabulary.length(text.text) for text in every]
     at = max(range(len(every)), key=lengths.__getitem__)
     if min(lengths) == 0:

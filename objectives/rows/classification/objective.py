@@ -93,7 +93,10 @@ class Classification:
     def prepare(cls, keys: ClassificationConfig) -> Self:
         """The objective with its texts read, or drawn, and encoded."""
         texts, vocabulary = keys.read()
-        splits = {name: TextSplit.of(own, vocabulary, keys.context) for name, own in texts.items()}
+        splits = {
+            name: TextSplit.of(labelled, vocabulary, keys.context)
+            for name, labelled in texts.items()
+        }
         return cls(
             train=splits.pop("train"),
             dev=splits.pop("dev"),

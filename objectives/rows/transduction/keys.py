@@ -74,7 +74,7 @@ class TransductionConfig(ObjectiveConfig):
 
     def data_note(self) -> str:
         """A line on rows that are far shorter than the context; empty if none are."""
-        lengths = [pair.context for own in self.read().values() for pair in own]
+        lengths = [pair.context for pairs in self.read().values() for pair in pairs]
         return padding_note(lengths, self.context)
 
     @property
@@ -84,6 +84,6 @@ class TransductionConfig(ObjectiveConfig):
 
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""
-        own = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})
+        pretraining = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})
         fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
-        return self.model_copy(update={"eval_examples": fewer, "pretraining": own})
+        return self.model_copy(update={"eval_examples": fewer, "pretraining": pretraining})

@@ -130,7 +130,7 @@ class Transduction:
         pairs, text = keys.read(), keys.pretraining_text()
         words = keys.words(pairs["train"], text)
         ids, vocab_size = word_ids.numbered(words), word_ids.WORDS_FROM + len(words)
-        splits = {name: PairSplit.of(own, ids, vocab_size) for name, own in pairs.items()}
+        splits = {name: PairSplit.of(rows, ids, vocab_size) for name, rows in pairs.items()}
         pretraining = Pretraining.of(text, ids, keys) if keys.pretraining else None
         return cls(
             train=splits.pop("train"),
@@ -200,8 +200,8 @@ class Transduction:
             metrics[f"exact_match/{name}/{ALL}"] = float(exact.mean())
             categories = np.array(split.categories)
             for category in sorted({*split.categories} - {""}):
-                own = exact[categories == category]
-                metrics[f"exact_match/{name}/{category}"] = float(own.mean())
+                exact_of_category = exact[categories == category]
+                metrics[f"exact_match/{name}/{category}"] = float(exact_of_category.mean())
         return metrics
 
     def translate(self, model: Model, source: str, device: torch.device) -> str:
@@ -229,7 +229,7 @@ class Transduction:
             right_R = (right_RT & (batch.targets != word_ids.UNKNOWN)).sum(1)
             exact.append(right_R == asked[-1])
         # The one synchronisation with the device; rows come back in their own order.
-        sums_R3 = torch.stack([torch.cat(one).float() for one in (nats, asked, exact)], 1)
+        sums_R3 = torch.stack([torch.cat(parts).float() for parts in (nats, asked, exact)], 1)
         nats_R, asked_R, exact_R = sums_R3.double().cpu().numpy().T
         right = np.empty(len(rows), np.bool_)
         right[where] = exact_R > 0

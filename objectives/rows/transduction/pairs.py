@@ -73,7 +73,7 @@ def read_splits(
         *(attrgetter("source"), validation_fraction),
         data=data,
     )
-    longest = max((pair for own in splits.values() for pair in own), key=attrgetter("context"))
+    longest = max((pair for pairs in splits.values() for pair in pairs), key=attrgetter("context"))
     if longest.context > context:
         # The longest is named, so that one change is enough.
         raise ObjectiveError(

@@ -54,9 +54,9 @@ def _cut(buckets: Buckets, batch_size: int) -> tuple[Rows, Rows]:
     """The first place of each batch of an epoch, and its `PARTS`."""
     ends = np.bincount(buckets.bucket_R, minlength=len(PARTS)).cumsum()
     starts, parts, first = [], [], 0
-    for own, end in zip(PARTS, ends.tolist(), strict=True):
-        found = np.arange(first, end, batch_size * own)
+    for parts_of_bucket, end in zip(PARTS, ends.tolist(), strict=True):
+        found = np.arange(first, end, batch_size * parts_of_bucket)
         starts.append(found)
-        parts.append(np.full(len(found), own))
-        first += len(found) * batch_size * own
+        parts.append(np.full(len(found), parts_of_bucket))
+        first += len(found) * batch_size * parts_of_bucket
     return np.concatenate(starts), np.concatenate(parts)

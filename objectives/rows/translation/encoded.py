@@ -33,7 +33,7 @@ class EncodedPairs:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of the longer side of each pair."""
         pairs = zip(self.sources, self.targets, strict=True)
-        return np.array([max(len(one), len(other)) for one, other in pairs], np.int64)
+        return np.array([max(len(source), len(target)) for source, target in pairs], np.int64)
 
     @property
     def target_tokens(self) -> int:

@@ -172,9 +172,9 @@ class Translation:
         lines = {
             "test.output": outputs,
             "test.reference": self.references,
-            "test.scores": [f"{name} {own.value:.2f} {own.signature}" for name, own in found],
+            "test.scores": [f"{name} {score.value:.2f} {score.signature}" for name, score in found],
         }
-        return {name: "".join(f"{line}\n" for line in own) for name, own in lines.items()}
+        return {name: "".join(f"{line}\n" for line in text) for name, text in lines.items()}
 
     def _decoders(self, model: Any) -> Mapping[str, Decoder]:
         """Beam search and greedy decoding, by name."""

@@ -69,8 +69,8 @@ def _of_two_files(source: tsv.Place, target: tsv.Place) -> list[tuple[int, str, 
             "they belong together"
         )
     return [
-        (number, _single_spaced(one), _single_spaced(other))
-        for number, (one, other) in enumerate(zip(*sides, strict=True), 1)
+        (number, _single_spaced(source_text), _single_spaced(target_text))
+        for number, (source_text, target_text) in enumerate(zip(*sides, strict=True), 1)
     ]
 
 
@@ -88,8 +88,8 @@ def _of_table(place: tsv.Place, columns: tuple[int, int]) -> tuple[list[tuple[in
         _check_sentences(kept, column)
     texts = [_of(row, columns) for row in kept]
     sides = [
-        (row.number, _single_spaced(one), _single_spaced(other))
-        for row, (one, other) in zip(kept, texts, strict=True)
+        (row.number, _single_spaced(source), _single_spaced(target))
+        for row, (source, target) in zip(kept, texts, strict=True)
     ]
     return sides, len(rows) - len(kept)
 

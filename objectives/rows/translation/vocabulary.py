@@ -34,12 +34,12 @@ class SentenceTokens:
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
         """The token ids of each text, with the end."""
         encoded = self.tokenizer.encode_batch_fast([_with_blank(text) for text in texts])
-        return [[*(TOKENS_FROM + token for token in one.ids), END] for one in encoded]
+        return [[*(TOKENS_FROM + token for token in sentence.ids), END] for sentence in encoded]
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of token ids, on one line; special ones have none."""
-        own = [token - TOKENS_FROM for token in ids if token >= TOKENS_FROM]
-        return " ".join(self.tokenizer.decode(own).split())
+        kept = [token - TOKENS_FROM for token in ids if token >= TOKENS_FROM]
+        return " ".join(self.tokenizer.decode(kept).split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,8 +42,11 @@ class Blocks(SyntheticObjective):
         named = {f"{low}-{high}": tallies[at] for at, (low, high) in enumerate(self.keys.ranges)}
         return (
             {"loss": tallies[0].nats / tallies[0].asked}
-            | {f"error/{name}": one.wrong / one.counted for name, one in named.items()}
-            | {f"exact_match/{name}": one.exact / one.sequences for name, one in named.items()}
+            | {f"error/{name}": tally.wrong / tally.counted for name, tally in named.items()}
+            | {
+                f"exact_match/{name}": tally.exact / tally.sequences
+                for name, tally in named.items()
+            }
         )
 
     def draw(

@@ -128,9 +128,9 @@ def _write(folder: Path, name: str, ids: Ids, text: bytes) -> Split:
 
 def _read(entry: Path, index: Index, split: str) -> Ids | TokenFiles:
     """A split as an array if it is small, else as files."""
-    own = index.splits[split]
-    segments = segments_of(entry, index, own)
-    if own.tokens > IN_MEMORY:
+    split_index = index.splits[split]
+    segments = segments_of(entry, index, split_index)
+    if split_index.tokens > IN_MEMORY:
         return TokenFiles(segments, index.vocabulary)
     parts = [np.fromfile(segment.path, segment.dtype) for segment in segments]
     return np.concatenate([np.empty(0, index.stored), *parts]).astype(id_type(index.vocabulary))

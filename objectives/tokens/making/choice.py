@@ -71,7 +71,7 @@ def choose(
 def chosen_of(tokenizer: Tokenizer, end: str | None) -> Chosen:
     """A tokenizer with the token that it puts between documents."""
     names = (end,) if end else END_TOKENS
-    found = [own for name in names if (own := tokenizer.token_to_id(name)) is not None]
+    found = [token for name in names if (token := tokenizer.token_to_id(name)) is not None]
     if not found:
         raise ObjectiveError(
             "the tokenizer must have a token that stands between documents, "

@@ -127,7 +127,7 @@ class Cutter:
         ids = self._ids(texts, contents, block)
         found = {}
         for name in dict.fromkeys(splits):
-            places = [at for at, own in enumerate(splits) if own == name]
+            places = [at for at, split in enumerate(splits) if split == name]
             found[name] = CutSplit(
                 ids=self._joined(block, [ids[at] for at in places], places),
                 documents=len(places),
@@ -158,27 +158,27 @@ class Cutter:
             return [np.frombuffer(content, np.uint8).astype(dtype) for content in contents]
         if self._settings.tokenizer is not None:
             encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            return [np.array(one.ids, dtype) for one in encoded]
+            return [np.array(encoding.ids, dtype) for encoding in encoded]
         ids = [np.frombuffer(content, np.int64) for content in contents]
-        for own in ids:
-            wrong = own[(own < 0) | (own >= self._settings.vocab_size)]
+        for document_ids in ids:
+            wrong = document_ids[(document_ids < 0) | (document_ids >= self._settings.vocab_size)]
             if len(wrong):
                 raise ObjectiveError(
                     f"token ids must be below --vocabulary, {self._settings.vocab_size}, and not "
                     f"negative, got {wrong[0]} in {block.path}; name the right number"
                 )
-        return [own.astype(dtype) for own in ids]
+        return [document_ids.astype(dtype) for document_ids in ids]
 
     def _joined(self, block: TextBlock, ids: list[NDArray[Any]], places: list[int]) -> NDArray[Any]:
         """Ids of a split in one array; pieces of one text that follow each other are not parted."""
         end = self._settings.end
         between = np.array([] if end is None else [end], self._settings.dtype)
         parts: list[NDArray[Any]] = []
-        for at, (own, place) in enumerate(zip(ids, places, strict=True)):
+        for at, (document_ids, place) in enumerate(zip(ids, places, strict=True)):
             follows = block.kind == "text" and at > 0 and places[at - 1] == place - 1
             if at > 0 and not follows:
                 parts.append(between)
-            parts.append(own)
+            parts.append(document_ids)
         return np.concatenate(parts)
 
 

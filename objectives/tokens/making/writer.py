@@ -72,14 +72,18 @@ class ShardWriter:
     def add(self, block: CutBlock, *, continues: bool) -> None:
         """Writes the ids of a block."""
         splits = dict(self.progress.splits)
-        for name, own in block.splits.items():
+        for name, added in block.splits.items():
             before = splits.get(name, SplitProgress())
             follows = continues and block.first == name == self.progress.last
-            ids = own.ids if follows or not before.tokens else np.concatenate((self._end, own.ids))
+            ids = (
+                added.ids
+                if follows or not before.tokens
+                else np.concatenate((self._end, added.ids))
+            )
             splits[name] = self._written(name, before, ids).model_copy(
                 update={
-                    "documents": before.documents + own.documents,
-                    "bytes": before.bytes + own.bytes,
+                    "documents": before.documents + added.documents,
+                    "bytes": before.bytes + added.bytes,
                 }
             )
         changes = {"splits": splits, "last": block.last, "blocks": self.progress.blocks + 1}
@@ -97,8 +101,8 @@ class ShardWriter:
     def finish(self, vocabulary: int, end: int | None) -> Index:
         """Ends the last shards and writes the index, with which the folder is ready."""
         splits = {
-            name: self._closed(name, own) if own.open_tokens else own
-            for name, own in self.progress.splits.items()
+            name: self._closed(name, split) if split.open_tokens else split
+            for name, split in self.progress.splits.items()
         }
         index = Index.model_validate(
             {
