@@ -15,22 +15,36 @@ UV_INSTALL = $(UV) pip install --quiet --python $(BIN)/python --constraint const
 # $(call install,PACKAGE,OPTIONS OF UV)
 install = $(if $(UV),$(UV_INSTALL) $(2) $(1) 2>/dev/null || )$(PIP) $(1)
 
-.PHONY: help quickstart test docs
+# Two files at a time, each by one process: tests of a file share a session of Ray, or a compiler's cache.
+PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+.PHONY: help quickstart test drill checks docs
 
 help:
 	@echo "make quickstart   environment and a complete search on an embedded corpus: CPU, minutes"
-	@echo "make test         environment, linter, type checker and the whole test suite"
+	@echo "make test         environment, linter, type checker and the tests that decide on a change"
+	@echo "make drill        environment and the tests that take long: clusters over time, kills, ..."
+	@echo "make checks       environment, linter and type checker"
 	@echo "make docs         environment and the documentation as a site, in build/docs"
 
 quickstart: $(STAMP)
 	@$(BIN)/fathom run quickstart
 	@echo "On the path:  source $(BIN)/activate"
 
+# The checks run beside the tests; what they found is shown last.
 test: $(STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	@found=$$(mktemp); $(MAKE) --no-print-directory checks > $$found 2>&1 & checks=$$!; \
+	trap 'kill $$checks 2>/dev/null; rm -f $$found' EXIT; \
+	$(PYTEST) -m 'not drill'; tests=$$?; \
+	wait $$checks || { cat $$found; exit 1; }; exit $$tests
+
+drill: $(STAMP)
+	@$(PYTEST) -m drill
+
+checks: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
 
 docs: $(STAMP)
 	@$(BIN)/sphinx-build --quiet --fresh-env --write-all --fail-on-warning --keep-going docs build/docs

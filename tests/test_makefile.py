@@ -1,4 +1,4 @@
-"""`make` installs with uv where it is there, and with pip where uv is not or finds no package."""
+"""`make` installs with uv or with pip; `make test` fails for a test, the linter or the types."""
 
 import os
 import subprocess
@@ -63,3 +63,26 @@ def test_pip_installs_what_uv_does_not_find(tmp_path: Path) -> None:
     no_torch = 'case "$*" in *torch-backend*) exit 2 ;; esac\n'
 
     assert installed(tmp_path, uv=no_torch) == [UV + UV_TORCH, PIP + TORCH, UV + FATHOM]
+
+
+@pytest.mark.parametrize("failing", ["ruff", "mypy", "pytest", None])
+def test_make_test_fails_where_a_test_the_linter_or_the_types_fail(
+    tmp_path: Path, failing: str | None
+) -> None:
+    copy(ROOT / "Makefile", tmp_path)
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("pyproject.toml", "constraints.txt", ".venv/installed"):
+        (tmp_path / name).touch()
+    for name in ("ruff", "mypy", "pytest"):
+        program = programs / name
+        program.write_text(f"#!/bin/sh\necho {name} was here\nexit {int(name == failing)}\n")
+        program.chmod(0o755)
+
+    made = subprocess.run(
+        ["make", "test"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (made.returncode != 0) == (failing is not None)
+    assert "pytest was here" in made.stdout
+    assert f"{failing or 'pytest'} was here" in made.stdout

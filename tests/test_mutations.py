@@ -163,7 +163,6 @@ VERBS = (
 )
 
 
-@pytest.mark.timeout(300)
 def test_damaged_run_folders_are_read_or_refused_in_one_line(
     damageable: Path,
     untrained: None,

@@ -44,7 +44,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
     return findings
 
 
-@pytest.mark.timeout(600)
 def test_every_stage_runs_and_passes_on_a_cpu(whole: StageFindings) -> None:
     assert not whole.failed, [*whole.table()]
     assert {name.split("/")[0] for name in whole.by_case} == set(ALONE)

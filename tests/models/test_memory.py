@@ -124,7 +124,6 @@ def sized(depth: int, d_model: int, vocab_size: int) -> Shape:
     )  # fmt: skip
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("vocab_size", [256, 32_768])
 @pytest.mark.parametrize("sequences", [1, 8])
@@ -141,7 +140,6 @@ def test_the_peak_of_two_stacks_is_foretold(split: tuple[int, int], pieces: int)
     assert_foretold(shape, 2, pieces, Execution())
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("vocab_size", [256, 32_768])
 @pytest.mark.parametrize(
     ("pieces", "how"),
@@ -158,7 +156,6 @@ def test_so_it_is_in_bfloat16_in_pieces_and_with_layers_computed_again(
     assert_foretold(sized(6, 256, vocab_size), 4, pieces, how)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("options", [{}, {"gated": True, "queries_per_key": 4}], ids=str)
 @pytest.mark.parametrize("sequences", [1, 8])
 def test_so_are_the_momentum_and_the_products_of_muon(

@@ -53,7 +53,6 @@ def test_answers_are_returned_for_each_position() -> None:
     torch.testing.assert_close(losses_BT.sum() / asked_BT.sum(), loss)
 
 
-@pytest.mark.timeout(600)  # the first to compile imports the compiler
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, in compiling
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("loss_of", [mean_loss, masked_loss])

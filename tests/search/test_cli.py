@@ -295,7 +295,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.timeout(300)
 def test_run_leaves_every_promised_file(finished: Path) -> None:
     run = finished / "runs" / "tiny"
     for name in ("config.yaml", "records.jsonl", "best.yaml", "report.html"):
@@ -306,7 +305,6 @@ def test_run_leaves_every_promised_file(finished: Path) -> None:
     assert [path.name for path in (run / "state" / "checkpoints").iterdir()] == [MARKER]
 
 
-@pytest.mark.timeout(300)
 def test_the_same_command_again_runs_no_trial_twice(finished: Path) -> None:
     records = finished / "runs" / "tiny" / "records.jsonl"
     before = records.read_text()
@@ -316,7 +314,6 @@ def test_the_same_command_again_runs_no_trial_twice(finished: Path) -> None:
     assert records.read_text() == before
 
 
-@pytest.mark.timeout(300)
 def test_extending_a_search_without_failed_audits_changes_nothing(finished: Path) -> None:
     records = finished / "runs" / "tiny" / "records.jsonl"
     before = records.read_text()
@@ -327,7 +324,6 @@ def test_extending_a_search_without_failed_audits_changes_nothing(finished: Path
     assert records.read_text() == before
 
 
-@pytest.mark.timeout(300)
 def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path: Path) -> None:
     """The first search is planted and has no checkpoints; the resumed trials are trained."""
     quick = study().objective.model_copy(update={"eval_tokens": 4_000})
@@ -362,7 +358,6 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
     assert len(runs) == len(records) + 3, "one a trial, and of budget, study and machine"
 
 
-@pytest.mark.timeout(300)
 def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
     changed = finished / "changed.yaml"
     changed.write_text(TINY.read_text().replace("trials: 4", "trials: 5"))
@@ -372,7 +367,6 @@ def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
     assert_user_error(refused, "runs/tiny", "another `train.learning_rate` (0.001, not 1.0)")
 
 
-@pytest.mark.timeout(300)
 def test_report_prints_the_contracts_json(finished: Path) -> None:
     done = fathom("report", "runs/tiny", "--json", cwd=finished)
     assert done.returncode == 0, done.stderr
@@ -388,7 +382,6 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
         assert set(entry["trials"]) >= {"finished", "stopped", "diverged", "failed"}
 
 
-@pytest.mark.timeout(300)
 def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
     assert_user_error(fathom("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
     assert (finished / "trained" / "weights.pt").exists()
@@ -398,7 +391,6 @@ def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
     assert "Next: fathom export best.yaml --format hf --weights trained" in again.stdout
 
 
-@pytest.mark.timeout(300)
 def test_a_shape_goes_to_another_framework_from_a_run_or_its_file(finished: Path) -> None:
     of_file = fathom("export", "best.yaml", "--format", "hf", "--out", "one", cwd=finished)
     assert of_file.returncode == 0, of_file.stderr
@@ -408,7 +400,6 @@ def test_a_shape_goes_to_another_framework_from_a_run_or_its_file(finished: Path
     assert (finished / "two" / "config.json").exists()
 
 
-@pytest.mark.timeout(300)
 def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
     text = "".join(f"Line {i}: the {i * i} foxes; the {i} dogs.\n" for i in range(3000))
     (tmp_path / "my notes.txt").write_text(text)
@@ -419,7 +410,6 @@ def test_a_users_own_text_needs_only_its_path(tmp_path: Path) -> None:
     assert "8k" in done.stdout
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
 def test_the_commands_of_the_documentation_work(finished: Path, page: Path) -> None:
     """The commands run after the tour, as a reader types them; no search runs twice."""

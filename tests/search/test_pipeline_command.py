@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.support import trainer
@@ -62,7 +61,6 @@ def commands_of(folder: Path) -> list[int]:
     return found
 
 
-@pytest.mark.timeout(400)
 def test_a_killed_search_leaves_no_command_and_goes_on(tmp_path: Path) -> None:
     write_study(tmp_path / "study.yaml")
     with search(tmp_path) as first:

@@ -174,7 +174,6 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     assert not [one for one in orphans if one.is_running()], "Ray outlives a killed search"
 
 
-@pytest.mark.timeout(500)
 def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
     story: Story, tmp_path: Path
 ) -> None:
@@ -191,7 +190,6 @@ def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
     assert not any(map(is_running, runs))
 
 
-@pytest.mark.timeout(500)
 @pytest.mark.parametrize("how", ["interrupted", "terminated"])
 def test_ctrl_c_or_sigterm_saves_all_and_prints_results_and_the_command_to_resume(
     story: Story, how: str
@@ -206,7 +204,6 @@ def test_ctrl_c_or_sigterm_saves_all_and_prints_results_and_the_command_to_resum
     assert ended.running == []
 
 
-@pytest.mark.timeout(500)
 def test_a_second_ctrl_c_ends_at_once(story: Story) -> None:
     ended = story.at_once
     assert ended.status == 130

@@ -10,7 +10,6 @@ from fathom.search.study.keys.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 
 
-@pytest.mark.timeout(300)
 def test_a_store_that_a_run_folder_names_is_written_only_with_trust(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -406,7 +406,6 @@ def ray_cluster() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder)
 
 
-@pytest.mark.timeout(300)
 def test_every_node_of_a_cluster_is_asked(ray_cluster: dict[str, str], tmp_path: Path) -> None:
     done = doctor(TINY, "--json", cwd=tmp_path, **ray_cluster)
 
@@ -421,7 +420,6 @@ def test_every_node_of_a_cluster_is_asked(ray_cluster: dict[str, str], tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.timeout(300)
 def test_a_cluster_that_refuses_the_token_is_a_failure(
     ray_cluster: dict[str, str], tmp_path: Path
 ) -> None:

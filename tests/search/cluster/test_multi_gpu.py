@@ -28,7 +28,6 @@ from tests.support.in_process import search_in_process
 from tests.support.toy import CPU, Successor
 
 pytestmark = [
-    pytest.mark.timeout(600),
     # Ray Train's own, of Ray Data, which nobody uses here.
     pytest.mark.filterwarnings("ignore:`use_.*` is deprecated"),
 ]

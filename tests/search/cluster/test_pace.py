@@ -17,8 +17,6 @@ from fathom.search.training.device import CPU_AS_GPU
 from tests.support.ray_folder import own_ray_folder
 from tests.support.toy import Successor
 
-pytestmark = pytest.mark.timeout(300)
-
 STUDY = """
 study: pace
 objective: {name: language, context: 6}

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.places import ROOT
 from tests.support.ray_folder import own_ray_folder
 
@@ -43,7 +41,6 @@ print("all seen")
 """
 
 
-@pytest.mark.timeout(300)
 def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
     tmp_path: Path,
 ) -> None:

@@ -50,7 +50,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from mlflow import MlflowClient
 
-pytestmark = pytest.mark.timeout(300)
 
 STUDY = """
 study: real

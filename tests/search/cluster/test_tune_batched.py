@@ -23,8 +23,6 @@ from fathom.search.study.planning.shapes import feasible_shapes
 from tests.support.in_process import search_in_process
 from tests.support.toy import Successors
 
-pytestmark = pytest.mark.timeout(300)
-
 LADDER = """
 study: together
 objective: {name: language, context: 6}

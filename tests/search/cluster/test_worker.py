@@ -27,8 +27,6 @@ from fathom.search.training.trial import RunningTrial
 from tests.support.ray_folder import own_ray_folder
 from tests.support.toy import Successor
 
-pytestmark = pytest.mark.timeout(300)
-
 STUDY = """
 study: leaving
 objective: {name: language, context: 6}

@@ -167,7 +167,6 @@ def test_a_study_deleted_by_another_program_is_written_again(
     assert_whole(address, search)
 
 
-@pytest.mark.timeout(300)
 def test_a_server_that_stops_and_returns_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -192,7 +191,6 @@ def test_a_server_that_stops_and_returns_misses_nothing(
     assert PASSWORD not in caplog.text
 
 
-@pytest.mark.timeout(300)
 def test_a_server_that_stays_away_costs_the_search_nothing_and_the_next_run_writes_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

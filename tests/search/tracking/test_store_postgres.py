@@ -22,7 +22,6 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.timeout(300)
 def test_a_study_is_mirrored_whole_and_ended(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

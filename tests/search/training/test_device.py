@@ -41,7 +41,6 @@ def test_without_ray_a_gpu_is_used_unless_trials_have_none(
     assert local_device(resources) == device
 
 
-@pytest.mark.timeout(300)  # the first deterministic trial imports the compiler
 def test_a_deterministic_trial_has_no_other_kernels_and_the_next_one_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

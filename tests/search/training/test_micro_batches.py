@@ -48,7 +48,6 @@ def lack_memory(training: Training, weight: str, call: int) -> None:
     parameter.register_post_accumulate_grad_hook(hook)
 
 
-@pytest.mark.timeout(600)  # the first recomputed layer imports the compiler
 @pytest.mark.parametrize("recomputes", [False, True])
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_losses_are_the_same_in_any_number_of_micro_batches(count: int, recomputes: bool) -> None:
@@ -57,7 +56,6 @@ def test_losses_are_the_same_in_any_number_of_micro_batches(count: int, recomput
     assert losses(new_training(plan)) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("compiled", [False, COMPILED])
 def test_a_step_that_runs_out_of_memory_is_begun_again_with_half_as_much(compiled: bool) -> None:
     expected = losses(new_training(SHORT_PLAN))

@@ -337,7 +337,6 @@ STATES = ("a list", "a tensor", "points", "training", "model")
 """Ways in which a whole file is no checkpoint; the last three name a key that it lacks."""
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "how", ["cut short", "one byte changed", "another file", "a pipe", *STATES]
 )

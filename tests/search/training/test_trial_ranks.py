@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 import torch
 import torch.distributed
 
@@ -74,7 +73,6 @@ def step_saved(folder: Path) -> int:
     return step
 
 
-@pytest.mark.timeout(600)
 def test_two_processes_save_at_any_step_and_resume_to_the_same_losses(tmp_path: Path) -> None:
     whole = train(tmp_path / "whole", "first")
     for how, at_step in (("interrupt", 30), ("kill", 52)):

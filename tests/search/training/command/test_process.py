@@ -12,8 +12,6 @@ import pytest
 
 from fathom.search.training.command.process import CommandProcess
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from fathom.search.training.trial import WorkerLostError
 from tests.support import trainer
 from tests.support.training import SHAPE
 
-pytestmark = pytest.mark.timeout(120)
 TOKENS_PER_STEP = 4 * 32
 
 

@@ -26,7 +26,6 @@ from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
 
 pytestmark = [
-    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # PyTorch's own, in compiling
 ]
 

@@ -18,8 +18,6 @@ from fathom.search.training.trial import RunningTrial
 from tests.support.toy import CPU, Successor
 from tests.support.training import BUDGET, CONFIG, SPEC
 
-pytestmark = pytest.mark.timeout(600)
-
 PATIENT = CONFIG.model_copy(update={"train": CONFIG.train.model_copy(update={"patience": 100})})
 """So that the states have best weights as well."""
 
