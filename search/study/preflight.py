@@ -15,8 +15,8 @@ from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig, load
-from fathom.search.study.planning.own_model import try_own_model
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
+from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shapes import smallest_shape
 from fathom.search.study.store_uri import check_form, check_optuna
 

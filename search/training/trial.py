@@ -17,7 +17,7 @@ from fathom.objectives.errors import UnseenDataError
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, evaluation_steps
-from fathom.search.study.planning.own_model import recipe_of
+from fathom.search.study.planning.shape_counter import recipe_of
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
 from fathom.search.training.device import (

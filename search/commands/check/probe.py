@@ -16,7 +16,7 @@ from fathom.objectives.contract import Objective
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import derive_seed
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.own_model import counter_of, recipe_of
+from fathom.search.study.planning.shape_counter import counter_of, recipe_of
 from fathom.search.study.planning.shapes import build_shape, default_head_dim, heads_step
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan

@@ -19,7 +19,7 @@ from fathom.search.study.file.errors import PlanError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import SpaceConfig
 from fathom.search.study.planning.budget import Budget
-from fathom.search.study.planning.own_model import (
+from fathom.search.study.planning.shape_counter import (
     BUILDS_OF_A_WIDTH,
     MOST_BUILDS,
     TooManyBuildsError,

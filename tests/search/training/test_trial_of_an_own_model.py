@@ -10,7 +10,7 @@ import torch
 
 from fathom.search.records import Outcome, Report
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.planning.own_model import counter_of
+from fathom.search.study.planning.shape_counter import counter_of
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial, catch_failures
 from tests.support.toy import CPU, Successor

@@ -12,8 +12,13 @@ from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, dump, parse, study_of
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.own_model import MOST_BUILDS, counter_of, recipe_of, try_own_model
 from fathom.search.study.planning.plan import expected_confirming, plan_study, study_notes
+from fathom.search.study.planning.shape_counter import (
+    MOST_BUILDS,
+    counter_of,
+    recipe_of,
+    try_own_model,
+)
 from fathom.search.study.planning.shapes import feasible_shapes, smallest_shape
 from fathom.search.study.preflight import check_trusted
 
