@@ -42,7 +42,8 @@ def _row(group: type[BaseModel], name: str, path: str) -> str:
     field = group.model_fields[name]
     default = "required" if field.is_required() else _default(field)
     anchor = f"{path}{name}".replace(".", "")
-    words = _docstring(group, name) or _words_of_kind(field.annotation, anchor)
+    words = _docstring(group, name) or field.description or ""
+    words = words or _words_of_kind(field.annotation, anchor)
     cells = (f"`{name}`", _kind(field.annotation), default, words)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 

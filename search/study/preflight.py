@@ -17,7 +17,7 @@ from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig, load
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
-from fathom.search.study.planning.shapes import smallest_shape
+from fathom.search.study.planning.shape_space import ShapeSpace
 from fathom.search.study.store_uri import check_form, check_optuna
 
 
@@ -62,7 +62,7 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
         own_parser(config.train.parser)
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
-    try_own_model(config, smallest_shape(config, vocab_size))
+    try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
     tracking = config.tracking.uri or default_tracking_uri(runs)
     check_form(tracking)
     if config.tracking.optuna is not None:

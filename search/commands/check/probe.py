@@ -16,8 +16,9 @@ from fathom.objectives.contract import Objective
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep, sweep
 from fathom.search.records import derive_seed
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.planning.shape_counter import counter_of, recipe_of
-from fathom.search.study.planning.shapes import build_shape, default_head_dim, heads_step
+from fathom.search.study.keys.groups import default_head_dim
+from fathom.search.study.planning.shape_counter import recipe_of
+from fathom.search.study.planning.shape_space import ShapeSpace
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training, TrainPlan
 
@@ -75,16 +76,16 @@ def probe_shape(
     fewest = group * max(1, MOST_HEADS // group)
     heads = {"n_heads": space.n_heads and min(space.n_heads, fewest)}
     if space.head_dim or not space.n_heads:
-        heads["head_dim"] = min(space.head_dim or default_head_dim(config), LARGEST_HEAD_DIM)
-    small = config.model_copy(update={"space": space.model_copy(update=heads)})
-    step = heads_step(small)
+        head_dim = space.head_dim or default_head_dim(min(config.budgets))
+        heads["head_dim"] = min(head_dim, LARGEST_HEAD_DIM)
+    study = config.model_copy(update={"space": space.model_copy(update=heads)})
+    small = ShapeSpace.of(study, vocab_size)
+    step = small.heads_step
     d_model = size.widening * step * math.ceil(probe.width / step)
     d_ff = BASE_FF_RATIO * d_model if space.feed_forward else 0
     depth, encoder = size.depth + size.encoder_depth, size.encoder_depth
-    shape = build_shape(small, vocab_size, depth, d_model, d_ff, encoder_depth=encoder)
-    shape = replace(shape, context=context)
-    counter = counter_of(small)
-    return counter.exactly(shape) if counter else shape
+    shape = replace(small.shape(depth, d_model, d_ff, encoder_depth=encoder), context=context)
+    return small.counter.exactly(shape) if small.counter else shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from fathom.search.study.file.errors import ConfigError, PlanError, Problem, exp
 from fathom.search.study.file.safe_yaml import parse_yaml
 from fathom.search.study.file.source import Source, read_source
 from fathom.search.study.keys.groups import (
+    TOKENS_PER_PARAMETER,
     ConfirmConfig,
     ResourcesConfig,
     Sampler,
@@ -63,8 +64,11 @@ class StudyConfig(Group):
     tokens: Number | None = Field(None, examples=["10M"])
     """Training tokens of a trial, for every budget. Each step takes `train.batch_size` sequences of
     the objective's `context`, padding included."""
-    tokens_per_parameter: Multiple | None = None
-    """Training tokens of a trial per parameter of its budget; 20 unless `tokens` is given."""
+    tokens_per_parameter: Multiple | None = Field(
+        None,
+        description="Training tokens of a trial per parameter of its budget; "
+        f"{TOKENS_PER_PARAMETER:g} unless `tokens` is given.",
+    )
     space: SpaceConfig = SpaceConfig()
     trials: Positive = 9
     """Exploring trials per budget, most of them short. The sampler `ladder` tries every depth

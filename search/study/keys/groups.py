@@ -25,6 +25,7 @@ from fathom.objectives.keys import (
 )
 from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
+from fathom.search.formatting import format_count
 from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
 from fathom.search.study.keys.split import SPLIT_PATTERN, encoder_layers
 
@@ -37,6 +38,43 @@ def is_none(value: object) -> bool:
 def is_zero(value: float) -> bool:
     """True for 0: a key that is then left out of what is saved of a study."""
     return value == 0
+
+
+TOKENS_PER_PARAMETER = 20.0
+"""Default training tokens per parameter (Hoffmann et al. 2022)."""
+STEP_FACTOR, STEP_EXPONENT = 0.58, 0.571
+"""The best batch for a horizon of D tokens is 0.58 D^0.571 tokens, nearly whatever the size of the
+model (Li et al. 2025, Step Law, arXiv 2503.04715)."""
+FEWEST_STEPS = 2000
+"""Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
+models learn too little."""
+HEAD_DIMS = {16: 10_000_000, 32: 100_000_000}
+"""Default width of a head -> the budget below which it is the default; small budgets then have more
+widths to choose from."""
+LARGEST_HEAD_DIM = 64
+"""Default width of a head for larger budgets."""
+MULTIPLE = 8
+"""Default number of which widths are multiples: it suits hardware."""
+COARSE_FROM = 1_000_000
+"""Smallest budget for which `MULTIPLE` is not too coarse; below it, every width is tried."""
+_MULTIPLES = f"{MULTIPLE}, or 1 if a budget is below {format_count(COARSE_FROM)}"
+
+
+def default_head_dim(smallest_budget: int) -> int:
+    """Default width of a head in a study with this smallest budget."""
+    fitting = (width for width, below in HEAD_DIMS.items() if smallest_budget < below)
+    return next(fitting, LARGEST_HEAD_DIM)
+
+
+def default_multiple(smallest_budget: int) -> int:
+    """Default number of which widths are multiples, in a study with this smallest budget."""
+    return MULTIPLE if smallest_budget >= COARSE_FROM else 1
+
+
+def _head_dims() -> str:
+    below = [f"{width} if it is below {format_count(most)}" for width, most in HEAD_DIMS.items()]
+    text = f"{', '.join(below)}, else {LARGEST_HEAD_DIM}"
+    return text.replace("it is", "the smallest budget is", 1)
 
 
 class SpaceConfig(Group):
@@ -54,17 +92,22 @@ class SpaceConfig(Group):
     unused."""
     d_model: Positive | None = None
     """Width of all shapes, as in Petty et al. 2023. By default widths vary."""
-    head_dim: Positive | None = None
-    """Width of a head; wider shapes have more heads. If `n_heads` is not set either: 16 if the
-    smallest budget is below 1M, 32 if it is below 10M, else 64."""
+    head_dim: Positive | None = Field(
+        None,
+        description="Width of a head; wider shapes have more heads. If `n_heads` is not set "
+        f"either: {_head_dims()}.",
+    )
     n_heads: Positive | None = None
     """Number of heads at every width, as in Levine et al. 2020; wider shapes have wider heads. With
     `head_dim` as well, attention is n_heads * head_dim wide at every d_model."""
-    d_model_multiple: Positive | None = None
-    """d_model is a multiple of this number and of the width that the heads need. By default 8, or 1
-    if a budget is below 1M."""
-    d_ff_multiple: Positive | None = None
-    """d_ff is a multiple of this number. By default 8, or 1 if a budget is below 1M."""
+    d_model_multiple: Positive | None = Field(
+        None,
+        description="d_model is a multiple of this number and of the width that the heads need. "
+        f"By default {_MULTIPLES}.",
+    )
+    d_ff_multiple: Positive | None = Field(
+        None, description=f"d_ff is a multiple of this number. By default {_MULTIPLES}."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -214,9 +257,12 @@ class TrainConfig(Group):
     """Function of your own that reads a line of the command, such as `my_package.log:parse`."""
     silence: Positive = 1800
     """Seconds without a line after which the command has failed."""
-    batch_size: Positive | Literal["auto"] = "auto"
-    """Sequences per step. `auto` follows the Step Law, 0.58 D^0.571 tokens for a horizon of D, with
-    at least about 2,000 steps."""
+    batch_size: Positive | Literal["auto"] = Field(
+        "auto",
+        description=f"Sequences per step. `auto` follows the Step Law, {STEP_FACTOR:g} "
+        f"D^{STEP_EXPONENT:g} tokens for a horizon of D, with at least about {FEWEST_STEPS:,} "
+        "steps.",
+    )
     optimizer: OptimizerName = OptimizerName.ADAMW
     """Optimizer: `adamw`, or `muon` for the matrices of attention and feed-forward with AdamW for
     all other weights. Both take the same rate and decay."""

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from fathom.search.formatting import format_count
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.planning.budget import DEFAULT_TOKENS_PER_PARAMETER
+from fathom.search.study.keys.groups import TOKENS_PER_PARAMETER
 
 MOST_EPOCHS = 4
 """Largest number of epochs; up to it, repeated text is nearly worth new text (Muennighoff et al.
 2023)."""
-TOKENS = int(DEFAULT_TOKENS_PER_PARAMETER)
+TOKENS = int(TOKENS_PER_PARAMETER)
 """Training tokens per parameter: of the largest budget of `init`, of the asked size in `ask`."""
 FEWER_TOKENS = (5, 10)
 """Training tokens per parameter if budgets named by the user would take too long with `TOKENS`;

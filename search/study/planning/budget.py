@@ -9,12 +9,12 @@ from fathom.search.analysis.rung_value import LOOK_BACK
 from fathom.search.formatting import exact_count, format_count
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.keys.config import StudyConfig
-
-DEFAULT_TOKENS_PER_PARAMETER = 20.0
-"""Default training tokens per parameter (Hoffmann et al. 2022)."""
-FEWEST_STEPS = 2000
-"""Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
-models learn too little."""
+from fathom.search.study.keys.groups import (
+    FEWEST_STEPS,
+    STEP_EXPONENT,
+    STEP_FACTOR,
+    TOKENS_PER_PARAMETER,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def expand_budgets(config: StudyConfig) -> tuple[Budget, ...]:
 
 
 def _budget(config: StudyConfig, params: int) -> Budget:
-    per_parameter = config.tokens_per_parameter or DEFAULT_TOKENS_PER_PARAMETER
+    per_parameter = config.tokens_per_parameter or TOKENS_PER_PARAMETER
     tokens = config.tokens or math.ceil(params * per_parameter)
     context = config.objective.context
     if config.train.batch_size == "auto":
@@ -95,11 +95,9 @@ def _budget(config: StudyConfig, params: int) -> Budget:
 def auto_tokens_per_step(tokens: int) -> float:
     """Tokens per step that `batch_size: auto` aims at for a horizon.
 
-    The best batch for a horizon of D tokens is 0.58 D^0.571 tokens, nearly whatever the size of the
-    model (Li et al. 2025, Step Law, arXiv 2503.04715). Below 14M tokens that leaves fewer than
-    `FEWEST_STEPS` steps, and the steps decide.
+    The Step Law's, unless it leaves fewer than `FEWEST_STEPS` steps, as it does below 14M tokens.
     """
-    return min(0.58 * math.pow(tokens, 0.571), tokens / FEWEST_STEPS)
+    return min(STEP_FACTOR * math.pow(tokens, STEP_EXPONENT), tokens / FEWEST_STEPS)
 
 
 def count_of(option: str, text: str) -> int:

@@ -19,7 +19,8 @@ from fathom.search.study.planning.shape_counter import (
     recipe_of,
     try_own_model,
 )
-from fathom.search.study.planning.shapes import feasible_shapes, smallest_shape
+from fathom.search.study.planning.shape_space import ShapeSpace
+from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.study.preflight import check_trusted
 
 VOCABULARY = 31
@@ -153,7 +154,7 @@ def test_a_model_that_can_not_be_trained_is_refused_in_one_line(
     config = study(function)
 
     with pytest.raises(PlanError) as caught:
-        try_own_model(config, smallest_shape(config, VOCABULARY))
+        try_own_model(config, ShapeSpace.of(config, VOCABULARY).smallest())
 
     message = str(caught.value)
     assert "\n" not in message
@@ -163,7 +164,7 @@ def test_a_model_that_can_not_be_trained_is_refused_in_one_line(
 def test_a_model_that_sees_both_sides_may_classify() -> None:
     config = study("foreseeing", objective={"name": "my.task:Task", "context": 12})
 
-    try_own_model(config, smallest_shape(config, VOCABULARY))
+    try_own_model(config, ShapeSpace.of(config, VOCABULARY).smallest())
 
 
 def test_a_module_that_is_not_there_is_named_with_the_folder() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from dataclasses import replace
 from functools import cache
@@ -14,10 +15,12 @@ from fathom.models.network.transformer import Transformer
 from fathom.models.options import Positions
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
+from fathom.objectives.keys import parse_count
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.study.keys.groups import SpaceConfig, default_head_dim
 from fathom.search.study.planning.budget import Budget, expand_budgets
-from fathom.search.study.planning.shapes import default_head_dim, feasible_shapes, nearest_shape
+from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 
 VOCAB = 256
 BUDGETS = ("3e5", "1e6", "1e7", "1e8", "1e9")
@@ -80,7 +83,7 @@ def test_every_shape_meets_its_budget_and_the_rules_of_the_space(budget: str, co
         assert abs(first.count_error(shape)) <= config.tolerance
         assert 1 <= shape.depth <= 64
         assert low <= shape.ff_ratio <= high
-        assert shape.head_dim == default_head_dim(config)
+        assert shape.head_dim == default_head_dim(min(config.budgets))
         assert shape.d_attention == shape.d_model
         assert shape.d_model % multiple == shape.d_ff % multiple == 0
         assert (shape.vocab_size, shape.context) == (VOCAB, 64)
@@ -273,7 +276,18 @@ def test_a_fixed_number_of_heads_widens_them_with_the_model() -> None:
     [("300k, 20M", 16), ("9.9M, 20M", 16), ("10M", 32), ("99M", 32), ("100M", 64)],
 )
 def test_the_smallest_budget_decides_the_width_of_a_head(budgets: str, head_dim: int) -> None:
-    assert default_head_dim(study(budgets)) == head_dim
+    assert default_head_dim(min(study(budgets).budgets)) == head_dim
+
+
+def test_the_documented_default_width_of_a_head_is_the_one_that_shapes_have() -> None:
+    said = SpaceConfig.model_fields["head_dim"].description or ""
+    limits = re.findall(r"(\d+) if (?:the smallest budget|it) is below (\w+)", said)
+    assert len(limits) == 2
+    assert said.endswith("else 64.")
+    for head_dim, below in limits:
+        smallest = parse_count(below) - 1
+        assert default_head_dim(smallest) == int(head_dim) < default_head_dim(smallest + 1)
+    assert default_head_dim(10**12) == 64
 
 
 def test_a_hundred_million_parameters_have_hundreds_of_shapes_over_all_depths() -> None:
