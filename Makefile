@@ -17,6 +17,7 @@ install = $(if $(UV),$(UV_INSTALL) $(2) $(1) 2>/dev/null || )$(PIP) $(1)
 
 # Two files at a time, each by one process: tests of a file share a session of Ray, or a compiler's cache.
 PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 .PHONY: help quickstart test drill checks docs
 
@@ -31,9 +32,10 @@ quickstart: $(STAMP)
 	@$(BIN)/fathom run quickstart
 	@echo "On the path:  source $(BIN)/activate"
 
-# The checks run beside the tests; what they found is shown last.
+# The checks run beside the tests; what they found is shown last. (Without $(MAKE), which also runs under
+# `make --dry-run`.)
 test: $(STAMP)
-	@found=$$(mktemp); $(MAKE) --no-print-directory checks > $$found 2>&1 & checks=$$!; \
+	@found=$$(mktemp); { $(CHECKS); } > $$found 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f $$found' EXIT; \
 	$(PYTEST) -m 'not drill'; tests=$$?; \
 	wait $$checks || { cat $$found; exit 1; }; exit $$tests
@@ -42,9 +44,7 @@ drill: $(STAMP)
 	@$(PYTEST) -m drill
 
 checks: $(STAMP)
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(CHECKS)
 
 docs: $(STAMP)
 	@$(BIN)/sphinx-build --quiet --fresh-env --write-all --fail-on-warning --keep-going docs build/docs

@@ -7,7 +7,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -115,21 +115,23 @@ def known(module: str) -> str:
 
 
 @cache
-def tree_of(module: str) -> ast.Module:
-    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def names_imported(node: ast.stmt | ast.AST) -> Iterator[str]:
-    """Modules that an import statement may load: for `from a.b import c`, `a.b` and `a.b.c`."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module is not None:
-        yield node.module
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Every node of a file: the one walk that the tests share."""
+    return list(ast.walk(tree_of(path)))
 
 
-def is_ours(name: str) -> bool:
-    return name.split(".")[0] == "fathom"
+def names_imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Modules that import statements may load: for `from a.b import c`, `a.b` and `a.b.c`."""
+    names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
 
 
 def first_parts(names: set[str]) -> set[str]:
@@ -139,13 +141,12 @@ def first_parts(names: set[str]) -> set[str]:
 @cache
 def imports_anywhere(module: str) -> set[str]:
     """Every import of a module, those inside its functions too."""
-    return {name for node in ast.walk(tree_of(module)) for name in names_imported(node)}
+    return names_imported(nodes_of(FILES[module]))
 
 
-@cache
-def imports_at_start(module: str) -> set[str]:
-    """Modules imported by a module at import time, outside its functions."""
-    return {name for node in tree_of(module).body for name in names_imported(node)}
+def ours_in(module: str) -> set[str]:
+    """Modules of the project that a module imports anywhere."""
+    return imports_anywhere(module) & FILES.keys()
 
 
 def reached_from(names: set[str]) -> tuple[set[str], set[str]]:
@@ -159,14 +160,24 @@ def reached_from(names: set[str]) -> tuple[set[str], set[str]]:
             others.add(name.split(".")[0])
         elif name in FILES and name not in ours:
             ours.add(name)
-            waiting |= imports_at_start(name)
-            waiting.add(name.rpartition(".")[0] or name)
+            waiting |= {*imports_at_start(name), name.rpartition(".")[0] or name}
     return ours, others
 
 
+def is_ours(name: str) -> bool:
+    return name.split(".")[0] == "fathom"
+
+
+@cache
+def imports_at_start(module: str) -> set[str]:
+    """Modules imported by a module at import time, outside its functions."""
+    return names_imported(tree_of(FILES[module]).body)
+
+
+@cache
 def reached(module: str) -> tuple[set[str], set[str]]:
-    ours, others = reached_from({module})
-    return ours - {module}, others
+    """The modules of the project, and the packages, that importing a module loads."""
+    return reached_from({module})
 
 
 def modules_of(package: str) -> list[str]:
@@ -177,57 +188,60 @@ def modules_of(package: str) -> list[str]:
 
 def level_of(module: str) -> int | None:
     """The level of a module of `search`; None for what belongs to none, such as `fathom.models`."""
-    _, _, inside = module.partition("fathom.search.")
-    place = inside.split(".")[0]
-    return next((i for i, level in enumerate(LEVELS) if place in level), None)
+    return next((i for i, level in enumerate(LEVELS) if place_of(module) in level), None)
 
 
-def classes_of(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+def place_of(module: str) -> str:
+    """The file or folder directly in `search/` that a module belongs to; "" elsewhere."""
+    return module.partition("fathom.search.")[2].split(".")[0]
 
 
 def test_every_module_opens_with_its_docstring() -> None:
-    bare = [module for module in sorted(FILES) if not ast.get_docstring(tree_of(module))]
+    bare = [module for module, path in FILES.items() if not ast.get_docstring(tree_of(path))]
 
     assert not bare, "the first statement of a file says what it is for, before any import"
 
 
-@pytest.mark.parametrize("module", sorted(FILES))
-def test_imports_stand_at_the_top_of_their_module(module: str) -> None:
-    nodes = [
-        node for node in ast.walk(tree_of(module)) if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
+def test_imports_stand_at_the_top_of_their_module_and_name_modules_in_full() -> None:
+    """But for the program and its verbs: a command loads only what it uses."""
+    relative, hidden = [], []
+    for module, path in FILES.items():
+        lazy = module in (PROGRAM, DOOR) or module.rpartition(".")[0] == VERBS
+        for node in nodes_of(path):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                relative.append((module, ast.unparse(node)))
+            if isinstance(node, ast.Import | ast.ImportFrom) and not lazy:
+                hidden += [] if node in tree_of(path).body else [(module, ast.unparse(node))]
 
-    relative = [
-        ast.unparse(node) for node in nodes if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    assert not relative, "imports name their module in full"
-    hidden = [ast.unparse(node) for node in nodes if node not in tree_of(module).body]
-    lazy = module in (PROGRAM, DOOR) or module.rpartition(".")[0] == VERBS
-    assert lazy or not hidden, f"only {PROGRAM} and {VERBS} import elsewhere than at the top"
+    assert not relative
+    assert not hidden
 
 
-@pytest.mark.parametrize("module", sorted(FILES))
-def test_no_module_imports_a_package_by_its_folder_instead_of_by_fathom(module: str) -> None:
-    assert not first_parts(imports_anywhere(module)) & set(PACKAGES)
+def test_no_module_imports_a_package_by_its_folder_instead_of_by_fathom() -> None:
+    assert not [m for m in FILES if first_parts(imports_anywhere(m)) & set(PACKAGES)]
 
 
 @pytest.mark.parametrize("package", ["models", "objectives"])
 def test_models_and_objectives_know_neither_each_other_nor_the_search(package: str) -> None:
-    for module in modules_of(package):
-        foreign = [name for name in imports_anywhere(module) if is_ours(name)]
-        assert all(f"{name}.".startswith(("fathom.", f"fathom.{package}.")) for name in foreign)
-        others = {name.split(".")[1] for name in foreign if "." in name} - {package}
-        assert not others, module
+    foreign = [
+        (module, name)
+        for module in modules_of(package)
+        for name in imports_anywhere(module)
+        if is_ours(name) and name != "fathom" and not f"{name}.".startswith(f"fathom.{package}.")
+    ]
+
+    assert not foreign
 
 
-@pytest.mark.parametrize("module", sorted(FILES.keys() - {DOOR}))
-def test_no_module_imports_itself_by_way_of_others(module: str) -> None:
-    ours = {name for name in imports_anywhere(module) if name in FILES}
-    back = sorted(name for name in ours if module in reached_from({name})[0])
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    back = [
+        (module, name)
+        for module in FILES.keys() - {DOOR}
+        for name in ours_in(module)
+        if module in reached(name)[0]
+    ]
 
-    assert not back, f"{module} imports these, and they import {module}"
+    assert not back, "each imports the second, which imports it"
 
 
 def test_every_file_and_folder_of_the_search_has_a_level() -> None:
@@ -240,56 +254,50 @@ def test_every_file_and_folder_of_the_search_has_a_level() -> None:
     assert there - {"__init__"} == set().union(*LEVELS)
 
 
-@pytest.mark.parametrize("module", modules_of("search"))
-def test_imports_point_from_later_levels_to_earlier_ones(module: str) -> None:
-    own = level_of(module)
-    place = module.split(".")[2] if own is not None else ""
-    others = {name for name in imports_anywhere(module) if name in FILES}
-    beside = {name for name in others if level_of(name) is not None and own is not None}
+def test_imports_point_from_later_levels_to_earlier_ones() -> None:
+    wrong = []
+    for module in modules_of("search"):
+        level = level_of(module)
+        for name in ours_in(module):
+            other = level_of(name)
+            if level is not None and other is not None and place_of(module) != place_of(name):
+                wrong += [(module, name)] if other >= level else []
 
-    wrong = [
-        name
-        for name in sorted(beside)
-        if name.split(".")[2] != place and (level_of(name) or 0) >= (own or 0)
-    ]
-    assert not wrong, f"{place} stands on a lower level than these, or beside them"
+    assert not wrong, "each imports the second, which is on a later level, or on the same"
 
 
 def test_at_most_fourteen_files_stand_directly_in_search() -> None:
     assert len(list((ROOT / "search").glob("*.py"))) <= 14
 
 
-@pytest.mark.parametrize("module", modules_of("search.analysis"))
-def test_the_analysis_needs_records_shapes_and_numpy_alone(module: str) -> None:
-    ours = {name for name in imports_anywhere(module) if name in FILES}
-    beyond = [
-        name for name in ours if not f"{name}.".startswith(tuple(f"{a}." for a in ANALYSIS_MAY_USE))
-    ]
-    assert not beyond
+def test_the_analysis_needs_records_shapes_and_numpy_alone() -> None:
+    allowed = tuple(f"{name}." for name in ANALYSIS_MAY_USE)
+    modules = modules_of("search.analysis")
+    pairs = [(module, name) for module in modules for name in ours_in(module)]
+    packages = {m: first_parts(imports_anywhere(m)) | reached(m)[1] for m in modules}
 
-    assert first_parts(imports_anywhere(module)) <= ANALYSIS_NEEDS | {"fathom"}
-    assert reached(module)[1] <= ANALYSIS_NEEDS
+    assert not [(module, name) for module, name in pairs if not f"{name}.".startswith(allowed)]
+    assert not {m: more for m in modules if (more := packages[m] - ANALYSIS_NEEDS - {"fathom"})}
 
 
-@pytest.mark.parametrize("module", LIGHT)
-def test_planning_and_analysis_load_no_heavy_framework(module: str) -> None:
-    assert not reached(known(f"search.{module}"))[1] & HEAVY
+def test_planning_and_analysis_load_no_heavy_framework() -> None:
+    loaded = {module: reached(known(f"search.{module}"))[1] & HEAVY for module in LIGHT}
+
+    assert not {module: heavy for module, heavy in loaded.items() if heavy}
 
 
-@pytest.mark.parametrize("verb", sorted(QUICK_VERBS))
-def test_a_quick_verb_loads_no_heavy_framework_when_it_runs(verb: str) -> None:
-    bodies = [
+def test_quick_verbs_load_no_heavy_framework_when_they_run() -> None:
+    verbs = [
         node
         for module in FILES
         if module.startswith(f"{VERBS}.")
-        for node in tree_of(module).body
-        if isinstance(node, ast.FunctionDef) and node.name == verb
+        for node in tree_of(FILES[module]).body
+        if isinstance(node, ast.FunctionDef) and node.name in QUICK_VERBS
     ]
-    assert len(bodies) == 1, f"{VERBS} has a function for each verb, named like it"
+    loaded = {verb.name: reached_from(names_imported(list(ast.walk(verb))))[1] for verb in verbs}
 
-    names = {name for body in bodies for node in ast.walk(body) for name in names_imported(node)}
-
-    assert not reached_from(names)[1] & HEAVY
+    assert sorted(verb.name for verb in verbs) == sorted(QUICK_VERBS)
+    assert not {verb: names & HEAVY for verb, names in loaded.items() if names & HEAVY}
 
 
 def test_sizes_are_counted_with_the_standard_library_only() -> None:
@@ -306,46 +314,53 @@ def test_training_needs_torch_and_nothing_else() -> None:
     assert reached(known("search.training.loop"))[1] <= STANDARD_LIBRARY | {"torch"}
 
 
-@pytest.mark.parametrize("framework", sorted(HOMES))
-def test_each_framework_has_one_home(framework: str) -> None:
-    homes = [known(home) for home in HOMES[framework]]
-    users = [m for m in FILES if is_ours(m) and framework in first_parts(imports_anywhere(m))]
-    assert users, f"nothing uses {framework}: drop the rule"
+def test_each_framework_has_one_home() -> None:
+    users = {
+        framework: {
+            m for m in FILES if is_ours(m) and framework in first_parts(imports_anywhere(m))
+        }
+        for framework in HOMES
+    }
+    inside = {framework: tuple(f"{known(h)}." for h in homes) for framework, homes in HOMES.items()}
 
-    inside = tuple(f"{home}." for home in homes)
-    assert not [module for module in users if not f"{module}.".startswith(inside)]
+    assert all(users.values()), "nothing uses one of the frameworks: drop its rule"
+    assert not [(f, m) for f in users for m in users[f] if not f"{m}.".startswith(inside[f])]
 
 
 def test_no_two_classes_share_a_name() -> None:
     sources = [*FILES.values(), *(path for path in TESTS if "support" in path.parts)]
-    names = Counter(name for path in sources for name in classes_of(path))
+    names = Counter(
+        node.name for path in sources for node in nodes_of(path) if isinstance(node, ast.ClassDef)
+    )
 
     assert not [name for name, times in names.items() if times > 1]
 
 
-def places_with_tests() -> list[Path]:
-    return [path for path in TESTS if path.name.startswith("test_")]
-
-
-@pytest.mark.parametrize("path", places_with_tests(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_test_file_stands_where_its_module_does(path: Path) -> None:
+def test_a_test_file_stands_where_its_module_does() -> None:
     """`tests/a/b/test_c.py` or `test_c_and_more.py` tests `a/b/c`, a module, folder or page."""
-    folder = ROOT / path.parent.relative_to(ROOT / "tests")
-    if path.parent.name == "drill" or folder == ROOT:
-        return  # the drill has its parts beside it; tests of the whole stand at the top
-    assert folder.is_dir(), f"there is no folder {folder.relative_to(ROOT)}"
-    subject = path.stem.removeprefix("test_")
-    names = {entry.name.split(".")[0] for entry in folder.iterdir()}
+    astray = []
+    for path in TESTS:
+        folder = ROOT / path.parent.relative_to(ROOT / "tests")
+        # The drill has its parts beside it; tests of the whole stand at the top.
+        if path.name.startswith("test_") and path.parent.name != "drill" and folder != ROOT:
+            names = (
+                {entry.name.split(".")[0] for entry in folder.iterdir()} if folder.is_dir() else ()
+            )
+            subject = f"{path.stem.removeprefix('test_')}_"
+            astray += [] if any(subject.startswith(f"{name}_") for name in names) else [path]
 
-    assert any(f"{subject}_".startswith(f"{name}_") for name in names), sorted(names)
+    assert not astray
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_tests_import_no_other_tests(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {name for node in ast.walk(tree) for name in names_imported(node)}
+def test_tests_import_no_other_tests() -> None:
+    imports = {path: names_imported(nodes_of(path)) for path in TESTS}
 
-    assert not [name for name in names if name.startswith("tests.") and ".test_" in name]
+    assert not [
+        (path, name)
+        for path, names in imports.items()
+        for name in names
+        if name.startswith("tests.") and ".test_" in name
+    ]
 
 
 @pytest.mark.parametrize(
