@@ -59,17 +59,6 @@ def option_key(name: str) -> str:
     return f"model.{OPTION_KEYS.get(name, name)}"
 
 
-PLAIN: Mapping[str, object] = {
-    "residual": Residual.PRE,
-    "biases": False,
-    "embedding_rank": None,
-    "smeared_keys": False,
-    "looped": False,
-    "bidirectional": False,
-}
-"""Options of a shape, as they must be for several models of it to train as one batched model."""
-
-
 def check_loop(*, looped: bool, residual: Residual) -> None:
     """Raises `ValueError` if looped layers would have to be profiled one by one (Admin)."""
     if looped and residual is Residual.ADMIN:

@@ -5,7 +5,7 @@ as numpy arrays (read without copying from a node's object store) and is placed 
 the trial trains.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, Self
 
 import torch
@@ -97,20 +97,3 @@ def files_of(objective: Objective, model: Model) -> Mapping[str, str]:
     `files`, if it has that; none without."""
     files: Callable[[Model], Mapping[str, str]] | None = getattr(objective, "files", None)
     return files(model) if files else {}
-
-
-class ReplicatedObjective(Objective, Protocol):
-    """An objective that can also evaluate several models at once, each on its own data.
-
-    The model is called with the sequences of all replicas, one replica after another, and returns
-    logits in that order. Each replica gets the data that it would get alone.
-    """
-
-    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
-        """The batches that `batch` returns for each seed, joined: (seeds * B, T)."""
-
-    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        """Mean loss of each replica in nats, (replicas,) with a gradient."""
-
-    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        """Metrics of each replica, equal to those of `evaluate`."""

@@ -102,8 +102,6 @@ class ObjectiveConfig(Group, ABC):
     """Unit of the held-out loss."""
     bidirectional: ClassVar[bool] = False
     """True if a model that attends to both sides does not see the answers among its inputs."""
-    batched: ClassVar[bool] = False
-    """True if several trials may train as one batched model (`contract.ReplicatedObjective`)."""
     has_sources: ClassVar[bool] = False
     """True if batches have sources, which an encoder reads."""
     cached: ClassVar[bool] = False

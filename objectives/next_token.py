@@ -5,7 +5,6 @@ Shapes: B batch, T time, W windows of an evaluation.
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -80,72 +79,54 @@ class NextToken:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Windows of the training split, each token once an epoch."""
-        return self.batches(seeds=(seed,), step=step, batch_size=batch_size)
-
-    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
-        """The windows of each seed, one seed after another, all read at once."""
         tokens = self.train
         if isinstance(tokens, TextInFiles):
             text, length = tokens, self.context + 1
 
             def read(at: int) -> Tensor:
-                return text.read(self._starts(seeds, at, batch_size), length)
+                return text.read(self._starts(seed, at, batch_size), length)
 
-            return text.batch(text.ahead.take((tuple(seeds), batch_size), step, read))
+            return text.batch(text.ahead.take((seed, batch_size), step, read))
         placed_ids = tokens_of(tokens)
-        starts = torch.from_numpy(self._starts(seeds, step, batch_size))
+        starts = torch.from_numpy(self._starts(seed, step, batch_size))
         return windows(placed_ids, sent(starts, placed_ids.device), self.context)
 
-    def _starts(self, seeds: Sequence[int], step: int, batch_size: int) -> NDArray[np.int64]:
-        """First tokens of the windows of all seeds in a step."""
-        of_seed = {
-            seed: training_windows(
-                len(self.train), self.context, seed=seed, step=step, batch_size=batch_size
-            )
-            for seed in set(seeds)
-        }
-        return np.concatenate([of_seed[seed] for seed in seeds])
+    def _starts(self, seed: int, step: int, batch_size: int) -> NDArray[np.int64]:
+        """First tokens of the windows of a step, (batch_size,)."""
+        return training_windows(
+            len(self.train), self.context, seed=seed, step=step, batch_size=batch_size
+        )
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
         """Mean nats per token, a scalar."""
         return mean_loss(model, batch)
 
-    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        """Mean nats per token of each replica, (replicas,)."""
-        return token_losses(model, batch).view(replicas, -1).mean(1)
-
     @torch.no_grad()
     def evaluate(self, model: Model) -> dict[str, float]:
         """`loss`, and `bits_per_byte` if the bytes are known, on fixed windows, spread evenly over
         the validation split."""
-        (only,) = self.evaluations(model, replicas=1)
-        return only
-
-    @torch.no_grad()
-    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        """Metrics of `evaluate` for each replica; all of them read a window at once."""
         # From the first place to the last; none overlap.
         starts_W = spread(len(self.validation) - self.context, self.eval_windows)
-        chunk = max(1, eval_chunk_tokens(self.vocab_size) // (self.context * replicas))
-        sums_R = []
+        chunk = max(1, eval_chunk_tokens(self.vocab_size) // self.context)
+        sums = []
         for at in range(0, self.eval_windows, chunk):
-            batch = self._held_out(starts_W[at : at + chunk], replicas)
-            sums_R.append(token_losses(model, batch).view(replicas, -1).sum(1))
+            batch = self._held_out(starts_W[at : at + chunk])
+            sums.append(token_losses(model, batch).sum())
         # The one synchronisation with the device; summed in double precision.
-        return [self._metrics(math.fsum(own)) for own in torch.stack(sums_R, dim=1).tolist()]
+        return self._metrics(math.fsum(torch.stack(sums).tolist()))
 
     def final_metrics(self, model: Model) -> dict[str, float]:
         """An empty dict, since every evaluation is complete."""
         return {}
 
-    def _held_out(self, starts: NDArray[np.int64], replicas: int) -> Batch:
-        """Windows of the validation split, the same for each replica."""
+    def _held_out(self, starts: NDArray[np.int64]) -> Batch:
+        """Windows of the validation split that begin at these tokens."""
         tokens = self.validation
         if isinstance(tokens, TextInFiles):
-            return tokens.batch(tokens.read(starts, self.context + 1).repeat(replicas, 1))
+            return tokens.batch(tokens.read(starts, self.context + 1))
         placed_ids = tokens_of(tokens)
         on_device = sent(torch.from_numpy(starts), placed_ids.device)
-        return windows(placed_ids, on_device.repeat(replicas), self.context)
+        return windows(placed_ids, on_device, self.context)
 
     def _metrics(self, nats: float) -> dict[str, float]:
         loss = nats / (self.eval_windows * self.context)

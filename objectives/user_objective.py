@@ -19,8 +19,6 @@ MEMBERS = (
     *("to", "batch", "loss", "evaluate", "final_metrics"),
 )
 """Members of `contract.Objective`."""
-BATCHED_MEMBERS = ("batches", "losses", "evaluations")
-"""Further members of `contract.ReplicatedObjective`."""
 
 UserObjectiveName = Annotated[
     str,
@@ -38,8 +36,6 @@ class UserObjectiveConfig(ObjectiveConfig):
 
     loss_unit: ClassVar[str] = "nats"
     bidirectional: ClassVar[bool] = True
-    batched: ClassVar[bool] = True
-    """True, as the class decides it; `is_batched` asks the class."""
     name: UserObjectiveName
     context: Positive = 256
     """Tokens of the longest sequence; goes to `prepare` as well."""
@@ -62,10 +58,6 @@ class UserObjectiveConfig(ObjectiveConfig):
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys unchanged: a user's objective has no known smaller version."""
         return self
-
-    def is_batched(self) -> bool:
-        """True if the class has all `BATCHED_MEMBERS`; raises `ObjectiveError` without a class."""
-        return all(hasattr(_class(self.name), member) for member in BATCHED_MEMBERS)
 
 
 def _is_plain(value: object) -> bool:

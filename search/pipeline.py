@@ -224,7 +224,7 @@ def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_secon
     if ready.config.train.command:
         return  # its speed is not Fathom's
     started = start_seconds(records, ready.began)
-    alone = resources.processes_per_trial == resources.replicas == 1
+    alone = resources.processes_per_trial == 1
     if started is None or not alone or ready.config.model.build:  # whose operations are estimates
         return
     start = started + report_seconds if cluster_address() is None else None

@@ -1,7 +1,7 @@
-"""Many small trials on one device: one after another, several processes, or one batched model.
+"""Many small trials on one device: one after another, or in several processes.
 
 python -m benchmarks.speed.packing                  # a GPU where there is one, else one core
-python -m benchmarks.speed.packing --depth 2 --d-model 64 --batch 8 --replicas 4 8
+python -m benchmarks.speed.packing --depth 2 --d-model 64 --batch 8 --processes 4 8
 """
 
 import argparse
@@ -27,30 +27,25 @@ ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": s
 
 def measure(
     workers: Workers, case: Case, counts: Sequence[int], *, rounds: int, seconds: float
-) -> dict[tuple[int, int], float]:
-    """Median tokens a second by (processes, replicas in each); a round times every way once."""
-    ways = [(1, 1), *((count, 1) for count in counts), *((1, count) for count in counts)]
-    speeds: dict[tuple[int, int], list[float]] = {way: [] for way in ways}
+) -> dict[int, float]:
+    """Median tokens a second by number of processes; a round times every number once."""
+    speeds: dict[int, list[float]] = {count: [] for count in (1, *counts)}
     for _ in range(rounds):
-        for processes, replicas in ways:
-            speed = workers.speed(case, processes=processes, replicas=replicas, seconds=seconds)
-            speeds[processes, replicas].append(speed)
-    return {way: statistics.median(several) for way, several in speeds.items()}
+        for count, found in speeds.items():
+            found.append(workers.speed(case, processes=count, seconds=seconds))
+    return {count: statistics.median(found) for count, found in speeds.items()}
 
 
-def show(workers: Workers, case: Case, speeds: dict[tuple[int, int], float]) -> None:
-    """Print the table of one shape."""
-    shape, alone = case.shape, speeds[1, 1]
+def show(case: Case, speeds: dict[int, float]) -> None:
+    """Prints the table of a shape."""
+    shape, alone = case.shape, speeds[1]
     print(f"\n{format_count(shape.params_non_embedding)} non-embedding parameters, ", end="")
     print(f"depth {shape.depth}, d_model {shape.d_model}, batch {case.batch_size} x ", end="")
     print(f"{shape.context}; one after another {alone:,.0f} tokens/s\n")
-    print("| trials | processes: tokens/s | ratio | batched: tokens/s | ratio | losses differ by |")
-    print("|---|---|---|---|---|---|")
-    for count in (processes for processes, _ in speeds if processes > 1):
-        (gap,) = workers.ask(1, "difference", case, count)
-        packed, batched = speeds[count, 1], speeds[1, count]
-        print(f"| {count} | {packed:,.0f} | {packed / alone:.2f} ", end="")
-        print(f"| {batched:,.0f} | {batched / alone:.2f} | {gap:.1e} |")
+    print("| processes | tokens/s | ratio |")
+    print("|---|---|---|")
+    for count, packed in speeds.items():
+        print(f"| {count} | {packed:,.0f} | {packed / alone:.2f} |")
 
 
 def cases(options: argparse.Namespace, device: str) -> list[Case]:
@@ -86,7 +81,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--d-model", type=int)
     parser.add_argument("--batch", type=int, nargs="+", help="sequences a step")
     parser.add_argument("--context", type=int)
-    parser.add_argument("--replicas", type=int, nargs="+", default=[2, 4, 8, 16])
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4, 8, 16])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one timing, at least")
     parser.add_argument("--corpus", default="stdlib")
@@ -112,11 +107,11 @@ def main() -> None:
         name = torch.cuda.get_device_name()
     print(f"{name}; python {platform.python_version()}, torch {torch.__version__}; ", end="")
     print(f"{'bfloat16' if device == 'cuda' else 'float32'}, medians of {options.rounds} rounds")
-    workers = Workers(max(options.replicas), objective)
+    workers = Workers(max(options.processes), objective)
     for case in several:
-        counts, rounds = sorted({*options.replicas} - {1}), options.rounds
+        counts, rounds = sorted({*options.processes} - {1}), options.rounds
         speeds = measure(workers, case, counts, rounds=rounds, seconds=options.seconds)
-        show(workers, case, speeds)
+        show(case, speeds)
     workers.dismiss()
 
 

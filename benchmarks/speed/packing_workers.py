@@ -1,7 +1,7 @@
 """The processes of `benchmarks.speed.packing`: each trains by order, alone or beside others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from statistics import fmean
@@ -12,19 +12,13 @@ import torch
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.text.language.objective import Language
-from fathom.search.training.loop import advance, train
-from fathom.search.training.replicated_loop import Replica, ReplicaTraining, train_replicas
-from fathom.search.training.replicated_loop import advance as advance_replicas
+from fathom.search.training.loop import advance
 from fathom.search.training.state import Training, TrainPlan
 
 PARAMETRIZATION = Parametrization(
     scheme=Scheme.COMPLETEP, base_width=64, base_depth=2, base_head_dim=32, init_std=0.04
 )
 RATE = 4e-3
-BRACKET = (0.5, 1.0, 2.0)
-"""Multiples of the rate in the confirmation stage on its first seed; other seeds train at 1."""
-COMPARED_STEPS = (1, 20)
-"""Steps after which the losses of both ways are compared."""
 WARM_STEPS = 3
 
 
@@ -54,7 +48,7 @@ class Case:
             betas=(0.9, 0.95),
             eps=1e-12,
             grad_clip=1.0,
-            evaluation_steps=COMPARED_STEPS,
+            evaluation_steps=(10**6,),
             bfloat16=self.device == "cuda",
         )
 
@@ -69,15 +63,12 @@ class Trainer:
         self._clock: Callable[[], float] = perf_counter
         self._chunk = 1
 
-    def prepare(self, case: Case, replicas: int) -> None:
-        """Build one trial, or several as one model, and warm up."""
+    def prepare(self, case: Case) -> None:
+        """Builds a trial and warms up."""
         device = torch.device(case.device)
         objective = self._objective.to(device)
         self._clock = perf_counter if case.device == "cuda" else process_time
-        if replicas == 1:
-            self._run = _single(case, objective, device)
-        else:
-            self._run = _batched(case, objective, device, replicas)
+        self._run = _training(case, objective, device)
         self._run(WARM_STEPS)
         began = self._clock()
         self._run(WARM_STEPS)
@@ -96,27 +87,12 @@ class Trainer:
         self._run = _rest
         return steps / elapsed
 
-    def difference(self, case: Case, replicas: int) -> float:
-        """Largest difference between a trial's loss in a batched model and alone, in nats."""
-        device, plan = torch.device(case.device), case.plan
-        objective, several = self._objective.to(device), replicas_of(replicas)
-        training = ReplicaTraining(case.shape, PARAMETRIZATION, plan, several, device=device)
-        together = list(train_replicas(training, objective))
-        gaps = []
-        for replica in several:
-            own = replace(plan, learning_rate=replica.learning_rate)
-            alone = Training(case.shape, PARAMETRIZATION, own, seed=replica.seed, device=device)
-            for one, all_ in zip(train(alone, objective), together, strict=True):
-                gaps.append(abs(one.loss - all_[replica].loss))
-                gaps.append(abs(one.train_loss - all_[replica].train_loss))
-        return max(gaps)
-
 
 def _rest(steps: int) -> None:
     """Releases the device's memory."""
 
 
-def _single(case: Case, objective: Language, device: torch.device) -> Callable[[int], None]:
+def _training(case: Case, objective: Language, device: torch.device) -> Callable[[int], None]:
     plan = case.plan
     training = Training(case.shape, PARAMETRIZATION, plan, seed=0, device=device)
 
@@ -124,27 +100,6 @@ def _single(case: Case, objective: Language, device: torch.device) -> Callable[[
         advance(training, objective, goal=training.step + steps)
 
     return run
-
-
-def _batched(
-    case: Case, objective: Language, device: torch.device, replicas: int
-) -> Callable[[int], None]:
-    several = replicas_of(replicas)
-    training = ReplicaTraining(case.shape, PARAMETRIZATION, case.plan, several, device=device)
-
-    def run(steps: int) -> None:
-        advance_replicas(training, objective, goal=training.step + steps)
-
-    return run
-
-
-def replicas_of(count: int) -> list[Replica]:
-    """The confirming trials of a shape: fresh seeds, and the first one also at other rates."""
-    trials = [(1.0, seed) for seed in range(count)]
-    if count > len(BRACKET):
-        trials = [(scale, 0) for scale in BRACKET]
-        trials += [(1.0, seed) for seed in range(1, count - len(BRACKET) + 1)]
-    return [Replica(seed=seed, learning_rate=RATE * scale) for scale, seed in sorted(trials)]
 
 
 def serve(orders: Connection, objective: Language) -> None:
@@ -171,12 +126,12 @@ class Workers:
             pipe.send(order)
         return [pipe.recv() for pipe in self._pipes[:count]]
 
-    def speed(self, case: Case, *, processes: int, replicas: int, seconds: float) -> float:
+    def speed(self, case: Case, *, processes: int, seconds: float) -> float:
         """Tokens a second of all trials of all these processes."""
-        self.ask(processes, "prepare", case, replicas)
+        self.ask(processes, "prepare", case)
         rates = self.ask(processes, "steps_per_second", seconds)
         total = sum(rates) if case.device == "cuda" else fmean(rates)  # one core for all
-        return total * replicas * case.tokens_per_step
+        return total * case.tokens_per_step
 
     def dismiss(self) -> None:
         """Tells the worker processes to end."""

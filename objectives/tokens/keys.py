@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,7 +33,6 @@ class TokenSplits:
 class TokensConfig(ObjectiveConfig):
     """Next-token prediction on token ids that are cut already."""
 
-    batched: ClassVar[bool] = True
     name: Literal["tokens"]
     train: str = Field(min_length=1, max_length=4096, examples=["path/to/tokens"])
     """Token ids to train on: a folder that `fathom tokenize` wrote; a file, folder or glob of .bin,

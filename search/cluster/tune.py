@@ -81,23 +81,23 @@ class SearcherAdapter(Adapter, Searcher):
     """Asks the scheduler for the next trial and passes on the last report of each."""
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next assignments for a worker; None to be asked again later."""
+        """The next assignment for a worker; None to be asked again later."""
         scheduler, requested = self._scheduler, self._interrupt.requested
-        specs = () if requested else self._next_trials()
-        if not specs and (scheduler.done or requested):
+        spec = None if requested else self._next_trial()
+        if spec is None and (scheduler.done or requested):
             finished: Any = Searcher.FINISHED  # Ray's word for the end is a string
             return finished  # type: ignore[no-any-return]
-        return {"assignments": tuple(map(self._assignment, specs))} if specs else None
+        return {"assignment": self._assignment(spec)} if spec else None
 
-    def _next_trials(self) -> tuple[TrialSpec, ...]:
+    def _next_trial(self) -> TrialSpec | None:
         scheduler, alike = self._scheduler, self._alike
         if alike.many:
             alike.check(scheduler.live)
         running = {name for search in scheduler.budgets.values() for name in search.running}
-        specs = () if alike.many and running - alike.held else scheduler.next_trials()
-        if not specs:
+        spec = None if alike.many and running - alike.held else scheduler.next_trial()
+        if spec is None:
             alike.check(scheduler.live)
-        return specs
+        return spec
 
     def _assignment(self, spec: TrialSpec) -> Assignment:
         scheduler, failures = self._scheduler, self._failures
@@ -110,18 +110,17 @@ class SearcherAdapter(Adapter, Searcher):
             working_folder=str(Path.cwd()),
             out_of_memory=spec.trial in failures.out_of_memory,
             excluded_nodes=failures.excluded_nodes(spec.trial),
-            split_reason=failures.split_reasons.get(spec.trial, ""),
         )
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Pass on the last reports, which Tune shows to nobody else, unless they are known."""
+        """Passes on the last report, which Tune shows to nobody else, unless it is known."""
         if error or result is None:
             return  # `on_trial_error` has told the scheduler, with the reason
-        for trial, report in result["reports"]:
-            if trial in self._scheduler.live and trial not in self._interrupt.saved:
-                self._report(trial, report)
+        trial = result["trial"]
+        if trial in self._scheduler.live and trial not in self._interrupt.saved:
+            self._report(trial, result["report"])
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the scheduler has written everything down already."""
@@ -138,19 +137,18 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
     """
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        """Ray's decision to continue or stop a trial, after the reports of its worker."""
-        self._failures.reported(name for name, _ in result["reports"])
-        go_on = [name for name, latest in result["reports"] if self._report(name, latest)]
-        if not go_on:
+        """Ray's decision to continue or stop a trial, after a report of its worker."""
+        name, report = result["trial"], result["report"]
+        self._failures.reported(name)
+        if not self._report(name, report):
             return TrialScheduler.STOP
-        saved = all(latest.saved for name, latest in result["reports"] if name in go_on)
-        if self._interrupt.requested and saved:  # who has not saved will, as soon as it hears of it
-            self._interrupt.saved.update(go_on)
+        if self._interrupt.requested and report.saved:  # others save as soon as they hear of it
+            self._interrupt.saved.add(name)
             return TrialScheduler.STOP
         return TrialScheduler.CONTINUE
 
     def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
-        """Resume or end a trial whose worker died; batched trials are resumed one by one.
+        """Resumes or ends a trial whose worker died.
 
         Without room for a checkpoint the search pauses, and the trial resumes with it.
         """
@@ -162,17 +160,14 @@ class SchedulerAdapter(Adapter, FIFOScheduler):
         if full:
             self._interrupt.request(scheduler.folder.ending, cause)
         trial._default_result_or_future = None  # a dead worker's, which Tune would ask for
-        assignments = trial.config["assignments"]
-        names = [one.spec.trial for one in assignments if one.spec.trial in scheduler.live]
-        batched = len(assignments) > 1
-        if batched and not full:
-            self._failures.split(names, error)
-        for name in names:
-            end = None if batched or full else self._failures.end_of(name, error)
-            if end is None:
-                scheduler.restart(name)
-            else:
-                scheduler.end(name, *end)
+        name = _trial_name(trial)
+        if name not in scheduler.live:
+            return
+        end = None if full else self._failures.end_of(name, error)
+        if end is None:
+            scheduler.restart(name)
+        else:
+            scheduler.end(name, *end)
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Hook at every turn of Tune's loop; returns None, so that trials start as they came.
@@ -269,7 +264,7 @@ def _actor(config: StudyConfig) -> tuple[type[TrialActor], dict[str, float], dic
 
 def _place(needs: dict[str, float], config: dict[str, Any]) -> tune.PlacementGroupFactory:
     """The resources of a trial's actor, and the nodes it may run on."""
-    nodes = all_nodes_but(config["assignments"][0].excluded_nodes)
+    nodes = all_nodes_but(config["assignment"].excluded_nodes)
     return tune.PlacementGroupFactory([needs], bundle_label_selector=[nodes] if nodes else None)
 
 
@@ -290,6 +285,6 @@ def _error_of(trial: Trial) -> BaseException:
 
 
 def _trial_name(trial: Trial) -> str:
-    """The name of a trial, or of the first of batched trials."""
-    name: str = trial.config["assignments"][0].spec.trial
+    """The name that the scheduler gave a trial."""
+    name: str = trial.config["assignment"].spec.trial
     return name

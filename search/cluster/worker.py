@@ -3,22 +3,21 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import ray
 import torch
 from ray import tune
 
-from fathom.objectives.contract import Objective, ReplicatedObjective
+from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster.ray_session import draining_nodes
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.batched_trials import Reports, run_batched
 from fathom.search.training.command.trial import CommandTrial
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.saving.trial_log import LEAVING, reset_peak_memory
@@ -27,7 +26,6 @@ from fathom.search.training.trial import (
     RunningTrial,
     catch_failures,
     run_trial,
-    with_reason,
 )
 
 DRAIN_POLL_SECONDS = 2.0
@@ -43,7 +41,7 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any], objective: Objective | None = None) -> None:
         """Place the data once, then start the trial."""
         assert objective is not None
-        torch.set_num_threads(config["assignments"][0].config.resources.threads)
+        torch.set_num_threads(config["assignment"].config.resources.threads)
         watch_for_leaving(ray.get_runtime_context().get_node_id())
         self._refused: DeviceError | UnseenDataError | None = None
         try:
@@ -56,20 +54,22 @@ class TrialActor(tune.Trainable):
         """Start another trial in the same process."""
         self.cleanup()
         self._leaves = False
-        self._reports = self._start(new_config["assignments"])
+        self._assignment: Assignment = new_config["assignment"]
+        self._reports = self._start(self._assignment)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Train up to the next report, or the next reports of batched trials.
+        """Trains up to the next report.
 
         Raises:
-            MachineLeavesError: when the trials have saved on a machine that is being taken away.
+            MachineLeavesError: when the trial has saved on a machine that is being taken away.
         """
         if self._leaves:
             raise MachineLeavesError(f"{socket.gethostname()} is about to be taken away")
-        reports = next(self._reports)
-        self._leaves = LEAVING.is_set() and all(report.saved for _, report in reports)
-        return {"reports": reports, "done": all(report.outcome for _, report in reports)}
+        report = next(self._reports)
+        self._leaves = LEAVING.is_set() and report.saved
+        trial = self._assignment.spec.trial
+        return {"trial": trial, "report": report, "done": report.outcome is not None}
 
     def cleanup(self) -> None:
         """Free the model, before the process ends or the next model is made."""
@@ -86,23 +86,14 @@ class TrialActor(tune.Trainable):
         trial = RunningTrial(assignment, self._objective, self._device, micro_batches=micro_batches)
         return trial.reports()
 
-    def _start(self, assignments: Sequence[Assignment]) -> Iterator[Reports]:
-        first = assignments[0]
-        refuse_unseen_checkpoints(first)
+    def _start(self, assignment: Assignment) -> Iterator[Report]:
+        refuse_unseen_checkpoints(assignment)
         if self._refused:
             raise self._refused
-        if len(assignments) > 1:
-            reset_peak_memory(self._device)
-            objective = cast(ReplicatedObjective, self._objective)  # others are refused beforehand
-            yield from run_batched(assignments, objective, self._device)
-            return
-        attempts = run_trial(partial(self.attempt, first), out_of_memory=first.out_of_memory)
-        reports = catch_failures(attempts)
-        if first.split_reason:
-            how = f"alone, as its batched trials were split: {first.split_reason}"
-            reports = with_reason(how, reports)
-        for report in reports:
-            yield ((first.spec.trial, report),)
+        attempts = run_trial(
+            partial(self.attempt, assignment), out_of_memory=assignment.out_of_memory
+        )
+        yield from catch_failures(attempts)
 
 
 class CommandActor(TrialActor):

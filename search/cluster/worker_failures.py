@@ -7,7 +7,7 @@ killed a worker, since that error is none of the `RayActorError`s that it expect
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,13 +61,10 @@ class WorkerFailures:
         """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
         self.restricted: set[str] = set()
         """Trials that exclude some nodes, and have not reported since."""
-        self.split_reasons: dict[str, str] = {}
-        """Trial -> why it left its batched trials: they lost their worker, which is held against
-        none of them, since together they need more than each alone."""
 
-    def reported(self, trials: Iterable[str]) -> None:
-        """Notes that workers live, and that these trials have found nodes for themselves."""
-        self.restricted.difference_update(trials)
+    def reported(self, trial: str) -> None:
+        """Notes that workers live, and that this trial has found a node."""
+        self.restricted.discard(trial)
         self._in_a_row.clear()
         self._hosts_in_a_row.clear()
 
@@ -117,11 +114,6 @@ class WorkerFailures:
             if node["Alive"]
             and all(node["Resources"].get(kind, 0) >= need for kind, need in self._needs.items())
         ]
-
-    def split(self, trials: Sequence[str], error: BaseException) -> None:
-        """Records the reason why batched trials are resumed one by one."""
-        reason = last_line(getattr(error, "cause", None) or error).partition(". ")[0]
-        self.split_reasons |= dict.fromkeys(trials, reason)
 
     def excluded_nodes(self, trial: str) -> tuple[str, ...]:
         """Ids of the nodes on which the trial has lost a worker; none if it can run on no other.

@@ -1,7 +1,7 @@
 """The state of the search of one budget, which the scheduler keeps between two events."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from optuna.distributions import BaseDistribution
@@ -30,8 +30,6 @@ class BudgetState:
     waiting: deque[TrialSpec] = field(default_factory=deque)
     """Trials to continue before others: resumed, or interrupted with their run or their worker."""
     running: set[str] = field(default_factory=set)
-    sharing: dict[str, set[str]] = field(default_factory=dict)
-    """Running trial -> all trials that its worker trains as one model, itself included."""
     under_way: dict[str, None] = field(default_factory=dict)
     """Running and waiting trials in the order in which they started; the values are None. A
     set's order would change from run to run."""
@@ -56,20 +54,6 @@ class BudgetState:
         """Trials started, as a share of those planned."""
         return self.started_in.total() / sum(self.planned)
 
-    def share_worker(self, trials: Iterable[str]) -> None:
-        """Record that these trials train in one worker."""
-        together = set(trials)
-        self.sharing |= dict.fromkeys(together, together)
-
-    def release(self, trial: str) -> None:
-        """Mark the trial as not running."""
-        self.running.discard(trial)
-        self.sharing.pop(trial, set()).discard(trial)
-
-    def worker_share(self, trial: str) -> float:
-        """The fraction of a worker that a trial occupies; 0 if it waits for one."""
-        return 1 / len(self.sharing.get(trial, (trial,))) if trial in self.running else 0.0
-
     def paused_trial(self, choice: Choice) -> TrialRecord | None:
         """The paused trial that a choice resumes; None if the choice is a new trial."""
         wanted = (choice.shape, choice.seed, choice.rate_scale)
@@ -78,14 +62,6 @@ class BudgetState:
             if (spec.shape, spec.seed, spec.rate_scale) == wanted:
                 return record if record.outcome is Outcome.STOPPED else None
         return None
-
-    def next_batch(self, most: int) -> list[Choice]:
-        """Removes and returns the next confirming trials, at most `most` and all of one shape."""
-        taken = [
-            choice for choice in self.confirmations if choice.shape == self.confirmations[0].shape
-        ][:most]
-        self.confirmations = deque(choice for choice in self.confirmations if choice not in taken)
-        return taken
 
     def recount(self, planned: tuple[Choice, ...] | None) -> None:
         """Count the trials that an earlier run began, and queue the rest of its planned batch."""

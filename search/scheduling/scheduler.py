@@ -79,25 +79,16 @@ class Scheduler:
         return all(search.done for search in self.budgets.values())
 
     def next_trial(self) -> TrialSpec | None:
-        """The next trial to start, or None when all that could start waits for running ones."""
-        return next(iter(self.next_trials(most=1)), None)
+        """The next trial to start, or None when all that could start waits for running ones.
 
-    def next_trials(self, most: int | None = None) -> tuple[TrialSpec, ...]:
-        """The next trials to start in one worker: one, or several to be trained as one model.
-
-        By default at most as many as the study says; empty when all that could start waits for
-        running ones. The budget that is least far gone comes first, so that none is left for the
-        end, when a cluster would stand idle.
+        The budget of which the smallest share has started comes first, so that none is left for
+        the end, when a cluster would stand idle.
         """
-        most = most or self.config.resources.replicas
         for search in sorted(self.budgets.values(), key=lambda search: search.share_started):
-            specs = self._next_of(search, most)
-            search.share_worker(spec.trial for spec in specs)
-            for spec in specs:
+            if spec := self._next_of(search):
                 self._begin(search, spec)
-            if specs:
-                return specs
-        return ()
+                return spec
+        return None
 
     def report(self, trial: str, report: Report) -> bool:
         """Record a report and what it means for the trial; True if the trial continues.
@@ -133,7 +124,7 @@ class Scheduler:
             self.live.pop(trial), outcome=outcome, reason=printable(reason), ended=time.time()
         )
         search = self.budgets[record.spec.budget]
-        search.release(trial)
+        search.running.discard(trial)
         search.under_way.pop(trial)
         append_line(self.folder.records, to_json(record))
         search.sampler.tell(record)
@@ -147,7 +138,7 @@ class Scheduler:
         """Queue a trial whose worker is gone, to continue from its last checkpoint."""
         spec = self.live[trial].spec
         search = self.budgets[spec.budget]
-        search.release(trial)
+        search.running.discard(trial)
         search.waiting.append(spec)
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
@@ -185,21 +176,22 @@ class Scheduler:
             ),
         )
 
-    def _next_of(self, search: BudgetState, most: int) -> tuple[TrialSpec, ...]:
+    def _next_of(self, search: BudgetState) -> TrialSpec | None:
         if search.waiting:
-            return (search.waiting.popleft(),)
+            return search.waiting.popleft()
         if search.started_in[Stage.EXPLORE] < search.planned[0]:
-            return (self._explore(search),)
+            return self._explore(search)
         if not (search.confirmations or search.running or search.settled):
             if not search.explored and self._resume(search):
-                return (search.waiting.popleft(),)
+                return search.waiting.popleft()
             self._plan_confirmations(search)
-        if search.confirmations and (paused := search.paused_trial(search.confirmations[0])):
-            search.confirmations.popleft()
+        if not search.confirmations:
+            return None
+        choice = search.confirmations.popleft()
+        if paused := search.paused_trial(choice):
             self._take_up(search, [paused])
-            return (search.waiting.popleft(),)
-        batch = search.next_batch(most)
-        return tuple(self._spec(search, Stage.CONFIRM, choice) for choice in batch)
+            return search.waiting.popleft()
+        return self._spec(search, Stage.CONFIRM, choice)
 
     def _explore(self, search: BudgetState) -> TrialSpec:
         shape = search.sampler.draw(search.started_in[Stage.EXPLORE], self._exploring(search))

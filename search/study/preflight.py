@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fathom.objectives.keys import Group, short
-from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
 from fathom.search.run_folder import RunFolder, RunFolderError, default_tracking_uri
 from fathom.search.study.file.errors import ConfigError, PlanError
 from fathom.search.study.fingerprint import FREE_TO_CHANGE
@@ -55,7 +54,6 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     """
     check_same_study(config, RunFolder(runs / config.study))
     _check_writable(runs)
-    _check_batched_objective(config)
     if config.train.command:
         check_program(config.train.command)
     if config.train.parser:
@@ -77,17 +75,6 @@ def _check_writable(runs: Path) -> None:
         raise RunFolderError(
             f"`--runs` must be a folder that can be written to, got {runs}, and {there} can't be; "
             "make it writable, or choose another"
-        )
-
-
-def _check_batched_objective(config: StudyConfig) -> None:
-    """Checks a user's own objective; for the others, validation of the study file does it."""
-    keys, replicas = config.objective, config.resources.replicas
-    if replicas > 1 and isinstance(keys, UserObjectiveConfig) and not keys.is_batched():
-        raise PlanError(
-            f"`resources.replicas` must be 1 with objective {keys.name}, which has not all of "
-            f"{', '.join(BATCHED_MEMBERS)}, got {replicas}; drop it, or see objectives/contract.py",
-            key="resources.replicas",
         )
 
 

@@ -25,8 +25,6 @@ class Assignment:
     """Ids of the nodes on which the trial may not run, since it has lost a worker there."""
     working_folder: str = "."
     """Folder in which the study's command is started: that in which the user started `fathom`."""
-    split_reason: str = ""
-    """Reason why the trial left its batched trials; empty if it was never batched or still is."""
 
     @property
     def seed(self) -> int:

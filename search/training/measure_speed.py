@@ -95,7 +95,7 @@ def _study(size: str, resources: ResourcesConfig) -> StudyConfig:
             "count": "non_embedding",
             "tokens": "1B",
             "train": {"batch_size": 8, "diagnostics": False},
-            "resources": resources.model_dump(exclude={"replicas"}),
+            "resources": resources.model_dump(),
         }
     )
 

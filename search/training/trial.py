@@ -264,12 +264,6 @@ def run_trial(attempt: Attempt, *, out_of_memory: bool = False) -> Iterator[Repo
         free_memory()
 
 
-def with_reason(how: str, reports: Iterator[Report]) -> Iterator[Report]:
-    """The same reports; the reason of the last one also says how the trial was trained."""
-    for report in reports:
-        yield replace(report, reason=f"{report.reason}, {how}") if report.outcome else report
-
-
 def catch_failures(reports: Iterator[Report]) -> Iterator[Report]:
     """Yields the reports; an exception of the trial becomes a last report with it as its reason."""
     try:

@@ -14,7 +14,6 @@ from benchmarks.gpu.__main__ import STAGES, cases_of, found_by, run
 from benchmarks.gpu.finding import Setup, StageFindings, at_least, within
 from benchmarks.gpu.processes import mps
 from fathom.models.optim import ClippedAdamW, set_learning_rate
-from fathom.models.replicas import Replicas
 from fathom.objectives.contract import Batch, Model
 from fathom.objectives.text.language.objective import Language
 from fathom.search.training.saving import checkpoint
@@ -145,15 +144,6 @@ def fail_in_training(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(place, fail)
 
 
-def start_every_replica_alike(patch: pytest.MonkeyPatch) -> None:
-    right = Replicas.load_state_of
-
-    def load(self: Replicas, index: int, state: dict[str, torch.Tensor]) -> None:
-        right(self, index, {name: weight * 1.5 for name, weight in state.items()})
-
-    patch.setattr(Replicas, "load_state_of", load)
-
-
 def search_what_is_no_study(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(searching, "STUDY", "study: small\n")
 
@@ -173,7 +163,6 @@ BROKEN: dict[str, Break] = {
     "resume/checkpoint": save_other_weights,
     "speed/tiny V=64 eager": fail_in_training,
     "rivals/tiny V=64 eager": fail_in_training,
-    "packing/2 trials": start_every_replica_alike,
     "ranks/gloo": train_at_another_rate,
     "hours/trial": fail_in_training,
     "search/small": search_what_is_no_study,

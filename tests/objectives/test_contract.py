@@ -14,7 +14,7 @@ from fathom.objectives.contract import IGNORED, Objective
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare
 from fathom.objectives.registry import OBJECTIVES
-from fathom.objectives.user_objective import BATCHED_MEMBERS, UserObjectiveConfig
+from fathom.objectives.user_objective import UserObjectiveConfig
 from tests.support.objectives import CPU, keys_of
 
 USER = "examples.parity:Parity"
@@ -114,14 +114,6 @@ def test_the_keys_know_the_context_and_the_vocabulary(
 ) -> None:
     assert keys.context == prepared.context
     assert keys.vocab_size() == prepared.vocab_size
-
-
-def test_the_keys_know_if_trials_may_train_as_one_batched_model(
-    keys: ObjectiveConfig, prepared: Objective
-) -> None:
-    has_members = all(hasattr(prepared, member) for member in BATCHED_MEMBERS)
-    is_batched = keys.is_batched() if isinstance(keys, UserObjectiveConfig) else keys.batched
-    assert is_batched == has_members
 
 
 def test_a_probe_is_of_the_same_vocabulary_and_not_larger(keys: ObjectiveConfig) -> None:

@@ -13,11 +13,9 @@ from fathom.objectives.prepare import prepare
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.commands.train_best import train_best
 from fathom.search.export.best import BestShape
-from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.machine import this_machine
-from fathom.search.study.keys.config import load, placed
+from fathom.search.study.keys.config import load
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
-from fathom.search.study.preflight import check_ready
 from tests.support.places import ROOT
 
 EXAMPLE = ROOT / "examples" / "parity.yaml"
@@ -34,9 +32,6 @@ class Other:
     @classmethod
     def prepare(cls, *, context):
         return cls()
-
-class Several(Other):
-    batches = losses = evaluations = None
 
 number = 5
 """
@@ -80,20 +75,6 @@ def test_an_invalid_objective_is_refused_in_one_line(
 
     assert all(word in str(caught.value) for word in (*words, name)), caught.value
     assert "\n" not in str(caught.value)
-
-
-def test_only_a_batched_objective_may_get_several_models(folder: Path) -> None:
-    text = (
-        "study: mine\nobjective: {{name: 'mine.task:{}', context: 7}}\nbudgets: [8k]\n"
-        "resources:\n  replicas: 3\n"
-    )
-    study = folder / "study.yaml"
-    study.write_text(text.format("Other"))
-    words = r"study\.yaml:5: `resources\.replicas` must be 1 with .*Other, which has not all of "
-    with pytest.raises(ConfigError, match=words), placed(study):
-        check_ready(load(study), folder)
-    study.write_text(text.format("Several"))
-    check_ready(load(study), folder)
 
 
 def test_the_example_is_planned_by_its_own_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ It keeps the contract of an objective and can be told to fail on purpose.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -67,24 +67,3 @@ class Successor:
     def _from(self, starts: Tensor) -> Batch:
         tokens = ((starts + torch.arange(self.context + 1)) % self.vocab_size).to(self.device)
         return Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successors(Successor):
-    """The task `Successor` for several models at once."""
-
-    def batches(self, *, seeds: Sequence[int], step: int, batch_size: int) -> Batch:
-        own = [self.batch(seed=seed, step=step, batch_size=batch_size) for seed in seeds]
-        inputs, targets = zip(*((one.inputs, one.targets) for one in own), strict=True)
-        return Batch(torch.cat(inputs), torch.cat(targets))
-
-    def losses(self, model: Model, batch: Batch, *, replicas: int) -> Tensor:
-        logits = model(batch.inputs).flatten(0, 1).float()
-        each = F.cross_entropy(logits, batch.targets.flatten(), reduction="none")
-        return each.view(replicas, -1).mean(1)
-
-    @torch.no_grad()
-    def evaluations(self, model: Model, *, replicas: int) -> list[dict[str, float]]:
-        whole = self._from(torch.arange(self.vocab_size)[:, None].repeat(replicas, 1))
-        losses = self.losses(model, whole, replicas=replicas).tolist()
-        return [{"loss": self.fault(loss), "sequences": self.vocab_size} for loss in losses]

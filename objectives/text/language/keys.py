@@ -21,7 +21,6 @@ LONG_BYTES = 1 << 24
 class LanguageConfig(ObjectiveConfig):
     """Next-token prediction on text."""
 
-    batched: ClassVar[bool] = True
     cached: ClassVar[bool] = True
     name: Literal["language"]
     corpus: str = Field("stdlib", max_length=4096, examples=["stdlib", "path/to/text"])

@@ -160,10 +160,9 @@ class Progress:
         self.answers.mark_changed(budget)
 
     def _share(self, record: TrialRecord) -> float:
-        """Returns the fraction of a worker that a trial occupies: less than 1 in a batch."""
-        if record.outcome is not None:
-            return 0.0
-        return self._scheduler.budgets[record.spec.budget].worker_share(record.spec.trial)
+        """Returns 1 if the trial has a worker, and 0 if it has ended or waits for one."""
+        running = self._scheduler.budgets[record.spec.budget].running
+        return float(record.outcome is None and record.spec.trial in running)
 
     def _ended(self) -> int:
         """Returns the number of trials that are over or paused."""

@@ -13,12 +13,10 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from fathom.models.options import (
-    PLAIN,
     Positions,
     Residual,
     check_encoder,
     check_groups,
-    option_key,
 )
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
@@ -265,36 +263,6 @@ class StudyConfig(Group):
             raise ValueError(
                 "`train.command` is needed with `objective: external`, whose data only it reads; "
                 "add it, or choose another objective"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_replicas(self) -> Self:
-        """Trials that train as one batched model need the plain model options."""
-        if self.resources.replicas == 1:
-            return self
-        options = self.model.options
-        conflicts = {
-            option_key(name): options[name] for name in PLAIN if options[name] != PLAIN[name]
-        }
-        if self.model.build:
-            conflicts["model.build"] = self.model.build
-        if self.train.optimizer is OptimizerName.MUON:
-            conflicts["train.optimizer"] = self.train.optimizer
-        for name in ("patience", "dropout", "label_smoothing"):
-            if getattr(self.train, name):
-                conflicts[f"train.{name}"] = getattr(self.train, name)
-        if self.space.split:
-            conflicts["space.split"] = self.space.split
-        if self.train.auto_sizing.strength:
-            conflicts["train.auto_sizing.strength"] = self.train.auto_sizing.strength
-        if not self.objective.batched:
-            conflicts["objective"] = self.objective.name
-        for key, value in conflicts.items():
-            raise ValueError(
-                f"`resources.replicas` must be 1 with `{key}: {str(value).lower()}`, with which "
-                "trials can't train as one batched model, "
-                f"got {self.resources.replicas}; drop it"
             )
         return self
 

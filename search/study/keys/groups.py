@@ -1,7 +1,7 @@
 """The groups of a study file: each is a frozen value whose attributes are its keys."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from typing import Literal, Self
@@ -348,14 +348,20 @@ class ResourcesConfig(Group):
 
     Set it if the cluster grows later.
     """
-    replicas: Positive = 1
-    """Largest number of confirming trials of one shape that train together, as one batched model in
-    one worker.
 
-    It speeds up small models on a GPU; a CPU gains little. The trials differ in seed and learning
-    rate. They continue one by one after an interruption or an error, are not compiled, and if one
-    diverges, the layer where that began is not recorded.
-    """
+    @model_validator(mode="before")
+    @classmethod
+    def _without_replicas(cls, keys: object) -> object:
+        """The keys without `replicas: 1`, which the stored studies of earlier versions have."""
+        if not isinstance(keys, Mapping) or "replicas" not in keys:
+            return keys
+        if keys["replicas"] != 1:
+            raise ValueError(
+                "`replicas` is no key any more, as trials hardly gained by training in one model, "
+                f"got {short(keys['replicas'])}; drop it: small trials share a GPU with "
+                "`gpus_per_trial: 0.25`"
+            )
+        return {key: value for key, value in keys.items() if key != "replicas"}
 
     @field_validator("gpus_per_trial")
     @classmethod
@@ -390,15 +396,6 @@ class ResourcesConfig(Group):
         if of_trial := self.gpus_of_trial(gpus):
             slots = min(slots, gpus / of_trial)
         return max(1, int(slots))
-
-    @model_validator(mode="after")
-    def _one_process_for_replicas(self) -> Self:
-        if self.replicas > 1 and self.processes_per_trial > 1:
-            raise ValueError(
-                "`replicas` must be 1 if a trial has several GPUs, which small models can't fill, "
-                f"got {self.replicas} with {self.processes_per_trial} GPUs per trial; drop one"
-            )
-        return self
 
 
 class TrackingConfig(Group):

@@ -188,8 +188,7 @@ def search_disk(config: StudyConfig, plans: Sequence[BudgetPlan], slots: int) ->
         size = max(checkpoint_bytes(shape, best_weights=best) for shape in plan.shapes)
         paused += plan.exploring * size * bool(plan.rungs)
         sizes += [size] * (plan.exploring + plan.confirming)
-    at_once = slots * config.resources.replicas
-    return paused + FILES_OF_A_TRIAL * sum(sorted(sizes)[-at_once:])
+    return paused + FILES_OF_A_TRIAL * sum(sorted(sizes)[-slots:])
 
 
 def study_notes(config: StudyConfig) -> tuple[str, ...]:

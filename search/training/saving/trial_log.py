@@ -81,12 +81,10 @@ class TrialLog:
         reason: str = "",
         *,
         saved: bool = False,
-        sharing: int = 1,
     ) -> Report:
         """Every measurement so far, with the value of the rung if `step` is one.
 
-        `saved` is true if the state of the training is on disk. `sharing` is the number of trials
-        among which the peak memory of the process is divided.
+        `saved` is true if the state of the training is on disk.
         """
         rung = None
         if step in self._rungs:
@@ -94,7 +92,7 @@ class TrialLog:
             rung = (self._points[-1].tokens, rung_value(losses, self._median_of))
         peak = None
         if self._device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(self._device) // sharing
+            peak = torch.cuda.max_memory_allocated(self._device)
         return Report(
             points=tuple(self._points),
             rung=rung,

@@ -389,7 +389,7 @@ def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() ->
     failures = WorkerFailures({"CPU": 1.0})
     for trial in "ab":
         lose(failures, trial)
-        failures.reported(["c"])
+        failures.reported("c")
     lose(failures, "d")
     lose(failures, "e")
     with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
@@ -446,7 +446,7 @@ def test_workers_that_die_of_different_reasons_end_no_search() -> None:
 class Lost:
     """A trial whose worker died, as Ray shows it to a scheduler."""
 
-    config: dict[str, tuple[Assignment, ...]]
+    config: dict[str, Assignment]
     pickled_error_file: str
 
 
@@ -464,12 +464,12 @@ class Adapters:
     def suggest(self) -> Assignment:
         suggested = self.searcher.suggest("1")
         assert suggested
-        assignment: Assignment = suggested["assignments"][0]
+        assignment: Assignment = suggested["assignment"]
         return assignment
 
     def lose(self, error: Exception) -> None:
         self.path.write_bytes(cloudpickle.dumps(error))
-        lost: Any = Lost({"assignments": (self.assignment,)}, str(self.path))
+        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
         self.scheduler.on_trial_error(None, lost)
 
 

@@ -30,7 +30,6 @@ from fathom.search.report.terminal.screen import Terminal, as_text
 from fathom.search.report.terminal.tables import empty_table
 from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.plan import plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
 
@@ -295,21 +294,6 @@ def test_each_budget_has_a_pace_of_its_own() -> None:
     assert left
     assert left.busy_seconds == pytest.approx(10.0 + 10.0), "a second a FLOP, and a quarter"
     assert left.seconds == pytest.approx(20 / 3), "three trials ran at a time"
-
-
-def test_trials_that_train_as_one_model_take_the_time_of_one_worker(tmp_path: Path) -> None:
-    config = study(resources=ResourcesConfig(replicas=3))
-    search = scheduler(config, tmp_path)
-    plans = plan_study(config, 256, MACHINE)
-    with Progress(search, plans, Console(file=io.StringIO())) as progress:
-        sizes = set()
-        while specs := search.next_trials():
-            sizes.add(len(specs))
-            assert sum(progress._running.values()) == pytest.approx(1)
-            for spec in specs:
-                finish(search, spec.trial)
-            assert sum(progress._running.values()) == pytest.approx(0)
-    assert sizes == {1, 2}
 
 
 def finish(search: Scheduler, trial: str) -> None:

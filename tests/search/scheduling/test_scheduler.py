@@ -13,9 +13,8 @@ from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.optimum import find_optima
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
-from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.keys.groups import ResourcesConfig, Sampler, StoppingConfig
+from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import rung_steps
 from tests.support.dry_run import Simulation, best_at_four, optuna_trials, scheduler, study
 
@@ -230,103 +229,3 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
         assert optimum.best_ff_ratio is None
         assert optimum.interval is not None
         assert optimum.interval[0] <= 4 <= optimum.interval[1]
-
-
-# Trials that train as one model.
-
-TOGETHER = ResourcesConfig(replicas=3)
-NEVER = StoppingConfig(enabled=False)
-
-
-def confirming(config: StudyConfig, path: Path) -> Scheduler:
-    """A search of one budget in its confirmation stage."""
-    search = scheduler(config.model_copy(update={"budgets": (20_000,)}), path)
-    (budget,) = search.budgets.values()
-    simulation = Simulation(search)
-    while budget.started_in[Stage.EXPLORE] < budget.planned[0] or simulation.running:
-        while budget.started_in[Stage.EXPLORE] < budget.planned[0] and (
-            spec := search.next_trial()
-        ):
-            simulation.running.add(spec.trial)
-        simulation.report(min(simulation.running))
-    return search
-
-
-def test_confirmation_trials_of_one_shape_start_batched_and_exploring_ones_do_not(
-    tmp_path: Path,
-) -> None:
-    search = scheduler(study(resources=TOGETHER), tmp_path / "exploring")
-    assert len(search.next_trials()) == 1
-    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
-    groups = []
-    while specs := search.next_trials():
-        groups.append(specs)
-    assert [len(specs) for specs in groups] == [3, 3, 3, 1, 1, 1]
-    for specs in groups:
-        assert len({spec.shape for spec in specs}) == 1
-        assert all(spec.stage is Stage.CONFIRM for spec in specs)
-    everyone = [spec for specs in groups for spec in specs]
-    assert len({(spec.shape, spec.seed, spec.rate_scale) for spec in everyone}) == 3 * (2 + 2)
-    assert [spec.trial for spec in everyone] == [f"20k-confirm-{n:03d}" for n in range(12)]
-    journal = [line["trial"] for line in read_lines(search.folder.journal) if "shape" in line]
-    assert journal[-12:] == [spec.trial for spec in everyone]
-
-
-def test_a_batch_has_only_waiting_trials(tmp_path: Path) -> None:
-    config = study(resources=ResourcesConfig(replicas=99), stopping=NEVER)
-    search = confirming(config, tmp_path)
-    sizes = [len(search.next_trials()) for _ in range(9)]
-    assert sum(sizes) == 4, "two rates at either end"
-    assert max(sizes) == 2, "the trials of one shape"
-
-
-def test_by_default_trials_start_one_by_one(tmp_path: Path) -> None:
-    search = confirming(study(stopping=NEVER), tmp_path)
-    assert [len(search.next_trials()) for _ in range(5)] == [1] * 4 + [0]
-
-
-def test_a_resumed_trial_trains_alone(tmp_path: Path) -> None:
-    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
-    search = confirming(config, tmp_path)
-    group = search.next_trials()
-    search.restart(group[0].trial)
-    assert search.next_trials() == group[:1]
-    again = scheduler(search.config, tmp_path)
-    assert [again.next_trials() for _ in group] == [(spec,) for spec in group]
-    assert len(again.next_trials()) == 3, "which are new"
-
-
-def test_a_killed_search_with_batched_trials_loses_nothing_and_repeats_nothing(
-    tmp_path: Path,
-) -> None:
-    config = study(resources=TOGETHER, sampler=Sampler.LADDER)
-    search = confirming(config, tmp_path / "killed")
-    started = [spec.trial for _ in range(2) for spec in search.next_trials()]
-    Simulation(search, running=started).run(events=5)
-    again = scheduler(search.config, tmp_path / "killed")
-    Simulation(again).run()
-    alone = confirming(study(sampler=Sampler.LADDER), tmp_path / "alone")
-    Simulation(alone).run()
-
-    def choices(one: Scheduler) -> Counter[tuple[object, ...]]:
-        specs = [record.spec for record in one.records]
-        return Counter((spec.stage, spec.shape, spec.seed, spec.rate_scale) for spec in specs)
-
-    assert choices(again) == choices(alone)
-    lines = Counter(line["trial"] for line in read_lines(again.folder.records))
-    assert set(lines.values()) == {1}
-
-
-def test_batched_trials_share_a_worker(tmp_path: Path) -> None:
-    search = confirming(study(resources=TOGETHER, sampler=Sampler.LADDER), tmp_path)
-    (budget,) = search.budgets.values()
-    first, second, third = (spec.trial for spec in search.next_trials())
-    other = search.next_trial()
-    assert other
-    assert [budget.worker_share(trial) for trial in (first, second, third)] == [1 / 3] * 3
-    assert budget.worker_share(other.trial) == 1.0
-    search.end(first, Outcome.DIVERGED, "on purpose")
-    assert budget.worker_share(second) == 1 / 2
-    search.restart(second)
-    assert budget.worker_share(second) == 0.0, "it waits for a worker"
-    assert budget.worker_share(third) == 1.0

@@ -109,7 +109,6 @@ def test_a_study_names_the_penalty() -> None:
             "needs skip connections",
         ),
         ("model: {build: 'a.b:c'}", "needs Fathom's own model"),
-        ("resources: {replicas: 4}", "`resources.replicas` must be 1"),
         ("train: {auto_sizing: {strength: -1}}", "train.auto_sizing.strength"),
         ("train: {auto_sizing: {share: 0}}", "train.auto_sizing.share"),
         ("train: {auto_sizing: {parts: []}}", "train.auto_sizing.parts"),

@@ -6,7 +6,7 @@ import pytest
 
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.keys.config import StudyConfig
-from fathom.search.study.keys.groups import ResourcesConfig, StoppingConfig
+from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, search_disk
 from tests.support.dry_run import MACHINE, study
 
@@ -47,8 +47,3 @@ def test_more_slots_than_trials_take_no_more_disk() -> None:
     trials = sum(plan.exploring + plan.confirming for plan in plans(config))
     most = search_disk(config, plans(config), trials)
     assert search_disk(config, plans(config), 10**6) == most
-
-
-def test_batched_trials_have_a_checkpoint_each() -> None:
-    config = study(resources=ResourcesConfig(replicas=4))
-    assert search_disk(config, plans(config), 1) == search_disk(study(), plans(study()), 4)

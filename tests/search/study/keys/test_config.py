@@ -443,32 +443,9 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"objective": {"name": "transduction", "pretraining": {"corpus": "stdlib"}}},
         ("`objective.pretraining` can't be combined with stopping", "stopping: {enabled: false}"),
     ),
-    "one model for trials that end at steps of their own": (
-        {"resources": {"replicas": 3}, "train": {"patience": 2}, "stopping": {"enabled": False}},
-        ("`resources.replicas` must be 1 with `train.patience: 2`", "got 3", "drop it"),
-    ),
-    "one model with another optimizer": (
-        {"resources": {"replicas": 2}, "train": {"optimizer": "muon"}},
-        ("`resources.replicas` must be 1 with `train.optimizer: muon`", "got 2"),
-    ),
-    "one model with an option that it lacks": (
-        {"resources": {"replicas": 2}, "model": {"biases": True}},
-        ("`resources.replicas` must be 1 with `model.biases: true`", "got 2"),
-    ),
-    "one model with another residual": (
-        {
-            "resources": {"replicas": 2},
-            "model": {"residual": "admin", "parametrization": {"scheme": "standard"}},
-        },
-        ("`resources.replicas` must be 1 with `model.residual: admin`",),
-    ),
-    "one model for an objective that judges one by one": (
-        {"resources": {"replicas": 2}, "objective": "hop"},
-        ("`resources.replicas` must be 1 with `objective: hop`",),
-    ),
-    "one model on several GPUs": (
-        {"resources": {"replicas": 2, "gpus_per_trial": 4}},
-        ("`resources.replicas` must be 1 if a trial has several GPUs", "got 2 with 4", "drop"),
+    "trials that shared a model": (
+        {"resources": {"replicas": 3}},
+        ("`resources.replicas` is no key any more", "got 3", "drop it", "gpus_per_trial: 0.25"),
     ),
     "a long value": ({"count": "x" * 5000}, ("`count`", "x...")),
 }

@@ -67,7 +67,6 @@ def test_every_shape_meets_the_budget_with_the_split(count: Count, options: dict
         ({"space": {"split": "1:1"}}, "split"),
         ({"model": {"looped": True}}, "`model.looped` does not go with an encoder"),
         ({"model": {"smeared_keys": True}}, "`model.smeared_keys` does not go with an encoder"),
-        ({"resources": {"replicas": 2}}, "`resources.replicas` must be 1 with `space.split: 1-1`"),
         (
             {
                 "count": "heads",

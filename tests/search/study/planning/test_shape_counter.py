@@ -188,7 +188,6 @@ def test_a_module_that_is_not_there_is_named_with_the_folder() -> None:
         ({"model": {"build": "a.b"}}, "must be the place of a function from"),
         ({"count": "flops"}, "`count` must be total or non_embedding"),
         ({"train": {"optimizer": "muon"}}, "muon` needs `model.roles`"),
-        ({"resources": {"replicas": 3}}, "`resources.replicas` must be 1 with `model.build"),
     ],
 )
 def test_keys_that_a_model_of_ones_own_excludes_are_refused(
