@@ -206,7 +206,9 @@ class Study:
         optimum = self._optimum(budget)
         assert optimum.shape is not None
         if optimum.optimal_depth is None and not anyway:
-            raise ConfigError(no_answer(format_count(optimum.budget), optimum.reason))
+            raise ConfigError(
+                no_answer(format_count(optimum.budget), self.conclusion.reason(optimum))
+            )
         # As in best.yaml: where the search was tracked does not matter to a training.
         config = self.config.model_copy(update={"tracking": TrackingConfig()})
         return BestShape(config, optimum.budget, optimum.shape)

@@ -13,13 +13,14 @@ from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.analysis.papers.findings import PaperFindings, find_paper_findings
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Advice, Kind, SearchUnfinished, Verdict
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord, by_budget
 from fathom.search.scheduling.audit import RungAudit, audit_stopping
 from fathom.search.scheduling.halving import halving_rule
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
+from fathom.search.words import study_reason
 
 SIZES = (
     *("depth", "d_model", "d_ff", "ff_ratio", "n_heads", "head_dim"),
@@ -91,6 +92,10 @@ class Findings(ABC):
         """The paper analyses."""
         return find_paper_findings(self.records, seed=self.seed)
 
+    def reason(self, optimum: Optimum) -> str:
+        """Returns the reason of a verdict in one sentence, with what to change."""
+        return study_reason(optimum.verdict)
+
     def records_of(self, budget: int) -> list[TrialRecord]:
         """The ended trials of one budget."""
         return [record for record in self.records if record.spec.budget == budget]
@@ -156,8 +161,9 @@ def conclude(
 
 def _unfinished(optimum: Optimum) -> Optimum:
     ended = sum(optimum.trials.values())
-    reason = f"the search has not ended, and only {ended} of its trials have; resume it"
-    return replace(optimum, verdict=Verdict.UNFINISHED, reason=reason)
+    return replace(
+        optimum, verdict=Verdict(Kind.UNFINISHED, SearchUnfinished(ended), Advice.RESUME)
+    )
 
 
 def audit_budgets(
@@ -186,7 +192,7 @@ def why_no_law(optima: Sequence[Optimum]) -> str:
     for own in optima:
         if not own.count.of_parameters:
             return f"a law is over parameters, and the budgets are {own.count.unit}"
-    verdicts = ", ".join(f"{format_count(own.budget)} {own.verdict.value}" for own in optima)
+    verdicts = ", ".join(f"{format_count(own.budget)} {own.kind.value}" for own in optima)
     return (
         "it takes three budgets whose optimum is identified, a plateau or an edge, and "
         "edges alone do not hold a line; "
@@ -199,18 +205,26 @@ def shape_row(shape: Shape | None) -> dict[str, Any]:
     return {name: getattr(shape, name) if shape else None for name in SIZES}
 
 
-def optimum_row(optimum: Optimum) -> dict[str, Any]:
+def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     """The answer of a budget as plain values by name, in layers, nats and parameters.
 
-    The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics.
+    The one source of `report --json`, `best.yaml`, the CSV file of optima and MLflow's metrics. The
+    `reason` of the verdict is that for a study unless another is given.
     """
-    row = {name: _plain(getattr(optimum, name)) for name in OPTIMUM_ROW}
-    return row | {"shape": shape_row(optimum.shape) if optimum.shape else None}
+    values = {
+        "verdict": optimum.kind.value,
+        "shape": shape_row(optimum.shape) if optimum.shape else None,
+        "reason": study_reason(optimum.verdict) if reason is None else reason,
+    }
+    return {
+        name: values[name] if name in values else _plain(getattr(optimum, name))
+        for name in OPTIMUM_ROW
+    }
 
 
-def flat_optimum_row(optimum: Optimum) -> dict[str, Any]:
+def flat_optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
     """An optimum's row without nesting: `interval_low`, `interval_high`, `trials_finished`, ..."""
-    row = optimum_row(optimum)
+    row = optimum_row(optimum, reason)
     flat: dict[str, Any] = {}
     for name, value in row.items():
         match name:

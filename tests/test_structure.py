@@ -22,7 +22,7 @@ STANDARD_LIBRARY = sys.stdlib_module_names
 LEVELS = (
     {"records", "formatting"},
     {"analysis"},
-    {"record_json"},
+    {"record_json", "words"},
     {"run_folder"},
     {"study"},
     {"scheduling", "training"},

@@ -76,7 +76,7 @@ def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
     low, high = optimum.interval or (math.inf, -math.inf)
     return (
         f"| {format_count(optimum.budget)} | {cells} (standard error {error:.4f}) | {best} | "
-        f"{optimum.optimal_depth or '-'} [{low}-{high}] | {optimum.verdict.value} | "
+        f"{optimum.optimal_depth or '-'} [{low}-{high}] | {optimum.kind.value} | "
         f"{'yes' if low <= best <= high else 'no'} |"
     )
 

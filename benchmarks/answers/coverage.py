@@ -27,7 +27,7 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.study.keys.config import StudyConfig, parse
 
 STUDY = """
@@ -153,32 +153,32 @@ def world(curve: Curve, generator: Generator) -> World:
     )
 
 
-CASES: dict[str, tuple[Callable[[Generator], Planted], Verdict, str]] = {
-    "symmetric": (one_hump(symmetric), Verdict.IDENTIFIED, ""),
+CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
+    "symmetric": (one_hump(symmetric), Kind.IDENTIFIED, ""),
     "steep when shallow": (
-        one_hump(lambda depth, k: asymmetric(depth, 2.0, 0.6, 2 * k)), Verdict.IDENTIFIED, "",
+        one_hump(lambda depth, k: asymmetric(depth, 2.0, 0.6, 2 * k)), Kind.IDENTIFIED, "",
     ),
     "steep when deep": (
-        one_hump(lambda depth, k: asymmetric(depth, 0.6, 2.0, 2 * k)), Verdict.IDENTIFIED, "",
+        one_hump(lambda depth, k: asymmetric(depth, 0.6, 2.0, 2 * k)), Kind.IDENTIFIED, "",
     ),
     "a wall when shallow": (
-        one_hump(lambda depth, k: asymmetric(depth, 4.0, 1.0, 2 * k)), Verdict.IDENTIFIED, "",
+        one_hump(lambda depth, k: asymmetric(depth, 4.0, 1.0, 2 * k)), Kind.IDENTIFIED, "",
     ),
-    "flat": (without_optimum(lambda _: flat), Verdict.PLATEAU, ""),
+    "flat": (without_optimum(lambda _: flat), Kind.PLATEAU, ""),
     "deeper is better": (
-        without_optimum(lambda g: deeper_is_better(g.uniform(0.02, 0.1))), Verdict.EDGE, "",
+        without_optimum(lambda g: deeper_is_better(g.uniform(0.02, 0.1))), Kind.EDGE, "",
     ),
     "shallower is better": (
-        without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Verdict.EDGE, "",
+        without_optimum(lambda g: shallower_is_better(g.uniform(0.02, 0.1))), Kind.EDGE, "",
     ),
-    "two humps": (humps, Verdict.INSUFFICIENT, ""),
-    "wide notch": (notch(1.0, 2.0), Verdict.INSUFFICIENT, ""),
-    "narrow notch": (notch(0.3, 1.0), Verdict.INSUFFICIENT, ""),
-    "plateau and cliff": (cliff, Verdict.INSUFFICIENT, ""),
-    "heavy tails": (heavy_tails, Verdict.IDENTIFIED, ""),
-    "growing noise": (growing_noise, Verdict.IDENTIFIED, ""),
-    "moving rates": (moving_rates, Verdict.IDENTIFIED, ""),
-    "starved": (one_hump(symmetric), Verdict.INSUFFICIENT, STARVED),
+    "two humps": (humps, Kind.INSUFFICIENT, ""),
+    "wide notch": (notch(1.0, 2.0), Kind.INSUFFICIENT, ""),
+    "narrow notch": (notch(0.3, 1.0), Kind.INSUFFICIENT, ""),
+    "plateau and cliff": (cliff, Kind.INSUFFICIENT, ""),
+    "heavy tails": (heavy_tails, Kind.IDENTIFIED, ""),
+    "growing noise": (growing_noise, Kind.IDENTIFIED, ""),
+    "moving rates": (moving_rates, Kind.IDENTIFIED, ""),
+    "starved": (one_hump(symmetric), Kind.INSUFFICIENT, STARVED),
 }  # fmt: skip
 
 
@@ -214,8 +214,8 @@ def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
 def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
     """Returns one table row."""
     expected = CASES[name][1]
-    verdicts = Counter(optimum.verdict for _, optimum in found)
-    identified = [(p, o) for p, o in found if p.depth and o.verdict is Verdict.IDENTIFIED]
+    verdicts = Counter(optimum.kind for _, optimum in found)
+    identified = [(p, o) for p, o in found if p.depth and o.kind is Kind.IDENTIFIED]
     shares = ("-", "-", "-")
     if identified:
         whole, exact, good = (

@@ -21,7 +21,7 @@ from benchmarks.answers.limit import fewest_trainings
 from benchmarks.simulate.study import search_records
 from benchmarks.worlds.planted import World
 from fathom.search.analysis.optimum import Optimum, find_optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.study.keys.config import parse
 
@@ -140,7 +140,7 @@ def answers(
 def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
     """Returns one table row."""
     placed = [a for a in found if a.optimum.curve_minimum_interval and a.planted.depth]
-    identified = [a for a in placed if a.optimum.verdict is Verdict.IDENTIFIED]
+    identified = [a for a in placed if a.optimum.kind is Kind.IDENTIFIED]
     named = [a for a in found if a.optimum.optimal_depth is not None and a.planted.depth]
     cells = [
         name,
@@ -156,7 +156,7 @@ def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
         mean(identified, lambda a: not nearly_best(a.planted, a.optimum)),
         ", ".join(
             f"{count} {verdict}"
-            for verdict, count in Counter(a.optimum.verdict for a in found).most_common()
+            for verdict, count in Counter(a.optimum.kind for a in found).most_common()
         ),
     ]
     return f"| {' | '.join(cells)} |"

@@ -95,12 +95,12 @@ def _row(law: Law | NullLaw, larger: Sequence[Optimum]) -> str:
 
 def _seen(own: Optimum) -> str:
     if own.curve_minimum is None or own.curve_minimum_interval is None:
-        return f"{format_count(own.budget)} {own.verdict}"
+        return f"{format_count(own.budget)} {own.kind}"
     low, high = own.curve_minimum_interval
     span = f"{own.depths[0].depth} to {own.depths[-1].depth}"
     return (
         f"{format_count(own.budget)} {own.curve_minimum:.0f} [{low:.0f}-{high:.0f}] of {span}, "
-        f"{own.verdict}"
+        f"{own.kind}"
     )
 
 

@@ -12,7 +12,7 @@ from fathom.search.analysis.joint_curve import (
     incumbent_depth,
 )
 from fathom.search.analysis.optimum import find_optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
 
 
@@ -57,7 +57,7 @@ class InterimAnswer:
     """
     high: int | None
     """Deep end of the interval."""
-    verdict: Verdict | None
+    verdict: Kind | None
     """The verdict on the trials so far; None without an interval, as long as the search runs."""
     loss: float | None
     """Loss at the best depth, as the report has it; None where there is no verdict."""
@@ -93,7 +93,7 @@ def interim_answer(
         depth=(optimum and (optimum.optimal_depth or optimum.lowest_depth)) or depth,
         low=low,
         high=high,
-        verdict=optimum.verdict if optimum else None,
+        verdict=optimum.kind if optimum else None,
         loss=optimum.loss if optimum else None,
         lowest_loss=min(point.loss for record in evaluated for point in record.curve),
         trials={own.value: outcomes[own] for own in Outcome} | {"running": outcomes[None]},

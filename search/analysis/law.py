@@ -26,7 +26,7 @@ from fathom.search.analysis.law_fit import (
     sized_depths,
 )
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 
 LOGARITHMIC = "logarithmic"
 POWER = "power"
@@ -146,13 +146,13 @@ def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
     """The optima that laws are fitted to: those that are settled, and every edge that says on which
     side the best depth lies."""
     return tuple(
-        own for own in optima if is_settled(own) or (own.verdict is Verdict.EDGE and _is_bound(own))
+        own for own in optima if is_settled(own) or (own.kind is Kind.EDGE and _is_bound(own))
     )
 
 
 def is_settled(own: Optimum) -> bool:
     """True if the best depth is measured, with an interval."""
-    settled = own.verdict in (Verdict.IDENTIFIED, Verdict.PLATEAU)
+    settled = own.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
     return settled and own.curve_minimum_interval is not None
 
 

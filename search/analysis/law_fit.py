@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 
 from fathom.search.analysis.depth_estimates import Array, excess_variance
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 
 Form = Callable[[Array, Array], tuple[Array, Array]]
 """Constants (k,) and sizes (n,) -> depths (n,), and the slopes of their ln in the constants, (n,
@@ -133,7 +133,7 @@ def _point(own: Optimum) -> tuple[float, float, float, float]:
     width = sum(whole) / len(whole) if whole else max(below, above)
     error = max(SMALLEST_ERROR, width / NORMAL_95)
     side = 0.0
-    if own.verdict is Verdict.EDGE and (own.share_without_minimum or 0.0) >= MOSTLY_BEYOND:
+    if own.kind is Kind.EDGE and (own.share_without_minimum or 0.0) >= MOSTLY_BEYOND:
         at_first, at_last = _at_ends(own)
         side = 1.0 if at_last else -1.0 if at_first else 0.0
     return float(own.budget), log(own.curve_minimum), error, side

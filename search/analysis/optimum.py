@@ -29,6 +29,7 @@ from fathom.search.analysis.joint_curve import fit_joint_curve, with_ruled_out_e
 from fathom.search.analysis.verdict import (
     CERTAIN,
     PLATEAU_WIDTH,
+    Kind,
     Location,
     Verdict,
     judge,
@@ -66,9 +67,6 @@ class Optimum:
     plateau: tuple[int, ...]
     """Every whole depth of the tested range that can not be distinguished from the best."""
     verdict: Verdict
-    reason: str
-    """Reason for the verdict in one sentence; for `edge` and `insufficient` it names the setting to
-    change."""
     loss: float | None
     """Fitted (or mean) loss at `optimal_depth`, or else at `lowest_depth`, nats per token."""
     shape: Shape | None
@@ -94,6 +92,11 @@ class Optimum:
     """Feed-forward ratio with the lowest loss, among those that finished; None without branches."""
     trials: dict[str, int]
     """Outcome -> number of trials, every outcome present."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the verdict."""
+        return self.verdict.kind
 
     @property
     def shallowest_depth(self) -> int | None:
@@ -153,9 +156,9 @@ def find_optimum(
     decided = minimum is not None and whole_depth(minimum) == depth
     best = _tested(estimates, depth or lowest, joined if decided else None, location)
     if telling is None or lowest is None:
-        verdict, reason = judge(records, estimates, location, plateau)
+        verdict = judge(records, estimates, location, plateau)
     else:
-        verdict, reason = no_curve(estimates, lowest, telling)
+        verdict = no_curve(estimates, lowest, telling)
     branches = any(own.shape.d_ff for own in estimates.depths)
     return Optimum(
         budget=spec.budget,
@@ -169,7 +172,6 @@ def find_optimum(
         curve_minimum_interval=location.minimum_interval if location else None,
         plateau=plateau,
         verdict=verdict,
-        reason=reason,
         loss=curves.power(depth) if curves and depth and decided else best.loss if best else None,
         shape=best.shape if best else None,
         power=curves.power if curves else None,

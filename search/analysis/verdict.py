@@ -1,10 +1,10 @@
-"""The verdict on a budget: a word with a reason in one sentence."""
+"""The verdict on a budget as values: its kind, its cause, and the remedy."""
 
 from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from math import ceil, log2
 
 from scipy.special import stdtrit
@@ -16,6 +16,8 @@ from fathom.search.records import Outcome, TrialRecord
 
 PLATEAU_WIDTH = 0.005
 """Width of a plateau, nats: losses closer than this are the same for practical purposes."""
+FEWEST_SEEDS = 3
+"""Fewest confirmation seeds that are advised."""
 MOST_SEEDS = 12
 """Most confirmation seeds that are advised: beyond them a longer horizon separates depths for less.
 """
@@ -33,14 +35,190 @@ EDGE_SHARE = 0.25
 """The optimum may lie beyond an end of the range where this share of the draws is lowest."""
 
 
-class Verdict(StrEnum):
-    """The verdict on a budget; the last three say what to run next."""
+class Kind(StrEnum):
+    """The kinds of verdict; the last three say what to run next."""
 
     IDENTIFIED = "identified"
     PLATEAU = "plateau"
     EDGE = "edge"
     INSUFFICIENT = "insufficient"
     UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowInterval:
+    """The interval names a depth and ends inside the depths that finished."""
+
+    interval: tuple[int, int]
+    tested: tuple[int, int]
+    """The shallowest and the deepest depth that finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatRange:
+    """The depths of the plateau differ by next to nothing."""
+
+    plateau: tuple[int, int]
+    """The shallowest and the deepest depth of the plateau."""
+    difference: float
+    """Nats by which the worst of them may be worse than the best (95 %)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatInterval:
+    """The interval is too wide to name a depth, but its depths differ by next to nothing."""
+
+    interval: tuple[int, int]
+    difference: float
+    """Nats by which the worst of them may be worse than the best (95 %)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestAtEnd:
+    """The best depth may lie beyond an end of the tested depths, where nothing was trained."""
+
+    end: int
+    deeper: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NothingShallower:
+    """The best depth is the fewest layers that such a model can have."""
+
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoneFinishedBeyond:
+    """The best depth may lie beyond an end of the tested depths, where no trial finished."""
+
+    end: int
+    outcomes: tuple[tuple[Outcome, int], ...]
+    """How the trials there ended, with their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TooFewDepths:
+    """Fewer than three depths finished."""
+
+    finished: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseUnknown:
+    """Too few trials repeat a shape with another seed to measure the noise."""
+
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseHidesDepth:
+    """The noise between seeds hides the effect of depth."""
+
+    noise: float
+    """Standard deviation between seeds, nats."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatioHidesDepth:
+    """The feed-forward ratio changes the loss by as much as depth does."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCurveFits:
+    """No curve with one lowest point fits the measured losses."""
+
+    lowest: int
+    """The depth with the lowest measured loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenTested:
+    """Only the curve says that the best depth lies between two depths that finished."""
+
+    interval: tuple[int, int]
+    below: int
+    """The tested depth below the interval."""
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchUnfinished:
+    """The search of the budget has not come to its end."""
+
+    ended: int
+    """Trials that have."""
+
+
+Cause = (
+    NarrowInterval
+    | FlatRange
+    | FlatInterval
+    | BestAtEnd
+    | NothingShallower
+    | NoneFinishedBeyond
+    | TooFewDepths
+    | NoiseUnknown
+    | NoiseHidesDepth
+    | RatioHidesDepth
+    | NoCurveFits
+    | BetweenTested
+    | SearchUnfinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Train so many seeds of each of the best depths."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoreTokens:
+    """Train on more tokens, since so many seeds would be needed otherwise."""
+
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """Train depths of this range."""
+
+    shallowest: int
+    deepest: int
+
+
+@dataclass(frozen=True, slots=True)
+class TheseDepths:
+    """Train these depths beside the tested ones."""
+
+    depths: tuple[int, ...]
+    tested: tuple[int, ...]
+
+
+class Advice(Enum):
+    """The remedies without numbers."""
+
+    MORE_SEEDS = auto()
+    MORE_DEPTHS = auto()
+    TRAIN_TO_THE_END = auto()
+    LOWER_LEARNING_RATE = auto()
+    MORE_SHAPES = auto()
+    LARGER_OR_LONGER = auto()
+    RESUME = auto()
+
+
+Remedy = Seeds | MoreTokens | Depths | TheseDepths | Advice
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on a budget: its kind, the cause, and what to change, if anything."""
+
+    kind: Kind
+    cause: Cause
+    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,42 +248,57 @@ def judge(
     estimates: DepthEstimates,
     location: Location | None,
     plateau: Sequence[int],
-) -> tuple[Verdict, str]:
-    """Returns the verdict on one budget and its reason; no location means fewer than three depths.
+) -> Verdict:
+    """Returns the verdict on one budget; no location means fewer than three depths.
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
     if location is None:
-        return Verdict.INSUFFICIENT, _too_few([own.depth for own in estimates.depths])
-    if estimates.degrees_of_freedom < KNOWN_NOISE:
-        return Verdict.INSUFFICIENT, _unknown_noise(estimates.degrees_of_freedom)
+        depths = tuple(estimate.depth for estimate in estimates.depths)
+        return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
+    if (repeats := estimates.degrees_of_freedom) < KNOWN_NOISE:
+        return Verdict(Kind.INSUFFICIENT, NoiseUnknown(repeats), Seeds(FEWEST_SEEDS))
     tested, least = location.tested, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
-        return _flat_or_noisy(estimates, location, plateau)
+        flat = FlatRange((plateau[0], plateau[-1]), location.difference)
+        return _flat_or_noisy(estimates, flat)
     low, high = location.interval
     whole = location.interval == (tested[0], tested[-1])
     cut = [] if whole else open_ends(location.interval, tested, least)
     ends = {location.depth, *cut}
     if tested[0] in ends or (tested[0] > least and location.shallow_share >= EDGE_SHARE):
-        return Verdict.EDGE, _go_below(records, tested[0], least)
+        return _edge_below(records, tested[0], least)
     if tested[-1] in ends or location.deep_share >= EDGE_SHARE:
-        return Verdict.EDGE, _go_above(records, tested[-1])
+        return _edge_above(records, tested[-1])
     if whole or high >= TOO_WIDE * low:
-        return _wide(estimates, location)
+        flat_interval = FlatInterval(location.interval, location.interval_difference)
+        return _flat_or_noisy(estimates, flat_interval)
     below, above = _around(location)
     if above >= TOO_WIDE * below:
-        return Verdict.INSUFFICIENT, _train_between(location, below, above)
-    return Verdict.IDENTIFIED, (
-        f"the 95 % interval, {both_ends(location.interval)}, spans less than a factor of "
-        f"{TOO_WIDE} and ends inside the range of depths that finished, {tested[0]} to {tested[-1]}"
-    )
+        cause = BetweenTested(location.interval, below, above)
+        remedy = TheseDepths((location.depth,), tuple(tested))
+        return Verdict(Kind.INSUFFICIENT, cause, remedy)
+    return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
+
+
+def no_curve(estimates: DepthEstimates, lowest: int, informative: Sequence[int]) -> Verdict:
+    """Returns the verdict where no curve fits; training the `informative` depths would show the
+    shape of the losses."""
+    tested = tuple(estimate.depth for estimate in estimates.depths)
+    remedy = TheseDepths(tuple(informative), tested) if informative else Advice.MORE_SEEDS
+    return Verdict(Kind.INSUFFICIENT, NoCurveFits(lowest), remedy)
 
 
 def open_ends(interval: tuple[int, int], tested: Sequence[int], least: int) -> list[int]:
     """The ends of an interval at which the tested depths end and the best depth may lie beyond:
     there is none below `least`, the fewest layers that such a model can have."""
     return [end for end in (tested[0], tested[-1]) if end in interval and end > least]
+
+
+def seeds_to_resolve(noise: float) -> int:
+    """Number of seeds after which two standard errors of a depth are as wide as a plateau."""
+    return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
 
 
 def _log2_span(depths: Sequence[int]) -> float:
@@ -123,25 +316,6 @@ def _flat(estimates: DepthEstimates) -> bool:
     return not points.height(certain).any() and one_loss_fits(points, estimates.degrees_of_freedom)
 
 
-def no_curve(estimates: DepthEstimates, lowest: int, telling: Sequence[int]) -> tuple[Verdict, str]:
-    """The verdict where no curve fits; the `telling` depths would show the shape of the losses."""
-    remedy = "raise `confirm.seeds`"
-    if telling:
-        remedy = _train_too(telling, [own.depth for own in estimates.depths])
-    return Verdict.INSUFFICIENT, (
-        "more than one hump or a step: no curve fits the measured losses, of which that of depth "
-        f"{lowest} is the lowest; {remedy}"
-    )
-
-
-def _train_too(depths: Sequence[int], tested: Sequence[int]) -> str:
-    """The remedy that trains these depths beside those that are tested."""
-    return (
-        f"train depth{'' if len(depths) == 1 else 's'} {', '.join(map(str, depths))} too, by "
-        f"`sampler: ladder` and `space.depth: {sorted({*depths, *tested})}`"
-    )
-
-
 def _around(location: Location) -> tuple[int, int]:
     """The tested depths next to the interval; one depth twice where the interval holds a tested
     one."""
@@ -153,112 +327,40 @@ def _around(location: Location) -> tuple[int, int]:
     return location.tested[above - 1], location.tested[above]
 
 
-def _train_between(location: Location, below: int, above: int) -> str:
-    """The reason where only the curve says that the optimum lies between two tested depths."""
-    return (
-        f"no depth of the 95 % interval, {both_ends(location.interval)}, was trained to the end, "
-        f"nor any other between {below} and {above}; "
-        f"{_train_too([location.depth], location.tested)}"
-    )
+def _flat_or_noisy(estimates: DepthEstimates, flat: FlatRange | FlatInterval) -> Verdict:
+    """A plateau, or insufficient where the noise may hide a large difference."""
+    if flat.difference <= HIDDEN:
+        return Verdict(Kind.PLATEAU, flat)
+    seeds = max(FEWEST_SEEDS, seeds_to_resolve(estimates.noise))
+    if seeds <= max(estimate.trials for estimate in estimates.depths):
+        return Verdict(Kind.INSUFFICIENT, RatioHidesDepth(), Advice.MORE_SHAPES)
+    remedy = Seeds(seeds) if seeds <= MOST_SEEDS else MoreTokens(seeds)
+    return Verdict(Kind.INSUFFICIENT, NoiseHidesDepth(estimates.noise), remedy)
 
 
-def both_ends(interval: tuple[int, int]) -> str:
-    """Returns both ends of an interval, `3 to 5`, or `3` where they are the same."""
-    low, high = interval
-    return f"{low} to {high}" if low < high else str(low)
-
-
-def _flat_or_noisy(
-    estimates: DepthEstimates, location: Location, plateau: Sequence[int]
-) -> tuple[Verdict, str]:
-    """The verdict on a flat range: insufficient where the noise may hide a large difference."""
-    if location.difference > HIDDEN:
-        return Verdict.INSUFFICIENT, _more_seeds(estimates)
-    return Verdict.PLATEAU, (
-        f"depths {plateau[0]} to {plateau[-1]} can't be told apart by {PLATEAU_WIDTH} nats, and "
-        f"none of them is worse than the best by more than {location.difference:.3f} (95 %); "
-        f"the shallowest, {plateau[0]}, is the cheapest to serve"
-    )
-
-
-def _wide(estimates: DepthEstimates, location: Location) -> tuple[Verdict, str]:
-    """The verdict where the interval is too wide to name a depth: a plateau where all of its depths
-    are nearly as good."""
-    if location.interval_difference > HIDDEN:
-        return Verdict.INSUFFICIENT, _more_seeds(estimates)
-    low, high = location.interval
-    return Verdict.PLATEAU, (
-        f"the 95 % interval, {low} to {high}, is too wide to name a depth, and none of its depths "
-        f"is worse than the best by more than {location.interval_difference:.3f} nats (95 %)"
-    )
-
-
-def seeds_to_resolve(noise: float) -> int:
-    """Number of seeds after which two standard errors of a depth are as wide as a plateau."""
-    return ceil((2 * noise / PLATEAU_WIDTH) ** 2)
-
-
-def _more_seeds(estimates: DepthEstimates) -> str:
-    seeds = max(3, seeds_to_resolve(estimates.noise))
-    if seeds <= max(own.trials for own in estimates.depths):
-        return (
-            "underpowered: the feed-forward ratio changes the loss by as much as depth does; "
-            "raise `trials`"
-        )
-    remedy = (
-        f"set `confirm.seeds: {seeds}`"
-        if seeds <= MOST_SEEDS
-        else f"about {seeds} seeds would be needed, so raise `tokens`"
-    )
-    noise = f"{estimates.noise:.4f} nats"
-    return f"underpowered: seeds differ by {noise}, which hides the effect of depth; {remedy}"
-
-
-def _unknown_noise(freedom: int) -> str:
-    repeats = f"only {freedom} trials repeat" if freedom else "no trial repeats"
-    return (
-        f"{repeats} a shape with another seed, so depth can't be told from noise; "
-        "set `confirm.seeds: 3`"
-    )
-
-
-def _too_few(tested: Sequence[int]) -> str:
-    finished = ", ".join(map(str, tested)) or "none"
-    return (
-        f"a curve needs three depths that finished, got {finished}; "
-        "raise `confirm.depths` or widen `space.depth`"
-    )
-
-
-def _go_below(records: Sequence[TrialRecord], end: int, least: int) -> str:
-    """Reason for an edge at the shallowest tested depth, with the range to try next."""
+def _edge_below(records: Sequence[TrialRecord], end: int, least: int) -> Verdict:
+    """An edge at the shallowest tested depth."""
     if end <= least:
-        return f"depth {end} is best and no shallower model exists; raise `budgets` or `tokens`"
+        return Verdict(Kind.EDGE, NothingShallower(end), Advice.LARGER_OR_LONGER)
     beyond = [record for record in records if record.spec.shape.depth < end]
-    return _unfinished(beyond, end) or (
-        f"the best depth may lie below the shallowest tested, {end}; "
-        f"set `space.depth: [{max(least, end // 4)}, {2 * end}]`"
+    return _none_finished(beyond, end) or Verdict(
+        Kind.EDGE, BestAtEnd(end, deeper=False), Depths(max(least, end // 4), 2 * end)
     )
 
 
-def _go_above(records: Sequence[TrialRecord], end: int) -> str:
-    """Reason for an edge at the deepest tested depth, with the range to try next."""
+def _edge_above(records: Sequence[TrialRecord], end: int) -> Verdict:
+    """An edge at the deepest tested depth."""
     beyond = [record for record in records if record.spec.shape.depth > end]
-    return _unfinished(beyond, end) or (
-        f"the best depth may lie above the deepest tested, {end}; "
-        f"set `space.depth: [{max(1, end // 2)}, {4 * end}]`"
+    return _none_finished(beyond, end) or Verdict(
+        Kind.EDGE, BestAtEnd(end, deeper=True), Depths(max(1, end // 2), 4 * end)
     )
 
 
-def _unfinished(beyond: Sequence[TrialRecord], end: int) -> str:
-    """Reason why the depths beyond an end give no loss, if they were tried; else empty."""
+def _none_finished(beyond: Sequence[TrialRecord], end: int) -> Verdict | None:
+    """An edge beyond which depths were tried without a final loss; None if none was tried."""
     outcomes = Counter(record.outcome for record in beyond if record.outcome)
     if not outcomes:
-        return ""
-    ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-    remedy = (
-        "raise `confirm.depths`"
-        if outcomes[Outcome.STOPPED]
-        else "see the reasons of those trials, or lower `train.learning_rate`"
-    )
-    return f"the best depth may lie beyond {end}, where no trial finished ({ended}); {remedy}"
+        return None
+    stopped = outcomes[Outcome.STOPPED]
+    remedy = Advice.TRAIN_TO_THE_END if stopped else Advice.LOWER_LEARNING_RATE
+    return Verdict(Kind.EDGE, NoneFinishedBeyond(end, tuple(outcomes.items())), remedy)

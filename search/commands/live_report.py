@@ -129,10 +129,10 @@ class _Reports:
 def _under_way(conclusion: Conclusion) -> Conclusion:
     """The same while the search runs: nobody need resume it."""
     optima = tuple(
-        replace(own, reason="the search of this budget is not done; this is the best so far")
-        if own.budget in conclusion.unfinished
-        else own
-        for own in conclusion.optima
+        replace(optimum, verdict=replace(optimum.verdict, remedy=None))
+        if optimum.budget in conclusion.unfinished
+        else optimum
+        for optimum in conclusion.optima
     )
     return replace(conclusion, optima=optima, unfinished=())
 

@@ -147,7 +147,7 @@ def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_
         "budget": optimum.budget,
         "measured_depth": optimum.optimal_depth,
         "measured_interval": optimum.interval,
-        "verdict": optimum.verdict.value,
+        "verdict": optimum.kind.value,
         "fitted": is_used,
         "null_laws": {own.name: null_depths.get(own.name) for own in null_laws},
     }

@@ -11,7 +11,7 @@ import yaml
 
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion, optimum_row
 from fathom.search.formatting import format_count
 from fathom.search.record_json import DAMAGE, problem_of, shape_from_json, to_values
@@ -29,7 +29,7 @@ ANSWER = (
 """Names in `optimum_row` that an entry of best.yaml has beside the sizes of its shape."""
 
 
-UNSETTLED = (Verdict.INSUFFICIENT, Verdict.UNFINISHED)
+UNSETTLED = (Kind.INSUFFICIENT, Kind.UNFINISHED)
 """Verdicts of an answer that is no more than the best so far."""
 
 

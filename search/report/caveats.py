@@ -7,11 +7,12 @@ from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict, both_ends, open_ends
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
 from fathom.search.records import Outcome
 from fathom.search.report.text import counted, null_law_text, shape_elsewhere
+from fathom.search.words import both_ends
 
 FACTOR_WORTH_A_WARNING = 1.25
 """Factor in depth from which on two families disagree, or a law misses a left-out budget."""
@@ -32,7 +33,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
     if verdict_limit := _verdict_limit(optimum):
         yield verdict_limit
     tested = [own.depth for own in optimum.depths]
-    if optimum.interval is not None and optimum.verdict is not Verdict.EDGE:
+    if optimum.interval is not None and optimum.kind is not Kind.EDGE:
         ends = open_ends(optimum.interval, tested, optimum.least_depth)
         if ends:
             yield (
@@ -56,19 +57,19 @@ def _verdict_limit(optimum: Optimum) -> str:
         why = "no curve fits the losses" if optimum.depths else "nothing trained to the end"
         return f"any best depth; {why}."
     others = [depth for depth in optimum.plateau if depth != optimum.optimal_depth]
-    match optimum.verdict:
-        case Verdict.IDENTIFIED if not others:
+    match optimum.kind:
+        case Kind.IDENTIFIED if not others:
             return ""
-        case Verdict.IDENTIFIED | Verdict.PLATEAU:
+        case Kind.IDENTIFIED | Kind.PLATEAU:
             return (
                 f"that depth {optimum.optimal_depth} is better by {PLATEAU_WIDTH} nats than depths"
                 f" {ranges(others)}; they can't be told apart."
             )
-        case Verdict.EDGE:
+        case Kind.EDGE:
             return "that the best depth lies inside the range that was tried."
-        case Verdict.UNFINISHED:
+        case Kind.UNFINISHED:
             return "any best depth; its search has not ended."
-        case Verdict.INSUFFICIENT:
+        case Kind.INSUFFICIENT:
             return (
                 f"that depth {optimum.optimal_depth} is the best; it is the best so far, no more."
             )

@@ -1,7 +1,7 @@
 """The certainty of a budget's best depth, as headings and facts."""
 
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.report.text import plateau
 
 
@@ -14,7 +14,7 @@ def certainty(optimum: Optimum) -> dict[str, str]:
         low, high = optimum.curve_minimum_interval
         facts["Lowest point of the curve"] = f"{optimum.curve_minimum:.2f} layers, " + (
             "as far as was tested; it may lie beyond"
-            if optimum.verdict is Verdict.EDGE
+            if optimum.kind is Kind.EDGE
             else f"95 % interval {low:.2f} to {high:.2f}, before rounding"
         )
     if optimum.shallowest_depth is not None:

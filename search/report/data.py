@@ -76,7 +76,7 @@ def report_json(conclusion: Findings) -> dict[str, Any]:
 
 def _budget_json(optimum: Optimum, conclusion: Findings) -> dict[str, Any]:
     counts = optimum.trials
-    return optimum_row(optimum) | {
+    return optimum_row(optimum, conclusion.reason(optimum)) | {
         "trials": {
             "finished": counts[Outcome.FINISHED],
             "stopped": counts[Outcome.STOPPED],
@@ -107,7 +107,7 @@ def tables(conclusion: Findings) -> dict[str, list[Row]]:
             for point in record.curve[-1:]
             for name, value in point.metrics.items()
         ],
-        "optima": [_optimum(optimum) for optimum in optima],
+        "optima": [_optimum(optimum, conclusion.reason(optimum)) for optimum in optima],
         "depths": [
             {"budget": optimum.budget, **_columns(own, DEPTH)}
             for optimum in optima
@@ -167,8 +167,8 @@ def _trial(record: TrialRecord) -> Row:
     }
 
 
-def _optimum(optimum: Optimum) -> Row:
-    row = flat_optimum_row(optimum)
+def _optimum(optimum: Optimum, reason: str) -> Row:
+    row = flat_optimum_row(optimum, reason)
     return {f"{name}_nats" if name in IN_NATS else name: value for name, value in row.items()}
 
 

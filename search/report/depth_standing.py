@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import PLATEAU_WIDTH, Verdict
+from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.formatting import ranges, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.text import SETTLED, counted, joined
 
 BEST = "the best"
-DECIDED = (*SETTLED, Verdict.EDGE)
+DECIDED = (*SETTLED, Kind.EDGE)
 """Verdicts whose interval rules depths out."""
 
 
@@ -51,7 +51,7 @@ def _standing(
     depth: int, records: Sequence[TrialRecord], own: DepthEstimate | None, optimum: Optimum
 ) -> DepthStanding:
     possible = _inside(depth, optimum) or depth in optimum.plateau
-    out = optimum.verdict in DECIDED and not possible
+    out = optimum.kind in DECIDED and not possible
     gap = own.loss - optimum.loss if own and optimum.loss is not None else None
     error = own.standard_error if own and own.standard_error < float("inf") else 0.0
     return DepthStanding(
@@ -74,7 +74,7 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
     if depth in optimum.plateau:
         outside = "" if _inside(depth, optimum) else "outside the 95 % interval, but "
         return f"{outside}as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
-    if optimum.verdict in DECIDED:
+    if optimum.kind in DECIDED:
         return f"not ruled out: inside the 95 % interval, {above}"
     return f"{above.replace('the best', 'the best so far')}"
 

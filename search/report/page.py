@@ -133,7 +133,7 @@ def _prediction_row(size: int, optimum: Optimum | None, laws: Sequence[Law]) -> 
     return {
         "parameters": format_count(size),
         "measured depth": depth,
-        "verdict": known.verdict.value if known else "",
+        "verdict": known.kind.value if known else "",
         **{f"{law.name} law, 95 % interval": _prediction(law, size) for law in laws},
     }
 
@@ -155,7 +155,7 @@ def _budget(
     records = conclusion.records_of(optimum.budget)
     label = format_count(optimum.budget)
     return {
-        "verdict": optimum.verdict.value,
+        "verdict": optimum.kind.value,
         "anchor": f"budget-{optimum.budget}",
         "label": label,
         "heading": f"{label} {optimum.count.unit}",

@@ -8,11 +8,11 @@ from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count
 
-SETTLED = (Verdict.IDENTIFIED, Verdict.PLATEAU)
+SETTLED = (Kind.IDENTIFIED, Kind.PLATEAU)
 MOST_HORIZONS = 4
 """Horizons that are listed one by one; more of them would be wider than a figure."""
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
@@ -28,19 +28,19 @@ def answer(optimum: Optimum) -> str:
     """Returns the answer of a budget in one line."""
     known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
     depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
-    return f"{question(optimum)}: {depth}, {optimum.verdict.value}"
+    return f"{question(optimum)}: {depth}, {optimum.kind.value}"
 
 
 def summary(optima: Sequence[Optimum]) -> str:
     """Returns the answers of all budgets as one sentence; a second names those that are open."""
-    settled = [own for own in optima if own.verdict in SETTLED and own.optimal_depth]
+    settled = [own for own in optima if own.kind in SETTLED and own.optimal_depth]
     others = [own for own in optima if own not in settled]
     sentences = []
     if settled:
         depths = joined([_depth_at(own) for own in settled])
         sentences.append(f"The best depth is {depths} {settled[0].count.unit}.")
     if others:
-        names = [f"{format_count(own.budget)} ({own.verdict.value})" for own in others]
+        names = [f"{format_count(own.budget)} ({own.kind.value})" for own in others]
         sentences.append(f"{'Not settled' if settled else 'No best depth is settled yet'}:")
         sentences.append(f"{joined(names)}.")
     return " ".join(sentences)
@@ -48,7 +48,7 @@ def summary(optima: Sequence[Optimum]) -> str:
 
 def _depth_at(optimum: Optimum) -> str:
     depth = f"{optimum.optimal_depth}{interval(optimum, ' [', ']')}"
-    if optimum.verdict is Verdict.PLATEAU:
+    if optimum.kind is Kind.PLATEAU:
         depth += f" ({plateau(optimum)} are as good)"
     return f"{depth} at {format_count(optimum.budget)}"
 
@@ -96,9 +96,9 @@ def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
         return ""
     low, high = optimum.interval
     text = ranges(range(low, high + 1))
-    if optimum.verdict is Verdict.EDGE and high == optimum.depths[-1].depth:
+    if optimum.kind is Kind.EDGE and high == optimum.depths[-1].depth:
         text = f"{low} or deeper"
-    elif optimum.verdict is Verdict.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
+    elif optimum.kind is Kind.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
         text = f"{high} or shallower"
     return f"{before}{text}{after}"
 
@@ -130,7 +130,7 @@ def next_steps(conclusion: Findings, source: str) -> list[str]:
 
 def to_train(conclusion: Findings) -> Optimum | None:
     """Returns the largest budget whose depth is settled and whose shape is known."""
-    known = [own for own in conclusion.optima if own.verdict in SETTLED and own.shape]
+    known = [own for own in conclusion.optima if own.kind in SETTLED and own.shape]
     return max(known, key=lambda own: own.budget, default=None)
 
 
@@ -178,7 +178,7 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),
         "plateau": plateau(optimum),
-        "verdict": optimum.verdict.value,
+        "verdict": optimum.kind.value,
         "loss (nats)": optional(optimum.loss, ".4f"),
         "best trained shape": shape_text(shape) if shape else "",
         "its parameters, total": f"{shape.params_total:,}" if shape else "",

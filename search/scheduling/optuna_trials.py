@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from fathom.models.shape import Shape
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.records import Outcome, TrialRecord
+from fathom.search.words import study_reason
 
 NAME = "trial"
 """Attribute of Optuna's trials that holds the name of ours."""
@@ -113,8 +114,8 @@ def answer_attributes(optimum: Optimum, records: Iterable[TrialRecord]) -> dict[
     return {
         "optimal_depth": optimum.optimal_depth,
         "interval": list(optimum.interval) if optimum.interval else None,
-        "verdict": optimum.verdict,
-        "reason": optimum.reason,
+        "verdict": optimum.kind,
+        "reason": study_reason(optimum.verdict),
         "best_shape": {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
         if shape
         else None,

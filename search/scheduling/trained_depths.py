@@ -20,7 +20,7 @@ from fathom.search.analysis.depth_estimates import (
 from fathom.search.analysis.forecast import forecastable, forecasts
 from fathom.search.analysis.optimum import Optimum, find_optimum
 from fathom.search.analysis.rates import RateBracket, rate_brackets
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.scheduling.narrowing import most_telling
 from fathom.search.study.keys.groups import ConfirmConfig
@@ -223,7 +223,7 @@ class TrainedDepths:
         depth = most_telling(self._estimates, sorted({*again, *new}))
         if depth is not None:
             return (self._repeat(depth) if depth in self._losses else self._new(depth),)
-        if optimum.verdict is not Verdict.INSUFFICIENT:
+        if optimum.kind is not Kind.INSUFFICIENT:
             return ()
         fewest = min(map(self._seeds, again), default=0)
         return tuple(self._repeat(depth) for depth in again if self._seeds(depth) == fewest)
@@ -274,7 +274,7 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
 
 def _settled(optimum: Optimum) -> bool:
     """True if nothing more is worth training: the interval is narrow, or all depths are as good."""
-    if optimum.curve_minimum_interval is None or optimum.verdict is Verdict.PLATEAU:
+    if optimum.curve_minimum_interval is None or optimum.kind is Kind.PLATEAU:
         return True
     low, high = optimum.curve_minimum_interval
     one_left = optimum.interval is not None and optimum.interval[0] == optimum.interval[1]

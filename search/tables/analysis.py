@@ -14,10 +14,10 @@ from fathom.search.tables.cells import read_cells
 from fathom.search.tables.columns import Columns, as_argument, choose_columns, listed
 from fathom.search.tables.grouping import group_runs
 from fathom.search.tables.read import OpenTable
-from fathom.search.tables.remedies import for_tables
 from fathom.search.tables.runs import Run, Runs, TableError
 from fathom.search.tables.sizes import WIDTH, runs_near, size_classes
 from fathom.search.tables.trials import ENOUGH_DEPTHS, TableBudget, full_horizon, table_budget
+from fathom.search.words import table_reason
 
 STEPS_NOTE = ("horizons are in steps, which must be of as many tokens in every run",)
 A_GUESS = 12.5
@@ -71,6 +71,10 @@ class TableFindings(Findings):
     def seed(self) -> int:
         """Seed of the statistics, the same for every table."""
         return SEED
+
+    def reason(self, optimum: Optimum) -> str:
+        """Returns the reason of a verdict, with the runs that would settle it."""
+        return table_reason(optimum.verdict)
 
     @property
     def audits(self) -> Mapping[int, tuple[RungAudit, ...]]:
@@ -260,7 +264,6 @@ def _optimum(budget: TableBudget, unit: str, noise: float | None) -> Optimum:
         found,
         horizon_unit=unit,
         params_slope=slope,
-        reason=for_tables(found.reason),
         shape=None,
         best_ff_ratio=None,
     )

@@ -21,6 +21,7 @@ from fathom.search.report.text import (
 )
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking.views import ALL_TRIALS, view_address, view_name
+from fathom.search.words import study_reason
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as the description."""
@@ -107,15 +108,16 @@ def budget_name(optimum: Optimum) -> str:
     """Returns the name of a concluded budget's run, for example `1M → depth 6`."""
     label = format_count(optimum.budget)
     if optimum.optimal_depth is None:
-        return f"{label} → {optimum.verdict}"
+        return f"{label} → {optimum.kind}"
     return f"{label} → depth {optimum.optimal_depth}"
 
 
 def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]:
     """Returns the answer of a budget as tags, since a resumed study may change its answer."""
+    reason = study_reason(optimum.verdict)
     return {
-        "verdict": optimum.verdict.value,
-        "reason": optimum.reason[:RUN_NOTE_CHARACTERS],
+        "verdict": optimum.kind.value,
+        "reason": reason[:RUN_NOTE_CHARACTERS],
         "optimal_depth": str(optimum.optimal_depth or ""),
         "interval": interval(optimum),
         "plateau": plateau(optimum),
@@ -123,7 +125,7 @@ def budget_tags(optimum: Optimum, audits: Sequence[RungAudit]) -> dict[str, str]
         NOTE: fitted(
             [
                 f"# {headline(optimum)}",
-                optimum.reason,
+                reason,
                 _shape(optimum),
                 "\n".join(f"- {head}: {fact}" for head, fact in certainty(optimum).items()),
                 _depths(optimum),
@@ -138,11 +140,9 @@ def headline(optimum: Optimum) -> str:
     size = f"{format_count(optimum.budget)} {optimum.count.unit_in_full}"
     horizon = f"after {rounded_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
-        return f"{size}: {depth_text(optimum)} ({optimum.verdict}), {horizon}"
+        return f"{size}: {depth_text(optimum)} ({optimum.kind}), {horizon}"
     within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
-    return (
-        f"{size}: best depth {optimum.optimal_depth} ({optimum.verdict.value}{within}), {horizon}"
-    )
+    return f"{size}: best depth {optimum.optimal_depth} ({optimum.kind.value}{within}), {horizon}"
 
 
 def study_tags(optima: Sequence[Optimum]) -> dict[str, str]:
@@ -195,7 +195,7 @@ def experiment_note(optima: Sequence[Optimum], page: str, experiment: str) -> st
 
     `page` is the address of the study's run.
     """
-    answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.verdict})" for o in optima)
+    answers = ", ".join(f"{budget_name(o)} ({interval(o) or o.kind})" for o in optima)
     links = (
         f"[table, figures and YAML]({page}{MODE}), "
         f"[trials side by side]({view_address(experiment, ALL_TRIALS)})"

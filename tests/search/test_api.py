@@ -89,7 +89,7 @@ def test_a_budget_without_a_best_depth_is_trained_and_exported_only_anyway(
 ) -> None:
     [optimum, *rest] = found.conclusion.optima
     doubtful = load(found.folder.path)
-    none = replace(optimum, optimal_depth=None, reason="more than one hump or a step")
+    none = replace(optimum, optimal_depth=None)
     doubtful.conclusion = replace(found.conclusion, optima=(none, *rest))
 
     with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):

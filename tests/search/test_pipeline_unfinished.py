@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import best_yaml
 from fathom.search.pipeline import conclude_run
@@ -35,7 +35,7 @@ def test_an_interrupted_search_is_called_unfinished_with_the_command_that_resume
     search = interrupted(tmp_path, 60)
     found = concluded(search)
     command = f"fathom run {search.folder.config} --runs {search.folder.path.parent}"
-    assert {own.verdict for own in found.optima} == {Verdict.UNFINISHED}
+    assert {own.kind for own in found.optima} == {Kind.UNFINISHED}
     terminal = Console(file=io.StringIO(), width=80)
     print_answers(found, terminal)
     assert isinstance(terminal.file, io.StringIO)
@@ -62,7 +62,7 @@ def test_a_search_that_ended_is_not_called_unfinished(tmp_path: Path) -> None:
     assert search.done
     found = concluded(search)
     assert found.unfinished == ()
-    assert Verdict.UNFINISHED not in {own.verdict for own in found.optima}
+    assert Kind.UNFINISHED not in {own.kind for own in found.optima}
 
 
 def test_a_search_that_is_extended_is_unfinished_until_it_ends_again(tmp_path: Path) -> None:

@@ -8,13 +8,18 @@ import numpy as np
 from fathom.models.shape import Count
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind, NarrowInterval, Verdict
 from tests.support.training import SHAPE
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
 
 
-def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED) -> Optimum:
+def verdict(kind: Kind) -> Verdict:
+    """A verdict of this kind; its cause is no matter."""
+    return Verdict(kind, NarrowInterval((3, 4), (1, 8)))
+
+
+def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Optimum:
     whole = max(1, round(depth))
     return Optimum(
         budget=budget,
@@ -25,8 +30,7 @@ def optimum(budget: int, depth: float, *, verdict: Verdict = Verdict.IDENTIFIED)
         optimal_depth=whole,
         interval=(max(1, whole - 1), whole + 1),
         plateau=(whole,),
-        verdict=verdict,
-        reason="planted",
+        verdict=verdict(kind),
         loss=1.6,
         shape=None,
         curve_minimum=depth,
@@ -49,7 +53,7 @@ def edge(
     """An optimum at or near an end of the tested depths, where its interval is cut."""
     low, high = np.clip([depth * exp(-1.96 * error), depth * exp(1.96 * error)], *tested).tolist()
     return replace(
-        optimum(budget, depth, verdict=Verdict.EDGE),
+        optimum(budget, depth, kind=Kind.EDGE),
         curve_minimum_interval=(low, high),
         share_without_minimum=beyond,
         depths=tuple(

@@ -13,7 +13,7 @@ from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import POWER, Law
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.record_json import to_json, to_values
 from fathom.search.records import CurvePoint, Outcome, Report, Stage, TrialRecord, TrialSpec
@@ -25,6 +25,7 @@ from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.runs import StudyRuns
+from tests.support.optima import verdict
 
 STARTED = 1_700_000_000.0
 SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=256, context=64)
@@ -103,8 +104,7 @@ def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
         telling_depths=(),
         interval=(depth - 1, depth + 2) if depth else None,
         plateau=(depth,) if depth else (),
-        verdict=Verdict.IDENTIFIED if depth else Verdict.INSUFFICIENT,
-        reason="The interval is narrower than the range that was tested.",
+        verdict=verdict(Kind.IDENTIFIED if depth else Kind.INSUFFICIENT),
         loss=1.5 if depth else None,
         shape=SHAPE if depth else None,
         curve_minimum=None,

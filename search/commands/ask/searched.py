@@ -4,12 +4,12 @@ from typing import Any
 
 from fathom.search.analysis.law import is_settled
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import both_ends
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.record_json import to_values
 from fathom.search.report.text import plateau, sentence, shape_elsewhere, shape_text
+from fathom.search.words import both_ends, study_reason
 
 
 def searched(question: Question, conclusion: Conclusion) -> Optimum | None:
@@ -29,7 +29,7 @@ def searched_lines(found: Optimum) -> list[str]:
         "extrapolated.",
         f"Within the noise, depths {plateau(found)} are as good."
         if len(found.plateau) > 1
-        else f"{sentence(found.reason)}",
+        else f"{sentence(study_reason(found.verdict))}",
         *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),
         f"Shape: {shape_text(found.shape)}: {found.shape.size(found.count):,} parameters.",
     ]

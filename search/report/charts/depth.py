@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import both_ends
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
@@ -15,6 +14,7 @@ from fathom.search.report.charts.trials import (
     trial_points,
 )
 from fathom.search.report.text import question
+from fathom.search.words import both_ends
 
 WITHOUT_LOSS = {
     Outcome.DIVERGED: ("diverged", chart.Marker.CROSS),
@@ -149,7 +149,7 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
             name=name,
             x=(optimum.optimal_depth,),
             y=(optimum.loss,),
-            hover=(f"{name}: {optimum.verdict.value}",),
+            hover=(f"{name}: {optimum.kind.value}",),
             hue=colours.ACCENT,
             marker=chart.Marker.STAR,
         )

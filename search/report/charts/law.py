@@ -14,7 +14,7 @@ from fathom.search.analysis.published import (
     depth_at_width_per_layer,
     levine2020,
 )
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.formatting import format_count
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.text import question_across
@@ -23,7 +23,7 @@ MARGIN = 2.5
 """Factor by which the chart reaches beyond the study's budgets."""
 WIDEST = 5
 """Factor in depth above which a band does not widen the scale."""
-NOT_FOR_THE_LAW = (Verdict.EDGE, Verdict.INSUFFICIENT, Verdict.UNFINISHED)
+NOT_FOR_THE_LAW = (Kind.EDGE, Kind.INSUFFICIENT, Kind.UNFINISHED)
 
 
 def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> chart.Chart | None:
@@ -48,7 +48,7 @@ def depth_against_budget(optima: Sequence[Optimum], laws: Sequence[Law]) -> char
 
 def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
     sentences = ["Points are the lowest points of the fitted curves with their 95 % intervals."]
-    if any(optimum.verdict in NOT_FOR_THE_LAW for optimum in known):
+    if any(optimum.kind in NOT_FOR_THE_LAW for optimum in known):
         sentences.append("Hollow ones are at the edge, short of data or unfinished.")
     if laws:
         sentences.append(
@@ -70,7 +70,7 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
 
 def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
     for settled in (True, False):
-        own = [o for o in known if (o.verdict not in NOT_FOR_THE_LAW) is settled]
+        own = [o for o in known if (o.kind not in NOT_FOR_THE_LAW) is settled]
         depths = [o.curve_minimum or float(o.optimal_depth or 0) for o in own]
         yield chart.Points(
             name="best depth" if settled else "best depth, not settled",
@@ -79,7 +79,7 @@ def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
             bars=tuple(
                 o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
             ),
-            hover=tuple(f"{format_count(o.budget)}: {o.verdict.value}" for o in own),
+            hover=tuple(f"{format_count(o.budget)}: {o.kind.value}" for o in own),
             hue=colours.INK if settled else colours.ORANGE,
             marker=chart.Marker.DIAMOND if settled else chart.Marker.HOLLOW,
         )

@@ -130,7 +130,7 @@ def _best(optimum: Optimum) -> list[chart.Mark]:
             name="best depth",
             x=(optimum.optimal_depth,),
             y=(optimum.loss,),
-            hover=(f"depth {optimum.optimal_depth}: the best, {optimum.verdict.value}",),
+            hover=(f"depth {optimum.optimal_depth}: the best, {optimum.kind.value}",),
             hue=colours.ACCENT,
             marker=chart.Marker.STAR,
         ),

@@ -63,8 +63,8 @@ def _print_answers(analysis: Analysis, console: Console) -> None:
         table.add_row(*row, noise_text(found, optimum, analysis.noise))
     console.print(table)
     reasons: dict[str, list[str]] = {}
-    for _, optimum in pairs:
-        reasons.setdefault(optimum.reason, []).append(_label(optimum, many=len(pairs) > 1))
+    for found, optimum in pairs:
+        reasons.setdefault(found.reason(optimum), []).append(_label(optimum, many=len(pairs) > 1))
     for reason, labels in reasons.items():
         _print(console, f"{', '.join(dict.fromkeys(labels))}: {reason}")
 

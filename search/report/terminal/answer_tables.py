@@ -9,7 +9,7 @@ from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
 from fathom.search.analysis.optimum import Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.report.papers import papers_lines
@@ -32,11 +32,11 @@ COLUMNS = (
 LEAST = ("tokens", "plateau", "best shape", "loss")
 """Columns that a narrow terminal leaves out, the first one first."""
 VERDICT_STYLES = {
-    Verdict.IDENTIFIED: "green",
-    Verdict.PLATEAU: "cyan",
-    Verdict.EDGE: "yellow",
-    Verdict.INSUFFICIENT: "red",
-    Verdict.UNFINISHED: "red",
+    Kind.IDENTIFIED: "green",
+    Kind.PLATEAU: "cyan",
+    Kind.EDGE: "yellow",
+    Kind.INSUFFICIENT: "red",
+    Kind.UNFINISHED: "red",
 }
 
 
@@ -65,7 +65,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
         console.print(pictures(drawn, console.width))
     for optimum in conclusion.optima:
         label = format_count(optimum.budget)
-        console.print(f"{label}: {optimum.reason}", highlight=False)
+        console.print(f"{label}: {conclusion.reason(optimum)}", highlight=False)
         if elsewhere := shape_elsewhere(optimum):
             console.print(f"{label}: {elsewhere}", highlight=False)
     if unfinished := unfinished_text(conclusion):
@@ -94,7 +94,7 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
         "tokens": rounded_count(optimum.tokens),
         "95 % interval": _bounds(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
-        "verdict": f"[{VERDICT_STYLES[optimum.verdict]}]{optimum.verdict.value}[/]",
+        "verdict": f"[{VERDICT_STYLES[optimum.kind]}]{optimum.kind.value}[/]",
     }
 
 
@@ -107,7 +107,7 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
     bounds = f" [{_bounds(optimum)}]" if optimum.interval else ""
     answer = f"depth {best}{bounds}" if best else "no best depth"
     return DepthPicture(
-        title=f"{format_count(optimum.budget)}: {answer}, {optimum.verdict.value}",
+        title=f"{format_count(optimum.budget)}: {answer}, {optimum.kind.value}",
         losses=losses,
         curve=optimum.power if best else None,
         interval=optimum.interval,

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from benchmarks.answers.coverage import CASES, covers_exactly, nearly_best, row, studies
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 
-ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Verdict.IDENTIFIED]
+ONE_HUMP = [name for name, (_, verdict, _) in CASES.items() if verdict is Kind.IDENTIFIED]
 NO_OPTIMUM = ("flat", "deeper is better", "shallower is better", "starved")
 
 
 def test_identified_answers_are_covered_and_nearly_best() -> None:
     found = [pair for name in ONE_HUMP for pair in studies(name, range(4))]
-    identified = [(p, o) for p, o in found if o.verdict is Verdict.IDENTIFIED]
+    identified = [(p, o) for p, o in found if o.kind is Kind.IDENTIFIED]
     assert len(identified) >= 0.85 * len(found)
     assert np.mean([covers_exactly(p, o) for p, o in identified]) >= 0.8
     assert np.mean([nearly_best(p, o) for p, o in identified]) >= 0.9
@@ -21,5 +21,5 @@ def test_identified_answers_are_covered_and_nearly_best() -> None:
 @pytest.mark.parametrize("name", NO_OPTIMUM)
 def test_the_verdict_shows_that_there_is_no_optimum(name: str) -> None:
     found = studies(name, range(3))
-    right = sum(optimum.verdict is CASES[name][1] for _, optimum in found)
+    right = sum(optimum.kind is CASES[name][1] for _, optimum in found)
     assert right >= 2, row(name, found)

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.answers.coverage import covers_exactly, nearly_best
 from benchmarks.answers.designs import DESIGNS, LADDERS, ONE_HUMP, SIX, answers, row, width
 from benchmarks.worlds.planted import World, symmetric
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome
 
 
@@ -44,6 +44,6 @@ def test_a_diverged_training_costs_the_half() -> None:
 @pytest.mark.parametrize("kind", ["two humps", "plateau and cliff"])
 def test_seven_depths_seldom_identify_what_has_no_single_hump(kind: str) -> None:
     found = answers(DESIGNS["seven depths, two seeds"], [kind], "usual", 16)
-    identified = [own for own in found if own.optimum.verdict is Verdict.IDENTIFIED]
+    identified = [own for own in found if own.optimum.kind is Kind.IDENTIFIED]
     assert sum(not nearly_best(own.planted, own.optimum) for own in identified) <= 2
     assert sum(own.optimum.optimal_depth is None for own in found) >= 9

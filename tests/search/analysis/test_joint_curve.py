@@ -13,7 +13,7 @@ from fathom.search.analysis.curve_fit import fit, points_of
 from fathom.search.analysis.depth_estimates import estimate_depths
 from fathom.search.analysis.joint_curve import best_of, fit_joint_curve, incumbent_depth
 from fathom.search.analysis.optimum import find_optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from tests.support.simulated import cut
 
@@ -129,7 +129,7 @@ def test_forecasts_that_no_curve_fits_refute_none() -> None:
         for record in stopped(explored(WORLD, (2, 11, 16, 24)))
     ]
     found = find_optimum([*sure, *some], seed=0)
-    assert found.verdict is Verdict.IDENTIFIED
+    assert found.kind is Kind.IDENTIFIED
     assert found.optimal_depth == 6
 
 

@@ -19,9 +19,10 @@ from benchmarks.worlds.planted import (
 )
 from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
 from fathom.search.analysis.optimum import Optimum, find_optima, find_optimum
-from fathom.search.analysis.verdict import Location, Verdict, judge
+from fathom.search.analysis.verdict import Kind, Location, judge
 from fathom.search.records import Outcome
 from fathom.search.report.text import interval
+from fathom.search.words import study_reason
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
@@ -35,7 +36,7 @@ def confirmed(curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.0
 @pytest.mark.parametrize("curve", [symmetric(3.2), asymmetric(3.2), asymmetric(3.2, 0.6, 2.0)])
 def test_a_planted_optimum_is_identified(curve: Curve) -> None:
     found = confirmed(curve)
-    assert found.verdict is Verdict.IDENTIFIED
+    assert found.kind is Kind.IDENTIFIED
     assert found.optimal_depth == 3
     assert found.interval is not None
     assert found.interval[0] <= 3 <= found.interval[1]
@@ -50,7 +51,7 @@ def test_every_budget_of_a_study_gets_its_planted_depth() -> None:
     optima = find_optima(simulated_study(), seed=0)
     assert [own.budget for own in optima] == [300_000, 1_000_000, 3_000_000]
     for own in optima:
-        assert own.verdict is Verdict.IDENTIFIED
+        assert own.kind is Kind.IDENTIFIED
         assert own.optimal_depth == pytest.approx(planted_depth(own.budget), abs=1)
         assert set(own.trials) == {outcome.value for outcome in Outcome}
         assert own.trials["diverged"] == own.trials["out_of_memory"] == 1
@@ -90,43 +91,43 @@ def test_the_minimum_may_lie_between_tested_depths() -> None:
 
 def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
     found = confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001)
-    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.kind is Kind.INSUFFICIENT
     assert found.interval is not None
     assert 4 < found.interval[0] <= found.interval[1] < 24
-    assert f"train depth {found.optimal_depth} too" in found.reason
+    assert f"train depth {found.optimal_depth} too" in study_reason(found.verdict)
 
 
 def test_a_flat_curve_is_a_plateau_and_the_reason_names_its_shallowest_depth() -> None:
     found = confirmed(flat)
-    assert found.verdict is Verdict.PLATEAU
+    assert found.kind is Kind.PLATEAU
     assert len(set(DEPTHS) - set(found.plateau)) <= 1
-    assert "the shallowest, 1," in found.reason
+    assert "the shallowest, 1," in study_reason(found.verdict)
 
 
 def test_noise_that_hides_every_difference_is_not_called_a_plateau() -> None:
     found = confirmed(symmetric(3.5, 0.02), noise=0.05)
-    assert found.verdict is Verdict.INSUFFICIENT
-    assert "raise `tokens`" in found.reason, "hundreds of seeds are no advice"
+    assert found.kind is Kind.INSUFFICIENT
+    assert "raise `tokens`" in study_reason(found.verdict), "hundreds of seeds are no advice"
 
 
 def test_an_optimum_at_the_deep_end_asks_for_deeper_models() -> None:
     found = confirmed(deeper_is_better())
-    assert found.verdict is Verdict.EDGE
+    assert found.kind is Kind.EDGE
     assert found.optimal_depth == 8
-    assert found.reason.endswith("set `space.depth: [4, 32]`")
+    assert study_reason(found.verdict).endswith("set `space.depth: [4, 32]`")
 
 
 def test_an_optimum_at_the_shallow_end_asks_for_shallower_models() -> None:
     found = confirmed(shallower_is_better(), depths=(4, 6, 8, 12, 16))
-    assert found.verdict is Verdict.EDGE
-    assert found.reason.endswith("set `space.depth: [1, 8]`")
+    assert found.kind is Kind.EDGE
+    assert study_reason(found.verdict).endswith("set `space.depth: [1, 8]`")
 
 
 def test_depth_one_has_nothing_shallower_to_try() -> None:
     found = confirmed(shallower_is_better())
-    assert found.verdict is Verdict.EDGE
+    assert found.kind is Kind.EDGE
     assert found.optimal_depth == 1
-    assert "no shallower model exists; raise `budgets` or `tokens`" in found.reason
+    assert "no shallower model exists; raise `budgets` or `tokens`" in study_reason(found.verdict)
 
 
 def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try() -> None:
@@ -138,8 +139,8 @@ def test_an_encoder_and_a_decoder_of_a_layer_each_have_nothing_shallower_to_try(
     ]
     found = find_optimum(records, seed=0)
     assert found.optimal_depth == 2
-    assert found.verdict is Verdict.EDGE
-    assert found.reason.startswith("depth 2 is best and no shallower model exists")
+    assert found.kind is Kind.EDGE
+    assert study_reason(found.verdict).startswith("depth 2 is best and no shallower model exists")
     assert "shallower" not in interval(found)
 
 
@@ -154,25 +155,25 @@ def test_deeper_trials_that_did_not_finish_are_not_mistaken_for_untried(
     world = World(curve=deeper_is_better())
     deeper = [cut(run, world.rung_tokens[0], outcome) for run in confirm(world, (16,), generator)]
     found = find_optimum(confirm(world, DEPTHS, generator) + deeper, seed=0)
-    assert found.verdict is Verdict.EDGE
-    assert f"5 {outcome}" in found.reason
-    assert remedy in found.reason
+    assert found.kind is Kind.EDGE
+    assert f"5 {outcome}" in study_reason(found.verdict)
+    assert remedy in study_reason(found.verdict)
 
 
 def test_two_depths_are_insufficient_but_the_better_one_is_named() -> None:
     found = confirmed(symmetric(2.0), depths=(2, 6))
-    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.kind is Kind.INSUFFICIENT
     assert found.optimal_depth == 2
     assert found.interval is None
     assert (found.power, found.parabola) == (None, None)
-    assert "`confirm.depths`" in found.reason
+    assert "`confirm.depths`" in study_reason(found.verdict)
 
 
 def test_nothing_finished_is_insufficient_without_a_depth() -> None:
     world = World(curve=flat)
     runs = confirm(world, DEPTHS, np.random.default_rng(0))
     found = find_optimum([cut(run, world.rung_tokens[0]) for run in runs], seed=0)
-    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.kind is Kind.INSUFFICIENT
     assert (found.optimal_depth, found.shape, found.loss) == (None, None, None)
     assert (found.plateau, found.depths) == ((), ())
     assert found.trials["stopped"] == len(runs)
@@ -182,9 +183,9 @@ def test_without_a_repeated_trial_flat_cannot_be_told_from_noise() -> None:
     world = World(curve=flat)
     runs = confirm(world, DEPTHS, np.random.default_rng(0), seeds=1, rates=(1.0,))
     found = find_optimum(runs, seed=0)
-    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.kind is Kind.INSUFFICIENT
     assert found.noise == NOISE_FLOOR
-    assert found.reason.endswith("set `confirm.seeds: 3`")
+    assert study_reason(found.verdict).endswith("set `confirm.seeds: 3`")
 
 
 def test_the_same_seed_gives_the_same_answer_and_order_does_not_matter() -> None:
@@ -202,14 +203,14 @@ def test_more_than_one_hump_or_a_step_has_no_best_depth(curve: Curve) -> None:
     depths = (1, 2, 3, 4, 6, 9, 14, 20)
     found = confirmed(curve, depths=depths, noise=0.002)
     best = min(depths, key=curve)
-    assert found.verdict is Verdict.INSUFFICIENT
+    assert found.kind is Kind.INSUFFICIENT
     assert (found.optimal_depth, found.lowest_depth) == (None, best)
     assert (found.interval, found.curve_minimum, found.plateau) == (None, None, ())
     assert found.shape is not None
     assert found.shape.depth == best
     assert found.loss == pytest.approx(1.6 + curve(best), abs=0.01)
-    assert found.reason.startswith("more than one hump or a step: no curve fits")
-    assert f"that of depth {best} is the lowest" in found.reason
+    assert study_reason(found.verdict).startswith("more than one hump or a step: no curve fits")
+    assert f"that of depth {best} is the lowest" in study_reason(found.verdict)
     assert found.telling_depths
     assert not set(found.telling_depths) & set(depths)
 
@@ -222,21 +223,21 @@ def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "difference", "verdict"),
+    ("interval", "difference", "kind"),
     [
-        ((1, 2), 0.1, Verdict.IDENTIFIED),  # no model is shallower than 1
-        ((2, 4), 0.1, Verdict.IDENTIFIED),
-        ((2, 6), 0.1, Verdict.INSUFFICIENT),
-        ((2, 6), 0.02, Verdict.PLATEAU),
-        ((1, 3), 0.02, Verdict.PLATEAU),
-        ((6, 8), 0.02, Verdict.EDGE),
-        ((2, 8), 0.1, Verdict.EDGE),
-        ((1, 8), 0.02, Verdict.PLATEAU),
-        ((1, 8), 0.1, Verdict.INSUFFICIENT),
+        ((1, 2), 0.1, Kind.IDENTIFIED),  # no model is shallower than 1
+        ((2, 4), 0.1, Kind.IDENTIFIED),
+        ((2, 6), 0.1, Kind.INSUFFICIENT),
+        ((2, 6), 0.02, Kind.PLATEAU),
+        ((1, 3), 0.02, Kind.PLATEAU),
+        ((6, 8), 0.02, Kind.EDGE),
+        ((2, 8), 0.1, Kind.EDGE),
+        ((1, 8), 0.02, Kind.PLATEAU),
+        ((1, 8), 0.1, Kind.INSUFFICIENT),
     ],
 )
 def test_the_width_of_the_interval_decides_the_word(
-    interval: tuple[int, int], difference: float, verdict: Verdict
+    interval: tuple[int, int], difference: float, kind: Kind
 ) -> None:
     records = confirm(World(curve=symmetric(3.2), noise=0.003), DEPTHS, np.random.default_rng(1))
     location = Location(
@@ -250,12 +251,14 @@ def test_the_width_of_the_interval_decides_the_word(
         interval_difference=difference,
         tested=DEPTHS,
     )
-    assert judge(records, estimate_depths(records), location, (3,))[0] is verdict
+    assert judge(records, estimate_depths(records), location, (3,)).kind is kind
 
 
 def test_a_range_cut_by_the_tested_depths_asks_for_depths_beyond() -> None:
     found = confirmed(symmetric(6.0, 0.02), noise=0.004)
-    assert found.verdict is Verdict.EDGE
+    assert found.kind is Kind.EDGE
     assert found.interval is not None
     assert found.interval[1] == 8
-    assert found.reason.startswith("the best depth may lie above the deepest tested, 8")
+    assert study_reason(found.verdict).startswith(
+        "the best depth may lie above the deepest tested, 8"
+    )

@@ -14,7 +14,7 @@ from rich.console import Console
 from fathom.models.shape import Count
 from fathom.objectives.prepare import prepare
 from fathom.objectives.text.language.objective import Language
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.api import Study
 from fathom.search.api import load as load_run
 from fathom.search.commands.ask.answer import Answer, answer, answer_json, answer_yaml, lines
@@ -30,6 +30,7 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import load
 from fathom.search.study.keys.json_schema import modeline
 from tests.support.dry_run import Simulation, scheduler
+from tests.support.optima import verdict
 
 
 def asked(**changes: object) -> Question:
@@ -183,7 +184,7 @@ def test_a_size_that_was_searched_is_answered_by_its_search(
 
 def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> None:
     config = asked(params="20k", tokens="40k").study((20_000,))
-    open_ended = replace(searched.conclusion.optima[0], verdict=Verdict.EDGE)
+    open_ended = replace(searched.conclusion.optima[0], verdict=verdict(Kind.EDGE))
     lawless = replace(searched.conclusion, optima=(open_ended,), config=config)
     console = quiet()
 

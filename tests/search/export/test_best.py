@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fathom.models.options import Activation, Normalization, Residual
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind, NoCurveFits, NoiseUnknown, Seeds, Verdict
 from fathom.search.commands.answers import train
 from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml, check_answered, doubts, read_best, select
@@ -17,7 +17,9 @@ from fathom.search.formatting import format_count
 from fathom.search.record_json import shape_from_json, to_values
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import TrackingConfig
+from fathom.search.words import study_reason
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.optima import verdict
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +128,12 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
     tmp_path: Path, found: Conclusion
 ) -> None:
     [optimum, *rest] = found.optima
-    poor = replace(optimum, verdict=Verdict.INSUFFICIENT, reason="too few seeds; set `a: 3`")
-    sure = [replace(own, verdict=Verdict.IDENTIFIED) for own in rest]
+    poor = replace(optimum, verdict=Verdict(Kind.INSUFFICIENT, NoiseUnknown(0), Seeds(3)))
+    sure = [replace(own, verdict=verdict(Kind.IDENTIFIED)) for own in rest]
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(replace(found, optima=(poor, *sure))))
-    line = f"the answer for {format_count(poor.budget)} is insufficient: too few seeds; set `a: 3`"
+    reason = study_reason(poor.verdict)
+    line = f"the answer for {format_count(poor.budget)} is insufficient: {reason}"
     assert doubts(path, None) == [line]
     assert doubts(path, str(poor.budget)) == [line]
 
@@ -139,7 +142,7 @@ def test_a_budget_without_a_best_depth_is_exported_and_trained_only_anyway(
     tmp_path: Path, found: Conclusion
 ) -> None:
     [optimum, *rest] = found.optima
-    none = replace(optimum, optimal_depth=None, reason="more than one hump or a step")
+    none = replace(optimum, optimal_depth=None, verdict=Verdict(Kind.INSUFFICIENT, NoCurveFits(3)))
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(replace(found, optima=(none, *rest))))
     check_answered(path, str(rest[0].budget))

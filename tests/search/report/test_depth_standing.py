@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fathom.search.analysis.optimum import Optimum
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.depth_standing import depth_standings, ruled_out_text
+from tests.support.optima import verdict
 from tests.support.reporting import BUDGETS, of_budget
 
 
@@ -47,11 +48,11 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(
     assert standings[best].reason == "the best"
 
 
-@pytest.mark.parametrize("verdict", [Verdict.INSUFFICIENT, Verdict.UNFINISHED])
+@pytest.mark.parametrize("kind", [Kind.INSUFFICIENT, Kind.UNFINISHED])
 def test_nothing_is_ruled_out_before_the_answer_is_settled(
-    verdict: Verdict, study: list[TrialRecord], optima: tuple[Optimum, ...]
+    kind: Kind, study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    open_yet = replace(optima[0], verdict=verdict)
+    open_yet = replace(optima[0], verdict=verdict(kind))
     standings = depth_standings(of_budget(study, BUDGETS[0]), open_yet)
     assert not any(one.ruled_out for one in standings)
     assert ruled_out_text(standings) == ""

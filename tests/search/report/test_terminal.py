@@ -201,7 +201,7 @@ def test_the_last_lines_of_a_search_say_what_its_table_says(
         low, high = optimum.interval
         [line] = [line for line in text.splitlines() if f" {format_count(optimum.budget)} " in line]
         assert (
-            f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.verdict},"
+            f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.kind},"
             f" loss {optimum.loss:.4f}" in line
         )
         assert f" {sum(optimum.trials.values())} trials;" in line, "no more are planned"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.null_laws import fit_null_laws
 from fathom.search.analysis.optimum import Optimum, find_optima
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, Stage, TrialRecord
 from fathom.search.report.caveats import unsupported
@@ -21,6 +21,7 @@ from fathom.search.report.text import (
     plateau,
     shape_text,
 )
+from tests.support.optima import verdict
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
 
@@ -34,7 +35,7 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
         optimal_depth=7,
         interval=(6, 8),
         plateau=(5, 6, 7, 8, 9),
-        verdict=Verdict.IDENTIFIED,
+        verdict=verdict(Kind.IDENTIFIED),
     )
 
     assert answer(planted) == (
@@ -51,8 +52,8 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
 def test_the_report_says_what_the_data_do_not_show(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
-    edge = replace(optima[0], verdict=Verdict.EDGE)
-    short = replace(optima[1], verdict=Verdict.INSUFFICIENT)
+    edge = replace(optima[0], verdict=verdict(Kind.EDGE))
+    short = replace(optima[1], verdict=verdict(Kind.INSUFFICIENT))
 
     found = concluded(study, (edge, short, *optima[2:]))
     vars(found)["audits"] = {}  # as if too few trials had ended to compare a rung with
@@ -94,8 +95,8 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
     study: list[TrialRecord], optima: tuple[Optimum, ...]
 ) -> None:
     *settled, largest = optima
-    found = concluded(study, (*settled, replace(largest, verdict=Verdict.INSUFFICIENT)))
-    unsettled = concluded(study, (replace(largest, verdict=Verdict.EDGE),))
+    found = concluded(study, (*settled, replace(largest, verdict=verdict(Kind.INSUFFICIENT))))
+    unsettled = concluded(study, (replace(largest, verdict=verdict(Kind.EDGE)),))
 
     assert next_steps(found, "runs/my study") == [
         "fathom train 'runs/my study' --budget 1M",
@@ -108,7 +109,7 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
 
 def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum, ...]) -> None:
     tested = [own.depth for own in optima[1].depths]
-    cut = replace(optima[1], interval=(3, tested[-1]), verdict=Verdict.PLATEAU)
+    cut = replace(optima[1], interval=(3, tested[-1]), verdict=verdict(Kind.PLATEAU))
 
     assert any(f"the interval ends at {tested[-1]} because" in limit for limit in limits_of(cut))
     assert answer(optima[1]).endswith(", identified")
@@ -164,7 +165,7 @@ def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Optimum, ...]) 
     assert "0.0031 nats" in words
     assert "-0.210 nats for each unit of ln parameters" in words
     assert "3.2, among those that finished" in words
-    beyond = certainty(replace(known, verdict=Verdict.EDGE))
+    beyond = certainty(replace(known, verdict=verdict(Kind.EDGE)))
     assert "may lie beyond" in beyond["Lowest point of the curve"]
     assert certainty(replace(known, depths=())) == {}
 

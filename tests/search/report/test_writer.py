@@ -24,6 +24,7 @@ from fathom.search.report.data import report_json
 from fathom.search.report.page import page as page_of
 from fathom.search.report.terminal.answer_tables import print_answers
 from fathom.search.report.text import answer, summary_table
+from fathom.search.words import study_reason
 from tests.support.reporting import (
     BUDGETS,
     CONFIG,
@@ -44,7 +45,10 @@ def test_the_page_opens_with_the_answer_of_every_budget(
     places = [words.index(answer(optimum)) for optimum in optima]
     assert places == sorted(places)
     assert places[-1] < words.index("Best depth and shape")
-    assert all(optimum.reason.rstrip(".")[1:] in words.replace("`", "") for optimum in optima)
+    assert all(
+        study_reason(optimum.verdict).rstrip(".")[1:] in words.replace("`", "")
+        for optimum in optima
+    )
 
 
 def test_the_shape_in_a_row_is_one_shape_whatever_depth_the_curve_calls_best(

@@ -183,7 +183,7 @@ def test_the_study_names_the_answer_and_the_run_and_other_tools_can_read_it(
     assert answer["run_folder"] == str(tmp_path.resolve())
     assert (answer["budget"], answer["count"]) == (20_000, "non_embedding")
     assert answer["optimal_depth"] == optimum.optimal_depth
-    assert answer["verdict"] == optimum.verdict
+    assert answer["verdict"] == optimum.kind
     assert optimum.shape
     same = study.best_trial.params["depth"] == optimum.shape.depth
     assert ("has the best shape" in answer["best_trial"]) or not same

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from fathom.models.shape import Count
-from fathom.search.analysis.verdict import Verdict
+from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.read import open_text, rows_of
 from fathom.search.tables.runs import TableError
 from fathom.search.tables.trials import full_horizon, loss_at
+from fathom.search.words import table_reason
 from tests.support.curves import run
 from tests.support.places import SHARED_DATA
 from tests.support.tables import BEST, DEPTHS, planted_loss
@@ -37,7 +38,7 @@ def test_final_losses_with_seeds_have_an_answer() -> None:
     [found] = answered(finals()).findings
     [optimum] = found.optima
 
-    assert optimum.verdict is Verdict.IDENTIFIED
+    assert optimum.kind is Kind.IDENTIFIED
     assert optimum.optimal_depth in (BEST - 1, BEST, BEST + 1)
     assert (optimum.budget, optimum.count, optimum.horizon_unit) == (10_000_000, Count.TOTAL, "")
 
@@ -46,9 +47,9 @@ def test_with_one_seed_the_noise_is_unknown_unless_it_is_stated() -> None:
     [unknown] = answered(finals(seeds=1)).findings[0].optima
     [stated] = answered(finals(seeds=1), replace(ASKED, noise=0.003)).findings[0].optima
 
-    assert unknown.verdict is Verdict.INSUFFICIENT
-    assert unknown.reason.endswith("or state the noise with --noise")
-    assert (stated.verdict, stated.noise) == (Verdict.IDENTIFIED, 0.003)
+    assert unknown.kind is Kind.INSUFFICIENT
+    assert table_reason(unknown.verdict).endswith("or state the noise with --noise")
+    assert (stated.kind, stated.noise) == (Kind.IDENTIFIED, 0.003)
 
 
 def test_seeds_that_are_copies_say_nothing_of_the_noise() -> None:
@@ -56,8 +57,8 @@ def test_seeds_that_are_copies_say_nothing_of_the_noise() -> None:
     copies = [row | {"seed": seed} for row in rows for seed in range(3)]
     [optimum] = answered(copies).findings[0].optima
 
-    assert optimum.verdict is Verdict.INSUFFICIENT
-    assert "no trial repeats a shape" in optimum.reason
+    assert optimum.kind is Kind.INSUFFICIENT
+    assert "no trial repeats a shape" in table_reason(optimum.verdict)
 
 
 def test_losses_that_can_be_none_are_noted() -> None:
@@ -173,8 +174,8 @@ def test_what_a_table_does_not_have_is_one_line(
 def test_two_depths_are_too_few_and_it_says_so() -> None:
     [optimum] = answered([row for row in finals() if row["depth"] in (4, 8)]).findings[0].optima
 
-    assert optimum.verdict is Verdict.INSUFFICIENT
-    assert "a curve needs three depths that finished, got 4, 8" in optimum.reason
+    assert optimum.kind is Kind.INSUFFICIENT
+    assert "a curve needs three depths that finished, got 4, 8" in table_reason(optimum.verdict)
 
 
 @pytest.mark.skipif(not GEMSTONES.exists(), reason="needs the Gemstones table")

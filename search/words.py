@@ -1,0 +1,137 @@
+"""The reason of a verdict and its remedy in words: for a study, and for a table of runs."""
+
+from fathom.search.analysis import verdict as v
+from fathom.search.analysis.verdict import Advice, Verdict
+
+STUDY = {
+    Advice.MORE_SEEDS: "raise `confirm.seeds`",
+    Advice.MORE_DEPTHS: "raise `confirm.depths` or widen `space.depth`",
+    Advice.TRAIN_TO_THE_END: "raise `confirm.depths`",
+    Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower `train.learning_rate`",
+    Advice.MORE_SHAPES: "raise `trials`",
+    Advice.LARGER_OR_LONGER: "raise `budgets` or `tokens`",
+    Advice.RESUME: "resume it",
+}
+"""Advice -> what to change in a study."""
+TABLE = {
+    Advice.MORE_SEEDS: "train more seeds",
+    Advice.MORE_DEPTHS: "add runs of other depths",
+    Advice.TRAIN_TO_THE_END: "train these to the end",
+    Advice.LOWER_LEARNING_RATE: "see the reasons of those trials, or lower the learning rate there",
+    Advice.MORE_SHAPES: "compare shapes of one ratio of d_ff to d_model",
+    Advice.LARGER_OR_LONGER: "compare larger models or longer trainings",
+    Advice.RESUME: "resume it",
+}
+"""Advice -> which runs to add to a table."""
+
+
+def study_reason(verdict: Verdict) -> str:
+    """Returns the reason of a verdict; a remedy names keys of the study file."""
+    match verdict.remedy:
+        case v.Seeds(number):
+            remedy = f"set `confirm.seeds: {number}`"
+        case v.MoreTokens(seeds):
+            remedy = f"about {seeds} seeds would be needed, so raise `tokens`"
+        case v.Depths(shallowest, deepest):
+            remedy = f"set `space.depth: [{shallowest}, {deepest}]`"
+        case v.TheseDepths(depths, tested):
+            remedy = (
+                f"{_train_too(depths)}, by `sampler: ladder` and "
+                f"`space.depth: {sorted({*depths, *tested})}`"
+            )
+        case Advice() as advice:
+            remedy = STUDY[advice]
+        case None:
+            return cause_text(verdict.cause)
+    return f"{cause_text(verdict.cause)}; {remedy}"
+
+
+def table_reason(verdict: Verdict) -> str:
+    """Returns the reason of a verdict; a remedy says which runs to add to the table."""
+    match verdict.remedy:
+        case v.Seeds(number):
+            remedy = f"train {number} seeds of each of the best depths"
+        case v.MoreTokens(seeds):
+            remedy = f"about {seeds} seeds would be needed, so train on more tokens"
+        case v.Depths(shallowest, deepest):
+            remedy = f"add depths from {shallowest} to {deepest}"
+        case v.TheseDepths(depths):
+            remedy = _train_too(depths)
+        case Advice() as advice:
+            remedy = TABLE[advice]
+        case None:
+            return cause_text(verdict.cause)
+    if isinstance(verdict.cause, v.NoiseUnknown):
+        remedy += ", or state the noise with --noise"
+    return f"{cause_text(verdict.cause)}; {remedy}"
+
+
+def cause_text(cause: v.Cause) -> str:
+    """Returns the cause of a verdict as a sentence without a full stop."""
+    match cause:
+        case v.NarrowInterval(interval, (first, last)):
+            return (
+                f"the 95 % interval, {both_ends(interval)}, spans less than a factor of "
+                f"{v.TOO_WIDE} and ends inside the range of depths that finished, {first} to {last}"
+            )
+        case v.FlatRange((first, last), difference):
+            return (
+                f"depths {first} to {last} can't be told apart by {v.PLATEAU_WIDTH} nats, and none "
+                f"of them is worse than the best by more than {difference:.3f} (95 %); the "
+                f"shallowest, {first}, is the cheapest to serve"
+            )
+        case v.FlatInterval((low, high), difference):
+            return (
+                f"the 95 % interval, {low} to {high}, is too wide to name a depth, and none of its "
+                f"depths is worse than the best by more than {difference:.3f} nats (95 %)"
+            )
+        case v.BetweenTested(interval, below, above):
+            return (
+                f"no depth of the 95 % interval, {both_ends(interval)}, was trained to the end, "
+                f"nor any other between {below} and {above}"
+            )
+        case v.BestAtEnd() | v.NothingShallower() | v.NoneFinishedBeyond():
+            return _edge_text(cause)
+        case v.TooFewDepths(finished):
+            return (
+                "a curve needs three depths that finished, got "
+                f"{', '.join(map(str, finished)) or 'none'}"
+            )
+        case v.NoiseUnknown(repeats):
+            number = f"only {repeats} trials repeat" if repeats else "no trial repeats"
+            return f"{number} a shape with another seed, so depth can't be told from noise"
+        case v.NoiseHidesDepth(noise):
+            return (
+                f"underpowered: seeds differ by {noise:.4f} nats, which hides the effect of depth"
+            )
+        case v.RatioHidesDepth():
+            return "underpowered: the feed-forward ratio changes the loss by as much as depth does"
+        case v.NoCurveFits(lowest):
+            return (
+                "more than one hump or a step: no curve fits the measured losses, of which that of "
+                f"depth {lowest} is the lowest"
+            )
+        case v.SearchUnfinished(ended):
+            return f"the search has not ended, and only {ended} of its trials have"
+
+
+def _edge_text(cause: v.BestAtEnd | v.NothingShallower | v.NoneFinishedBeyond) -> str:
+    match cause:
+        case v.BestAtEnd(end, deeper):
+            side, last = ("above", "deepest") if deeper else ("below", "shallowest")
+            return f"the best depth may lie {side} the {last} tested, {end}"
+        case v.NothingShallower(depth):
+            return f"depth {depth} is best and no shallower model exists"
+        case v.NoneFinishedBeyond(end, outcomes):
+            ended = ", ".join(f"{number} {outcome}" for outcome, number in outcomes)
+            return f"the best depth may lie beyond {end}, where no trial finished ({ended})"
+
+
+def _train_too(depths: tuple[int, ...]) -> str:
+    return f"train depth{'' if len(depths) == 1 else 's'} {', '.join(map(str, depths))} too"
+
+
+def both_ends(interval: tuple[int, int]) -> str:
+    """Returns both ends of an interval, `3 to 5`, or `3` where they are the same."""
+    low, high = interval
+    return f"{low} to {high}" if low < high else str(low)
