@@ -59,12 +59,25 @@ def option_key(name: str) -> str:
     return f"model.{OPTION_KEYS.get(name, name)}"
 
 
+class OptionError(ValueError):
+    """The value of an option breaks a rule, which the message tells after the option's name."""
+
+    def __init__(self, key: str, rule: str, *, value: str = "") -> None:
+        """`key` is the option as a study names it, in its group; `value` is said with it if the
+        rule is about that value alone."""
+        self.key = key
+        self.rest = f"{f': {value}' if value else ''}` {rule}"
+        super().__init__(f"`{key}{self.rest}")
+
+
 def check_loop(*, looped: bool, residual: Residual) -> None:
     """Raises `ValueError` if looped layers would have to be profiled one by one (Admin)."""
     if looped and residual is Residual.ADMIN:
-        raise ValueError(
-            "`residual: admin` profiles every layer, and `looped` layers are one; "
-            f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}"
+        raise OptionError(
+            "residual",
+            "profiles every layer, and `looped` layers are one; "
+            f"use `residual: {Residual.ADMIN_CLOSED}` or {Residual.DEEPNORM}",
+            value="admin",
         )
 
 
@@ -80,18 +93,19 @@ def check_encoder(options: Mapping[str, object]) -> None:
     """Raises `ValueError` for an option that does not go with an encoder."""
     for name, value in WITHOUT_ENCODER.items():
         if options[name] != value:
-            raise ValueError(
-                f"`model.{name}` does not go with an encoder, got {str(options[name]).lower()}; "
-                "drop it"
+            raise OptionError(
+                f"model.{name}",
+                f"does not go with an encoder, got {str(options[name]).lower()}; drop it",
             )
 
 
 def check_activation(*, gated: bool, activation: Activation) -> None:
     """Raises `ValueError` if feed-forward branches have both a gate and an activation."""
     if gated and activation is not Activation.GELU:
-        raise ValueError(
-            f"`feed_forward.activation: {activation.value}` is for branches without gates, as "
-            "gated ones have SiLU; drop it or `gated: true`"
+        raise OptionError(
+            "feed_forward.activation",
+            "is for branches without gates, as gated ones have SiLU; drop it or `gated: true`",
+            value=activation,
         )
 
 
@@ -99,7 +113,8 @@ def check_groups(n_heads: int, queries_per_key: int) -> None:
     """Raises `ValueError` if heads can't share keys and values in groups of this size."""
     if n_heads % queries_per_key:
         nearest = max(1, n_heads // queries_per_key) * queries_per_key
-        raise ValueError(
-            f"`n_heads` must be a multiple of `queries_per_key`, got {n_heads} and "
-            f"{queries_per_key}; use {nearest} heads"
+        raise OptionError(
+            "n_heads",
+            f"must be a multiple of `queries_per_key`, got {n_heads} and "
+            f"{queries_per_key}; use {nearest} heads",
         )

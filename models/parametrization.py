@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fathom.models.options import Residual
+from fathom.models.options import OptionError, Residual
 from fathom.models.shape import Shape
 
 BASE_FF_RATIO = 4
@@ -136,9 +136,11 @@ def forward_scales(
 def check_scheme(scheme: Scheme, residual: Residual) -> None:
     """Raises `ValueError` for CompleteP with another residual than the pre-norm one it scales."""
     if scheme is Scheme.COMPLETEP and residual is not Residual.PRE:
-        raise ValueError(
-            f"`parametrization.scheme: completep` scales pre-norm residuals, got `residual: "
-            f"{residual.value}`; use `parametrization: {{scheme: standard}}` or `mup`"
+        raise OptionError(
+            "parametrization.scheme",
+            f"scales pre-norm residuals, got `residual: "
+            f"{residual.value}`; use `parametrization: {{scheme: standard}}` or `mup`",
+            value="completep",
         )
 
 

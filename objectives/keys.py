@@ -85,12 +85,24 @@ class Group(BaseModel):
     )
 
 
+class RuleError(ValueError):
+    """The value of a key breaks a rule, which the message tells after the key's name."""
+
+    def __init__(self, key: str, rule: str, *, value: str = "") -> None:
+        """`key` is relative to its group, such as `model.build`; `value` is said with it if the
+        rule is about that value alone."""
+        self.key = key
+        self.rest = f"{f': {value}' if value else ''}` {rule}"
+        super().__init__(f"`{key}{self.rest}")
+
+
 def check_eval_tokens(eval_tokens: int, context: int) -> None:
     """Raises `ValueError` if an evaluation has fewer tokens than a sequence."""
     if eval_tokens < context:
-        raise ValueError(
-            f"`eval_tokens` must be at least `context`, got {eval_tokens} and {context}; use "
-            f"eval_tokens: {context} or more"
+        raise RuleError(
+            "eval_tokens",
+            f"must be at least `context`, got {eval_tokens} and {context}; use "
+            f"eval_tokens: {context} or more",
         )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from fathom.objectives.errors import ObjectiveError, nearest
-from fathom.objectives.keys import ObjectiveConfig, Positive, short
+from fathom.objectives.keys import ObjectiveConfig, Positive, RuleError, short
 from fathom.objectives.user_code import PLACE_PATTERN, UserCodeError, named
 
 MEMBERS = (
@@ -45,9 +45,10 @@ class UserObjectiveConfig(ObjectiveConfig):
         """Refuse values that YAML does not write and read back as they were."""
         for key, value in self.model_dump(exclude={"name", "context"}).items():
             if not _is_plain(value):
-                raise ValueError(
-                    f"`{key}` must be text, a number, true or false, or lists and groups of them, "
-                    f"got {short(value)}; write a date in quotes"
+                raise RuleError(
+                    key,
+                    f"must be text, a number, true or false, or lists and groups of them, "
+                    f"got {short(value)}; write a date in quotes",
                 )
         return self
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, Whole
+from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, RuleError, Whole
 from fathom.objectives.rows.classification.labelled_texts import (
     GENERATED,
     GENERATED_TOKENIZERS,
@@ -70,9 +70,10 @@ class ClassificationConfig(ObjectiveConfig):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         if self.data == "listops" and self.listops.min_length > self.context:
-            raise ValueError(
-                "`listops.min_length` must be at most `context`, got "
-                f"{self.listops.min_length} and {self.context}; raise `context`"
+            raise RuleError(
+                "listops.min_length",
+                "must be at most `context`, got "
+                f"{self.listops.min_length} and {self.context}; raise `context`",
             )
         return self
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.objectives.keys import Whole
+from fathom.objectives.keys import RuleError, Whole
 from fathom.objectives.synthetic.keys import FIRST, LengthRange, SyntheticConfig
 
 START, A, B, OUTSIDE, INSIDE = range(FIRST, FIRST + 5)
@@ -26,13 +26,14 @@ class BlocksConfig(SyntheticConfig):
     def _check_ranges(self) -> Self:
         for low, high in self.ranges:
             if not self.blocks <= low <= high:
-                raise ValueError(
-                    "`train_lengths` and `test_lengths` must be [low, high] with room for "
+                raise RuleError(
+                    "train_lengths",
+                    "and `test_lengths` must be [low, high] with room for "
                     f"{self.blocks} blocks, got [{low}, {high}]; use low >= {self.blocks} and "
-                    "high >= low"
+                    "high >= low",
                 )
         if len(set(self.ranges)) < len(self.ranges):
-            raise ValueError(f"`test_lengths` must all differ, got {list(map(list, self.ranges))}")
+            raise RuleError("test_lengths", f"must all differ, got {list(map(list, self.ranges))}")
         return self
 
     @property

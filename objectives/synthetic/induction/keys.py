@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.objectives.keys import Positive, Whole
+from fathom.objectives.keys import Positive, RuleError, Whole
 from fathom.objectives.synthetic.keys import FIRST, LengthRange, SyntheticConfig
 
 START = FIRST
@@ -29,19 +29,21 @@ class InductionConfig(SyntheticConfig):
     def _check_lengths(self) -> Self:
         for name, (low, high) in (("block", self.block), ("gap", self.gap)):
             if low > high:
-                raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
+                raise RuleError(name, f"must be [low, high], got [{low}, {high}]; swap them")
         if self.block[0] < 2:
-            raise ValueError(f"`block` must begin at 2 or more, got {self.block[0]}; use 2")
+            raise RuleError("block", f"must begin at 2 or more, got {self.block[0]}; use 2")
         if self.block[1] >= self.symbols:
-            raise ValueError(
-                "`symbols` must exceed the longest block, whose tokens all differ, got "
-                f"{self.symbols} and {self.block[1]}; use {self.block[1] + 1} or more"
+            raise RuleError(
+                "symbols",
+                "must exceed the longest block, whose tokens all differ, got "
+                f"{self.symbols} and {self.block[1]}; use {self.block[1] + 1} or more",
             )
         needed = 2 * self.block[1] + self.gap[1]
         if self.context < needed:
-            raise ValueError(
-                "`context` must hold two copies of the longest block with the longest gap, "
-                f"{needed} tokens, got {self.context}; use {needed} or more"
+            raise RuleError(
+                "context",
+                "must hold two copies of the longest block with the longest gap, "
+                f"{needed} tokens, got {self.context}; use {needed} or more",
             )
         return self
 

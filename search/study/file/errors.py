@@ -4,7 +4,6 @@ Pydantic knows which rule broke; its messages are for programmers. Those here fo
 """
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +14,8 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from fathom.objectives.keys import short
+from fathom.models.options import OptionError
+from fathom.objectives.keys import RuleError, short
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
 UNDECIDED = ("union_tag_invalid", "union_tag_not_found")
@@ -29,8 +29,6 @@ BOUNDS = {
 }
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 PLURALS = {int: "whole numbers", float: "numbers", str: "texts", tuple: "pairs [low, high]"}
-FIRST_KEY = re.compile(r"`([a-z_.]+)")
-"""Pattern of the key at the start of a message; the key is relative to its group."""
 
 
 class ConfigError(ValueError):
@@ -74,15 +72,16 @@ def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
 def _problem(error: ErrorDetails, root: type[BaseModel]) -> Problem:
     keys, field, group = _locate(error["loc"], root)
     kind, where = error["type"], ".".join(keys)
-    place: tuple[str | int, ...] = tuple(part for part in error["loc"] if isinstance(part, int))
+    place: Sequence[str | int] = [part for part in error["loc"] if isinstance(part, int)]
     if kind in UNKNOWN:
         place = (_last_key(error),)
         sentence = _unknown_key(keys, _last_key(error), group, root)
     elif kind == "value_error":
-        message = error["msg"].removeprefix("Value error, ")
-        if named := FIRST_KEY.match(message):
-            place = tuple(named[1].split("."))
-        sentence = _validator_message(where, message)
+        cause = error["ctx"]["error"]
+        sentence = f"`{where}` {cause}" if where else str(cause)
+        if isinstance(cause, RuleError | OptionError):
+            place = cause.key.split(".")
+            sentence = f"`{'.'.join((*keys, cause.key))}{cause.rest}"
     else:
         assert field is not None, error
         if kind in UNDECIDED:
@@ -115,15 +114,6 @@ def _values(annotation: Any) -> list[str]:
 
 def _last_key(error: ErrorDetails) -> str:
     return str(next(part for part in reversed(error["loc"]) if part != "[key]"))
-
-
-def _validator_message(where: str, message: str) -> str:
-    """The message of one of Fathom's validators, with the full name of its key."""
-    if not where:
-        return message
-    if message.startswith("`"):
-        return f"`{where}.{message[1:]}"
-    return f"`{where}` {message}"
 
 
 def _rule(error: ErrorDetails, field: FieldInfo) -> str:

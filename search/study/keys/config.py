@@ -21,7 +21,16 @@ from fathom.models.options import (
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.objectives.external.keys import ExternalConfig
-from fathom.objectives.keys import Group, Multiple, Number, Parameters, Positive, Real, Whole
+from fathom.objectives.keys import (
+    Group,
+    Multiple,
+    Number,
+    Parameters,
+    Positive,
+    Real,
+    RuleError,
+    Whole,
+)
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.study.file.errors import ConfigError, PlanError, Problem, explain
 from fathom.search.study.file.safe_yaml import parse_yaml
@@ -102,16 +111,18 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_budgets(self) -> Self:
         if list(self.budgets) != sorted(set(self.budgets)):
-            raise ValueError(f"`budgets` must ascend without repeats, got {list(self.budgets)}")
+            raise RuleError("budgets", f"must ascend without repeats, got {list(self.budgets)}")
         if self.tokens is not None and self.tokens_per_parameter is not None:
-            raise ValueError(
-                "`tokens` and `tokens_per_parameter` contradict each other, "
-                f"got {self.tokens} and {self.tokens_per_parameter}; keep one"
+            raise RuleError(
+                "tokens",
+                "and `tokens_per_parameter` contradict each other, "
+                f"got {self.tokens} and {self.tokens_per_parameter}; keep one",
             )
         if not self.count.of_parameters and self.tokens is None:
-            raise ValueError(
-                f"`tokens` is required with `count: {self.count}`, whose budgets are not "
-                "parameters; for example 10M"
+            raise RuleError(
+                "tokens",
+                f"is required with `count: {self.count}`, whose budgets are not "
+                "parameters; for example 10M",
             )
         self.space.check_count(self.count)
         return self
@@ -119,9 +130,10 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_name(self) -> Self:
         if self.study.lower().startswith(("mlflow.db", "mlartifacts")):
-            raise ValueError(
-                "`study` must not be the name of a file that MLflow keeps beside the run folders, "
-                f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study"
+            raise RuleError(
+                "study",
+                "must not be the name of a file that MLflow keeps beside the run folders, "
+                f"got {self.study}; choose another, such as {self.study.replace('.', '-')}-study",
             )
         return self
 
@@ -130,16 +142,18 @@ class StudyConfig(Group):
         head_dim = self.space.head_dim
         rotary = self.model.positions is Positions.ROTARY and not self.model.build
         if head_dim and head_dim % 2 and rotary:
-            raise ValueError(
-                "`space.head_dim` must be even with rotary positions, which rotate pairs of "
-                f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`"
+            raise RuleError(
+                "space.head_dim",
+                "must be even with rotary positions, which rotate pairs of "
+                f"features, got {head_dim}; use {head_dim + 1} or `model.positions: learned`",
             )
         if self.space.n_heads:
             check_groups(self.space.n_heads, self.model.attention.queries_per_key)
         if self.model.bidirectional and not self.objective.bidirectional:
-            raise ValueError(
-                f"`model.bidirectional` must be false with `objective: {self.objective.name}`, "
-                "because the model would see the answers, got true; drop it"
+            raise RuleError(
+                "model.bidirectional",
+                f"must be false with `objective: {self.objective.name}`, "
+                "because the model would see the answers, got true; drop it",
             )
         return self
 
@@ -149,23 +163,25 @@ class StudyConfig(Group):
         space, own = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
-                raise ValueError(
-                    f"`space.split` is needed with `objective: {self.objective.name}`, whose "
-                    "sources an encoder reads; for example 1-1"
+                raise RuleError(
+                    "space.split",
+                    f"is needed with `objective: {self.objective.name}`, whose "
+                    "sources an encoder reads; for example 1-1",
                 )
             return self
         if not (self.objective.has_sources or own):
-            raise ValueError(
-                f"`space.split` needs an objective with sources, which {self.objective.name} has "
-                "not; drop it"
+            raise RuleError(
+                "space.split",
+                f"needs an objective with sources, which {self.objective.name} has not; drop it",
             )
         if self.count is Count.HEADS or self.model.build:
             key = "model.build" if self.model.build else "count: heads"
-            raise ValueError(f"`space.split` does not go with `{key}`; drop one")
+            raise RuleError("space.split", f"does not go with `{key}`; drop one")
         if not space.depths:
-            raise ValueError(
-                f"`space.depth` must hold a depth of the split {space.split}, got "
-                f"{list(space.depth)}; each stack has at least a layer"
+            raise RuleError(
+                "space.depth",
+                f"must hold a depth of the split {space.split}, got "
+                f"{list(space.depth)}; each stack has at least a layer",
             )
         check_encoder(self.model.options)
         return self
@@ -176,14 +192,17 @@ class StudyConfig(Group):
         if self.model.build is None:
             return self
         if self.count not in (Count.TOTAL, Count.NON_EMBEDDING):
-            raise ValueError(
-                "`count` must be total or non_embedding with `model.build`, whose parameters are "
-                f"all that is counted, got {self.count}"
+            raise RuleError(
+                "count",
+                "must be total or non_embedding with `model.build`, whose parameters are "
+                f"all that is counted, got {self.count}",
             )
         if self.train.optimizer is OptimizerName.MUON and not self.model.roles:
-            raise ValueError(
-                "`train.optimizer: muon` needs `model.roles` with `model.build`, which say what "
-                "are matrices of the blocks; give them, or use `adamw`"
+            raise RuleError(
+                "train.optimizer",
+                "needs `model.roles` with `model.build`, which say what "
+                "are matrices of the blocks; give them, or use `adamw`",
+                value="muon",
             )
         return self
 
@@ -193,19 +212,22 @@ class StudyConfig(Group):
         if not self.train.auto_sizing.strength:
             return self
         if self.model.build:
-            raise ValueError(
-                "`train.auto_sizing.strength` needs Fathom's own model, whose neurons and heads it "
-                f"knows, got `model.build: {self.model.build}`; drop one"
+            raise RuleError(
+                "train.auto_sizing.strength",
+                "needs Fathom's own model, whose neurons and heads it "
+                f"knows, got `model.build: {self.model.build}`; drop one",
             )
         if self.train.optimizer is not OptimizerName.ADAMW:
-            raise ValueError(
-                "`train.auto_sizing.strength` needs `train.optimizer: adamw`, which moves each "
-                f"weight by its rate, got {self.train.optimizer}; drop one"
+            raise RuleError(
+                "train.auto_sizing.strength",
+                "needs `train.optimizer: adamw`, which moves each "
+                f"weight by its rate, got {self.train.optimizer}; drop one",
             )
         if self.model.residual is Residual.NONE:
-            raise ValueError(
-                "`train.auto_sizing.strength` needs skip connections, without which no branch can "
-                "go, got `model.residual: none`; drop one"
+            raise RuleError(
+                "train.auto_sizing.strength",
+                "needs skip connections, without which no branch can "
+                "go, got `model.residual: none`; drop one",
             )
         return self
 
@@ -214,38 +236,44 @@ class StudyConfig(Group):
         train = self.train
         highest = train.learning_rate * max(self.confirm.rates)
         if highest > 1:
-            raise ValueError(
-                "`train.learning_rate` times the largest of `confirm.rates` must be at most 1, got "
-                f"{train.learning_rate:g} times {max(self.confirm.rates):g}; lower it"
+            raise RuleError(
+                "train.learning_rate",
+                "times the largest of `confirm.rates` must be at most 1, got "
+                f"{train.learning_rate:g} times {max(self.confirm.rates):g}; lower it",
             )
         if train.weight_decay * highest >= 1:
-            raise ValueError(
-                "`train.weight_decay` must be below 1 / learning rate, since each step takes the "
+            raise RuleError(
+                "train.weight_decay",
+                "must be below 1 / learning rate, since each step takes the "
                 f"product of both from every weight, got {train.weight_decay:g} with a rate of "
-                f"{highest:g}; the usual is 0.1"
+                f"{highest:g}; the usual is 0.1",
             )
         if train.warmup + train.cooldown > 1:
-            raise ValueError(
-                "`train.warmup` and `train.cooldown` must add up to at most 1, "
-                f"got {train.warmup} + {train.cooldown}"
+            raise RuleError(
+                "train.warmup",
+                "and `train.cooldown` must add up to at most 1, "
+                f"got {train.warmup} + {train.cooldown}",
             )
         if train.patience and self.prunes:
-            raise ValueError(
-                "`train.patience` can't be combined with stopping, which ranks trials by their "
+            raise RuleError(
+                "train.patience",
+                "can't be combined with stopping, which ranks trials by their "
                 f"current loss and not by their lowest, got {train.patience}; add "
-                "`stopping: {enabled: false}`"
+                "`stopping: {enabled: false}`",
             )
         if self.objective.pretraining_tokens and self.prunes:
-            raise ValueError(
-                "`objective.pretraining` can't be combined with stopping, which would rank trials "
-                "by a loss that they are not yet trained on; add `stopping: {enabled: false}`"
+            raise RuleError(
+                "objective.pretraining",
+                "can't be combined with stopping, which would rank trials "
+                "by a loss that they are not yet trained on; add `stopping: {enabled: false}`",
             )
         chosen = self.stopping.first_rung != StoppingConfig().first_rung
         if self.prunes and chosen and self.stopping.first_rung > 1 - train.cooldown:
-            raise ValueError(
-                "`stopping.first_rung` must come before the cool-down, which starts at "
+            raise RuleError(
+                "stopping.first_rung",
+                "must come before the cool-down, which starts at "
                 f"{1 - train.cooldown:g} of the training tokens, got {self.stopping.first_rung}; "
-                "lower it or `train.cooldown`"
+                "lower it or `train.cooldown`",
             )
         return self
 
@@ -254,15 +282,17 @@ class StudyConfig(Group):
         """A command has data of its own, and only it can read them."""
         external = isinstance(self.objective, ExternalConfig)
         if self.train.command and not external:
-            raise ValueError(
-                "`objective` must be `external` with `train.command`, which has its own data, got "
+            raise RuleError(
+                "objective",
+                "must be `external` with `train.command`, which has its own data, got "
                 f"{self.objective.name}; write for example `objective: {{name: external, "
-                "vocabulary: 50257, context: 1024}`"
+                "vocabulary: 50257, context: 1024}`",
             )
         if external and not self.train.command:
-            raise ValueError(
-                "`train.command` is needed with `objective: external`, whose data only it reads; "
-                "add it, or choose another objective"
+            raise RuleError(
+                "train.command",
+                "is needed with `objective: external`, whose data only it reads; "
+                "add it, or choose another objective",
             )
         return self
 

@@ -20,6 +20,7 @@ from fathom.objectives.keys import (
     Positive,
     PositiveReal,
     Real,
+    RuleError,
     Share,
     short,
 )
@@ -113,12 +114,12 @@ class SpaceConfig(Group):
     def _consistent(self) -> Self:
         ascending = sorted(set(self.depth))
         if len(self.depth) > 2 and list(self.depth) != ascending:
-            raise ValueError(
-                f"`depth` must ascend without repeats, got {list(self.depth)}; use {ascending}"
+            raise RuleError(
+                "depth", f"must ascend without repeats, got {list(self.depth)}; use {ascending}"
             )
         for name, (low, *_, high) in (("depth", self.depth), ("ff_ratio", self.ff_ratio)):
             if low > high:
-                raise ValueError(f"`{name}` must be [low, high], got [{low}, {high}]; swap them")
+                raise RuleError(name, f"must be [low, high], got [{low}, {high}]; swap them")
         return self
 
     @cached_property  # read for each of many thousand shapes
@@ -140,15 +141,15 @@ class SpaceConfig(Group):
             return
         low, high = self.ff_ratio
         if self.feed_forward and low != high:
-            raise ValueError(
-                f"`space.ff_ratio` must be one ratio with `count: {count}`, got [{low}, {high}]; "
-                "for example [4, 4]"
+            raise RuleError(
+                "space.ff_ratio",
+                f"must be one ratio with `count: {count}`, got [{low}, {high}]; for example [4, 4]",
             )
         if (self.d_model is None) != (count is Count.WIDTH):
             rule = "given" if count is Count.HEADS else "left to the budgets"
-            raise ValueError(f"`space.d_model` must be {rule} with `count: {count}`")
+            raise RuleError("space.d_model", f"must be {rule} with `count: {count}`")
         if count is Count.HEADS and self.n_heads:
-            raise ValueError(f"`space.n_heads` can't be fixed with `count: {count}`; drop it")
+            raise RuleError("space.n_heads", f"can't be fixed with `count: {count}`; drop it")
 
 
 class Sampler(StrEnum):
@@ -203,9 +204,10 @@ class ConfirmConfig(Group):
     @model_validator(mode="after")
     def _contains_one(self) -> Self:
         if 1.0 not in self.rates or len(set(self.rates)) != len(self.rates):
-            raise ValueError(
-                f"`rates` must contain 1 and no value twice, got {list(self.rates)}; "
-                "for example [0.5, 1, 2]"
+            raise RuleError(
+                "rates",
+                f"must contain 1 and no value twice, got {list(self.rates)}; "
+                "for example [0.5, 1, 2]",
             )
         return self
 
@@ -326,7 +328,7 @@ class TrainConfig(Group):
         for name in names:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                raise ValueError(f"`{name}` {rule}, got {short(value)}; drop it")
+                raise RuleError(name, f"{rule}, got {short(value)}; drop it")
         return self
 
 

@@ -19,11 +19,7 @@ from fathom.models.parametrization import (
     Scheme,
     check_scheme,
 )
-from fathom.objectives.keys import (
-    Group,
-    Positive,
-    PositiveReal,
-)
+from fathom.objectives.keys import Group, Positive, PositiveReal, RuleError
 from fathom.objectives.user_code import PLACE_PATTERN
 
 
@@ -128,14 +124,14 @@ class ModelConfig(Group):
         """With a function of the user's, the keys of the built-in model say nothing."""
         if self.build is None:
             if self.roles is not None:
-                raise ValueError("`roles` must go with `build`, got roles alone; drop them")
+                raise RuleError("roles", "must go with `build`, got roles alone; drop them")
             return self
         open_keys = {"build", "roles"} | ({"parametrization"} if self.roles else set())
         for name, field in type(self).model_fields.items():
             if name not in open_keys and getattr(self, name) != field.default:
                 remedy = "give `roles` or drop it" if name == "parametrization" else "drop one"
-                raise ValueError(
-                    f"`build` excludes `{name}`, which the function knows nothing of; {remedy}"
+                raise RuleError(
+                    "build", f"excludes `{name}`, which the function knows nothing of; {remedy}"
                 )
         return self
 
