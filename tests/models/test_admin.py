@@ -10,42 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fathom.models.admin import profile
-from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Positions, Residual
-from fathom.models.parametrization import (
-    Parametrization,
-    Scheme,
-    first_skip,
-)
+from fathom.models.parametrization import first_skip
 from fathom.models.shape import Shape
+from tests.support.models import model_of, scheme_of, some_tokens
 
-STANDARD = Parametrization(
-    scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
-)
+STANDARD = scheme_of(width=64, depth=2, head_dim=16, init_std=0.02)
 SHAPE = Shape(
-    depth=4,
-    d_model=32,
-    d_ff=128,
-    n_heads=4,
-    head_dim=8,
-    vocab_size=50,
-    context=16,
-    positions=Positions.LEARNED,
-    residual=Residual.ADMIN,
-    norm=Normalization.LAYER,
-)
-
-
-def model_of(shape: Shape, seed: int = 0) -> Transformer:
-    model = Transformer(shape, STANDARD)
-    model.initialise(torch.Generator().manual_seed(seed))
-    return model
-
-
-def some_tokens(shape: Shape = SHAPE, batch: int = 8) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(shape.vocab_size, (batch, shape.context), generator=generator)
+    depth=4, d_model=32, d_ff=128, n_heads=4, head_dim=8, vocab_size=50, context=16,
+    positions=Positions.LEARNED, residual=Residual.ADMIN, norm=Normalization.LAYER,
+)  # fmt: skip
+TOKENS = some_tokens(SHAPE, 8, low=0)
 
 
 def skips(model: Transformer) -> list[Tensor]:
@@ -72,7 +48,7 @@ def profiled_by_hand(model: Transformer, tokens: Tensor) -> list[float]:
 
 
 def test_a_profile_adds_up_the_variances_of_the_branches() -> None:
-    model, tokens = model_of(SHAPE), some_tokens()
+    model, tokens = model_of(SHAPE, STANDARD), TOKENS
     model.embedding.weight.data *= 1000  # far above the epsilon of its norm
     expected = profiled_by_hand(model, tokens)
     omegas = profile(model, tokens)
@@ -84,16 +60,16 @@ def test_a_profile_adds_up_the_variances_of_the_branches() -> None:
 
 
 def test_profiling_changes_no_other_weight_and_repeats_exactly() -> None:
-    model, fresh = model_of(SHAPE), model_of(SHAPE)
-    first = profile(model, some_tokens())
-    assert profile(model, some_tokens()) == first
+    model, fresh = model_of(SHAPE, STANDARD), model_of(SHAPE, STANDARD)
+    first = profile(model, TOKENS)
+    assert profile(model, TOKENS) == first
     for (name, weight), other in zip(model.named_parameters(), fresh.parameters(), strict=True):
         assert torch.equal(weight, other) == ("skip" not in name or name.startswith("blocks.0.att"))
 
 
 def test_attention_alone_is_profiled_as_well() -> None:
-    model = model_of(replace(SHAPE, d_ff=0))
-    assert len(profile(model, some_tokens())) == len(skips(model)) == 4
+    model = model_of(replace(SHAPE, d_ff=0), STANDARD)
+    assert len(profile(model, TOKENS)) == len(skips(model)) == 4
 
 
 MEASURED = {1: 1.00, 2: 1.06, 3: 1.20, 4: 1.29, 8: 1.71, 12: 2.12, 24: 3.31, 48: 4.95}
@@ -102,7 +78,7 @@ MEASURED = {1: 1.00, 2: 1.06, 3: 1.20, 4: 1.29, 8: 1.71, 12: 2.12, 24: 3.31, 48:
 
 def test_a_profile_equals_the_reference_implementations() -> None:
     shape = replace(SHAPE, depth=24, d_model=128, d_ff=512, n_heads=4, head_dim=32, context=32)
-    omegas = profile(model_of(shape), some_tokens(shape))
+    omegas = profile(model_of(shape, STANDARD), some_tokens(shape, 8, low=0))
     for branch, omega in MEASURED.items():
         assert omegas[branch - 1] == pytest.approx(omega, rel=0.05)
 
@@ -115,16 +91,14 @@ def test_the_closed_form_is_the_published_one() -> None:
     for branches, omega in CLOSED.items():
         shape = replace(SHAPE, depth=branches // 2, residual=Residual.ADMIN_CLOSED)
         assert first_skip(shape) == pytest.approx(omega, abs=5e-4)
-        assert all(
-            torch.equal(s, torch.full((32,), first_skip(shape))) for s in skips(model_of(shape))
-        )
+        start = torch.full((32,), first_skip(shape))
+        assert all(torch.equal(skip, start) for skip in skips(model_of(shape, STANDARD)))
     assert first_skip(SHAPE) == 1.0, "a profile sets it"
 
 
 def test_encoder_and_decoder_are_profiled_apart_and_grow_as_a_root() -> None:
     shape = replace(SHAPE, depth=36, encoder_depth=24, d_model=64, n_heads=4, head_dim=16, d_ff=256)
-    model = EncoderDecoder(shape, STANDARD)
-    model.initialise(torch.Generator().manual_seed(0))
+    model = model_of(shape, STANDARD)
     both = torch.randint(1, shape.vocab_size, (2, 4, shape.context))
     omegas = profile(model, *both)
     encoder, decoder = omegas[: 2 * 24], omegas[2 * 24 :]
@@ -134,7 +108,7 @@ def test_encoder_and_decoder_are_profiled_apart_and_grow_as_a_root() -> None:
         assert stack == sorted(stack)
         growth = math.log(stack[-1] / stack[7]) / math.log(len(stack) / 8)
         assert growth == pytest.approx(0.5, abs=0.12)
-    order = [skip for block in model.blocks for _, skip in block.branches()]  # type: ignore[operator]
+    order = [skip for block in model.blocks for _, skip in block.branches()]
     assert [float(skip.detach()[0]) for skip in order] == pytest.approx(decoder)
     assert profile(model, *both) == pytest.approx(omegas)
 
@@ -146,10 +120,9 @@ def test_the_closed_form_of_two_stacks_is_of_admin_torch() -> None:
     assert first_skip(shape.encoder) == pytest.approx(6.075, abs=5e-4)
     assert first_skip(shape) == pytest.approx(7.193, abs=5e-4)
     small = replace(shape, depth=5, encoder_depth=2)
-    model = EncoderDecoder(small, STANDARD)
-    model.initialise(torch.Generator().manual_seed(0))
-    skips = {name: one for name, one in model.named_parameters() if name.endswith("_skip")}
-    assert len(skips) == 2 * 2 + 3 * 3
-    for name, one in skips.items():
+    model = model_of(small, STANDARD)
+    found = {name: skip for name, skip in model.named_parameters() if name.endswith("_skip")}
+    assert len(found) == 2 * 2 + 3 * 3
+    for name, skip in found.items():
         n = 4 if name.startswith("encoder.") else 9
-        assert float(one[0].detach()) == pytest.approx(math.sqrt((n + 1) / math.log(n + 1) - 1))
+        assert float(skip[0].detach()) == pytest.approx(math.sqrt((n + 1) / math.log(n + 1) - 1))

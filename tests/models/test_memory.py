@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from fathom.models.building import class_of
 from fathom.models.memory import Execution, saved_activations, step_memory
-from fathom.models.network.encoder_decoder import EncoderDecoder
-from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Activation, Normalization, Positions, Residual
-from fathom.models.parametrization import OptimizerName, Parametrization, Scheme
+from fathom.models.parametrization import OptimizerName, Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Batch
 from fathom.objectives.keys import logit_tokens
 from fathom.objectives.token_loss import mean_loss
 from tests.support.live_bytes import LiveBytes
+from tests.support.models import scheme_of
 
 SMALL = Shape(depth=3, d_model=48, d_ff=176, n_heads=2, head_dim=20, vocab_size=90, context=40)
 SIZES = ((2, 128), (4, 256), (4, 512), (12, 768))
@@ -44,39 +44,33 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def model_of(shape: Shape) -> Transformer:
-    plain = shape.residual is Residual.PRE
-    return (EncoderDecoder if shape.encoder_depth else Transformer)(
-        shape,
-        Parametrization(
-            scheme=Scheme.COMPLETEP if plain else Scheme.STANDARD,
-            base_width=256, base_depth=2, base_head_dim=64, init_std=0.02,
-        ),
-    )  # fmt: skip
+def built(shape: Shape) -> Any:
+    scheme = Scheme.COMPLETEP if shape.residual is Residual.PRE else Scheme.STANDARD
+    return class_of(shape)(shape, scheme_of(scheme, width=256, depth=2, head_dim=64))
 
 
 def saved_by_pytorch(shape: Shape, sequences: int, how: Execution) -> int:
     """Bytes of the storages that a forward pass keeps for backward, beside weights and tokens."""
-    model, tokens = model_of(shape), torch.ones(sequences, shape.context, dtype=torch.long)
+    model, tokens = built(shape), torch.ones(sequences, shape.context, dtype=torch.long)
     model.recomputes = how.recomputes
     kept: dict[int, Tensor] = {}
 
-    def keep(one: Tensor) -> Tensor:
-        kept[one.untyped_storage()._cdata] = one
-        return one
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage()._cdata] = tensor
+        return tensor
 
-    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one)
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with hooks, torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.bfloat16):
         model(*([tokens, tokens] if shape.encoder_depth else [tokens]))
     for known in (tokens, *model.parameters(), *model.buffers()):
         kept.pop(known.untyped_storage()._cdata, None)
-    return sum(one.untyped_storage().nbytes() for one in kept.values())
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
 def peak_of_a_step(shape: Shape, sequences: int, pieces: int, how: Execution) -> int:
     """Largest number of bytes alive during a training step after the first, with fake tensors."""
     with FakeTensorMode(), LiveBytes() as bytes_:
-        model = model_of(shape)
+        model = built(shape)
         model.recomputes = how.recomputes
         optimizer = build_optimizer(
             model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12,

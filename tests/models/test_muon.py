@@ -21,8 +21,8 @@ def moved(optimizer_of: type[torch.optim.Muon], steps: int = 3) -> list[Tensor]:
     times = 1.0 if optimizer_of is BatchedMuon else math.sqrt(60 / 24)
     tall = {"lr": 0.02 / times, "weight_decay": 0.5 * times}
     groups: list[dict[str, Any]] = [
-        {"params": [one for one in weights if one.shape != (60, 24)]},
-        {"params": [one for one in weights if one.shape == (60, 24)]} | tall,
+        {"params": [weight for weight in weights if weight.shape != (60, 24)]},
+        {"params": [weight for weight in weights if weight.shape == (60, 24)]} | tall,
     ]
     optimizer = optimizer_of(groups, lr=0.02, weight_decay=0.5)
     for _ in range(steps):
@@ -33,16 +33,16 @@ def moved(optimizer_of: type[torch.optim.Muon], steps: int = 3) -> list[Tensor]:
 
 
 def test_steps_are_those_of_pytorch_but_for_its_bfloat16() -> None:
-    for own, plain in zip(moved(BatchedMuon), moved(torch.optim.Muon), strict=True):
+    for ours, plain in zip(moved(BatchedMuon), moved(torch.optim.Muon), strict=True):
         start_to_start = 3 * 0.02 * math.sqrt(24)  # Frobenius norm of three orthogonal steps
-        assert float((own - plain).norm()) < 0.02 * start_to_start
+        assert float((ours - plain).norm()) < 0.02 * start_to_start
 
 
 def test_matrices_in_several_batches_move_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = moved(BatchedMuon)
     monkeypatch.setattr(muon, "MUON_AT_ONCE", 1)
-    for own, other in zip(moved(BatchedMuon), whole, strict=True):
-        torch.testing.assert_close(own, other)
+    for parts, other in zip(moved(BatchedMuon), whole, strict=True):
+        torch.testing.assert_close(parts, other)
 
 
 def test_a_gradient_of_zero_leaves_no_nan() -> None:

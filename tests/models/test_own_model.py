@@ -8,25 +8,19 @@ import torch
 
 from examples import llama, parallel_blocks
 from fathom.models.building import build_model
-from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions
 from fathom.models.own_model import OwnModel, count, embeddings
-from fathom.models.parametrization import (
-    OptimizerName,
-    Parametrization,
-    Role,
-    Scheme,
-    rules,
-)
+from fathom.models.parametrization import OptimizerName, Parametrization, Role, Scheme, rules
 from fathom.models.recipe import OwnModelError, OwnRecipe
 from fathom.models.shape import Shape
 from tests.support import own_models
 from tests.support.live_bytes import LiveBytes
+from tests.support.models import model_of
 from tests.support.toy import CPU
 from tests.support.training import PARAMETRIZATION
 
-SHAPE = Shape(depth=2, d_model=16, d_ff=24, n_heads=2, head_dim=8, vocab_size=31, context=12)
+SHAPE = replace(own_models.SHAPE, n_heads=2, head_dim=8)
 STANDARD = replace(PARAMETRIZATION, scheme=Scheme.STANDARD)
 ROLES = (
     ("tokens.weight", Role.EMBEDDING),
@@ -44,14 +38,14 @@ def recipe(
     return OwnRecipe(f"mine:{function.__name__}", function, roles, parametrization)
 
 
-def own_model(own: OwnRecipe, shape: Shape = SHAPE, seed: int = 0) -> OwnModel:
-    model = build_model(shape, own, seed=seed, device=CPU)
+def own_model(built: OwnRecipe, shape: Shape = SHAPE, seed: int = 0) -> OwnModel:
+    model = build_model(shape, built, seed=seed, device=CPU)
     assert isinstance(model, OwnModel)
     return model
 
 
-def counted(own: OwnRecipe, shape: Shape = SHAPE) -> Shape:
-    return replace(shape, own_counts=count(own, shape, embeddings(own, shape)))
+def counted(built: OwnRecipe, shape: Shape = SHAPE) -> Shape:
+    return replace(shape, own_counts=count(built, shape, embeddings(built, shape)))
 
 
 def test_shared_weights_count_once_and_what_follows_the_vocabulary_is_no_matrix() -> None:
@@ -63,8 +57,7 @@ def test_shared_weights_count_once_and_what_follows_the_vocabulary_is_no_matrix(
 
 
 def test_positions_are_an_embedding_that_is_looked_up() -> None:
-    own = recipe(parallel_blocks.ParallelModel, roles=(("*", Role.NORM),))
-    shape = counted(own)
+    shape = counted(recipe(parallel_blocks.ParallelModel, roles=(("*", Role.NORM),)))
 
     assert shape.params_total - shape.params_non_embedding == (31 + 12) * 16
     assert shape.forward_flops_per_token == 2 * (shape.params_non_embedding + 31 * 16)
@@ -99,14 +92,14 @@ def test_where_the_meta_device_can_not_run_it_the_estimate_is_a_usual_block_s() 
 
 
 def test_weights_are_a_function_of_the_seed_and_the_global_generator_is_left_alone() -> None:
-    own = recipe(own_models.build)
+    plain = recipe(own_models.build)
     before = torch.get_rng_state()
 
-    one, same, other = (own_model(own, seed=seed).inner.state_dict() for seed in (1, 1, 2))
+    first, same, other = (own_model(plain, seed=seed).inner.state_dict() for seed in (1, 1, 2))
 
     assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(one[name], same[name]) for name in one)
-    assert not torch.equal(one["up.0.weight"], other["up.0.weight"])
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert not torch.equal(first["up.0.weight"], other["up.0.weight"])
 
 
 def test_an_output_with_logits_is_taken_for_them() -> None:
@@ -114,11 +107,11 @@ def test_an_output_with_logits_is_taken_for_them() -> None:
 
 
 def test_a_model_of_another_size_than_was_counted_is_refused() -> None:
-    own = recipe(own_models.build)
-    shape = replace(SHAPE, d_ff=25, own_counts=counted(own).own_counts)
+    plain = recipe(own_models.build)
+    shape = replace(SHAPE, d_ff=25, own_counts=counted(plain).own_counts)
 
     with pytest.raises(OwnModelError, match=r"must have the 2,112 parameters that were counted"):
-        own_model(own, shape)
+        own_model(plain, shape)
 
 
 def test_without_roles_all_weights_have_the_rate_and_vectors_do_not_decay() -> None:
@@ -129,22 +122,20 @@ def test_without_roles_all_weights_have_the_rate_and_vectors_do_not_decay() -> N
     groups = {group["weight_decay"]: group for group in optimizer.param_groups}
     assert set(groups) == {0.0, 0.1}
     assert all(group["lr_scale"] == 1 and group["eps"] == 1e-12 for group in groups.values())
-    assert {one.ndim for one in groups[0.0]["params"]} == {1}
-    assert {one.ndim for one in groups[0.1]["params"]} == {2}
+    assert {weight.ndim for weight in groups[0.0]["params"]} == {1}
+    assert {weight.ndim for weight in groups[0.1]["params"]} == {2}
 
 
 def test_roles_give_the_initial_spread_and_the_rates_of_the_parametrization() -> None:
-    own = recipe(own_models.scaled, ROLES)
-    shape = counted(own, replace(SHAPE, d_model=64, d_ff=256, n_heads=8))
-    model = own_model(own, shape)
+    scaled = recipe(own_models.scaled, ROLES)
+    shape = counted(scaled, replace(SHAPE, d_model=64, d_ff=256, n_heads=8))
+    model = own_model(scaled, shape)
     by_role = rules(PARAMETRIZATION, shape)
 
     spread = float(model.inner.get_parameter("down.1.weight").detach().std())
     assert spread == pytest.approx(by_role[Role.FEED_FORWARD_OUT].init_std, rel=0.05)
     optimizer = build_optimizer(model, weight_decay=0.1, betas=(0.9, 0.95), eps=1e-12)
-    scales = {
-        id(one): group["lr_scale"] for group in optimizer.param_groups for one in group["params"]
-    }
+    scales = {id(w): group["lr_scale"] for group in optimizer.param_groups for w in group["params"]}
     for name, role in (("down.0.weight", Role.FEED_FORWARD_OUT), ("tokens.weight", Role.EMBEDDING)):
         assert scales[id(model.inner.get_parameter(name))] == by_role[role].learning_rate
 
@@ -157,18 +148,14 @@ def test_muon_takes_the_matrices_that_roles_name() -> None:
     )
 
     muon = optimizer.param_groups[-1]["params"]
-    assert {tuple(one.shape) for one in muon} <= {(24, 16), (16, 24)}
+    assert {tuple(weight.shape) for weight in muon} <= {(24, 16), (16, 24)}
 
 
 def test_the_example_with_roles_computes_what_the_built_in_model_does_at_depth_one() -> None:
     """Without feed-forward features a parallel block is an attention block of the built-in one."""
-    built_in = Shape(
-        depth=1, d_model=16, d_ff=0, n_heads=2, head_dim=8, vocab_size=31, context=12,
-        positions=Positions.LEARNED,
-    )  # fmt: skip
-    reference = Transformer(built_in, PARAMETRIZATION)
-    reference.initialise(torch.Generator().manual_seed(3))
-    own = own_model(
+    built_in = replace(SHAPE, depth=1, d_ff=0, positions=Positions.LEARNED)
+    reference = model_of(built_in, PARAMETRIZATION, seed=3)
+    theirs = own_model(
         recipe(parallel_blocks.ParallelModel, (("*", Role.EMBEDDING),)), replace(SHAPE, depth=1)
     ).inner
     weights = reference.state_dict()
@@ -181,8 +168,8 @@ def test_the_example_with_roles_computes_what_the_built_in_model_does_at_depth_o
             ("blocks.0.attention_out.weight", "blocks.0.attention.out.weight"),
             ("final_norm.weight", "final_norm.weight"),
         ):
-            own.get_parameter(name).copy_(weights[source])
-        own.get_parameter("blocks.0.down.weight").zero_()
+            theirs.get_parameter(name).copy_(weights[source])
+        theirs.get_parameter("blocks.0.down.weight").zero_()
         ids = torch.arange(24).view(2, 12)
         # Their norms add different epsilons to a stream of different units.
-        torch.testing.assert_close(own(ids), reference(ids), rtol=0, atol=2e-3)
+        torch.testing.assert_close(theirs(ids), reference(ids), rtol=0, atol=2e-3)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -18,11 +19,11 @@ from fathom.models.measure.diagnostics import (
 )
 from fathom.models.network.attention import attend, pattern
 from fathom.models.network.encoder_decoder import EncoderDecoder
-from fathom.models.network.transformer import Transformer, rotary_table
+from fathom.models.network.transformer import rotary_table
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Positions, Residual
-from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
+from tests.support.models import model_of, scheme_of, some_tokens
 
 SHAPE = Shape(depth=3, d_model=32, d_ff=64, n_heads=2, head_dim=16, vocab_size=64, context=100)
 SAN = Shape(
@@ -36,17 +37,12 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def built(shape: Shape, init_std: float = 0.02, seed: int = 0) -> Transformer:
-    standard = Parametrization(
-        scheme=Scheme.STANDARD, base_width=32, base_depth=2, base_head_dim=16, init_std=init_std
-    )
-    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, standard)
-    model.initialise(generator(seed))
-    return model
+def built(shape: Shape, init_std: float = 0.02) -> Any:
+    return model_of(shape, scheme_of(width=32, depth=2, head_dim=16, init_std=init_std))
 
 
-def tokens(shape: Shape, sequences: int = 3) -> Tensor:
-    return torch.randint(1, shape.vocab_size, (sequences, shape.context), generator=generator(1))
+def tokens(shape: Shape) -> Tensor:
+    return some_tokens(shape, 3)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -85,13 +81,13 @@ def test_untrained_attention_has_the_entropy_and_mass_of_a_uniform_one() -> None
     model = built(SHAPE)
     with torch.no_grad():
         for block in model.blocks:
-            block.attention.into.weight.zero_()  # type: ignore[union-attr, operator]
+            block.attention.into.weight.zero_()
     seen = layers_on_text(model, tokens(SHAPE))
     entropy = sum(math.log(t) for t in range(1, 101)) / 100
-    own = sum(1 / t for t in range(1, 101)) / 100
+    itself = sum(1 / t for t in range(1, 101)) / 100
     before = sum(1 / t for t in range(2, 101)) / 99
     for name, expected in (
-        ("attention_entropy", entropy), ("mass_self", own), ("mass_previous", before),
+        ("attention_entropy", entropy), ("mass_self", itself), ("mass_previous", before),
         ("previous_token", before),
     ):  # fmt: skip
         assert seen[name].tolist() == pytest.approx([expected] * 3, rel=1e-5)
@@ -127,8 +123,8 @@ def test_a_head_that_writes_the_token_it_reads_has_a_full_copying_score() -> Non
     with torch.no_grad():
         model.embedding.weight.copy_(torch.eye(64))
         attention = model.blocks[0].attention
-        attention.into.weight[2 * 64 :] = torch.eye(64)  # type: ignore[union-attr, operator]
-        attention.out.weight.copy_(torch.eye(64))  # type: ignore[union-attr, operator]
+        attention.into.weight[2 * 64 :] = torch.eye(64)
+        attention.out.weight.copy_(torch.eye(64))
     assert float(layers_on_repeats(model, 0)["copying"]) == pytest.approx(1, abs=1e-3)
     assert float(layers_on_repeats(built(shape), 0)["copying"]) < 0.2
 
@@ -180,11 +176,11 @@ def test_the_gradient_of_a_block_is_that_of_its_parameters_together(encoder_dept
     read = [tokens(shape)] * (2 if encoder_depth else 1)
     model(*read).square().mean().backward()
     expected = [
-        math.hypot(*(float(one.grad.norm()) for one in block.parameters() if one.grad is not None))
+        math.hypot(*(float(w.grad.norm()) for w in block.parameters() if w.grad is not None))
         for _, block in model.named_blocks()
     ]
     optimizer.clipped_step(1.0)
     assert gradient_layers(model, optimizer).tolist() == pytest.approx(expected, rel=1e-5)
     assert optimizer.norms_P is not None
     both = block_norms(model, optimizer, torch.stack((optimizer.norms_P, 2 * optimizer.norms_P)))
-    assert both[1].tolist() == pytest.approx([2 * one for one in expected], rel=1e-5)
+    assert both[1].tolist() == pytest.approx([2 * norm for norm in expected], rel=1e-5)

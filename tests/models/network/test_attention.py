@@ -38,14 +38,14 @@ def test_outputs_and_gradients_are_those_of_the_plain_operations(
         leaf = qkv.clone().requires_grad_()
         if plain:
             queries_and_keys = turned(leaf[:, :, :-S], turns[0])
-            own = attend(torch.cat((queries_and_keys, leaf[:, :, -S:]), dim=2), S, None, 0.3)
+            outputs = attend(torch.cat((queries_and_keys, leaf[:, :, -S:]), dim=2), S, None, 0.3)
         else:
-            own = attend(leaf.clone(), S, turns, 0.3)
-        (own * weights).sum().backward()  # type: ignore[no-untyped-call]
+            outputs = attend(leaf.clone(), S, turns, 0.3)
+        (outputs * weights).sum().backward()  # type: ignore[no-untyped-call]
         assert leaf.grad is not None
-        results.append((own.detach(), leaf.grad))
-    for one, other in zip(*results, strict=True):
-        assert torch.allclose(one, other, rtol=1e-9, atol=1e-10)
+        results.append((outputs.detach(), leaf.grad))
+    for plain_result, other in zip(*results, strict=True):
+        assert torch.allclose(plain_result, other, rtol=1e-9, atol=1e-10)
 
 
 def test_without_rotations_attention_ignores_the_order_of_keys() -> None:

@@ -8,63 +8,46 @@ import torch
 from torch import Tensor
 
 from fathom.models.admin import profile
-from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Normalization, Residual
 from fathom.models.parametrization import (
-    Parametrization,
     Role,
     Scheme,
     deepnorm_gain,
-    deepnorm_skip,
     forward_scales,
     rules,
 )
 from fathom.models.shape import Shape
+from tests.support.models import model_of, scheme_of, some_tokens
 
-STANDARD = Parametrization(
-    scheme=Scheme.STANDARD, base_width=64, base_depth=2, base_head_dim=16, init_std=0.02
-)
-SHAPE = Shape(
-    depth=4, d_model=32, d_ff=128, n_heads=2, head_dim=16, vocab_size=50, context=16
-)  # fmt: skip
+STANDARD = scheme_of(width=64, depth=2, head_dim=16, init_std=0.02)
+SHAPE = Shape(depth=4, d_model=32, d_ff=128, n_heads=2, head_dim=16, vocab_size=50, context=16)
+TOKENS = some_tokens(SHAPE, 4)
 OTHERS = [residual for residual in Residual if residual is not Residual.PRE]
 
 
-def model_of(shape: Shape, seed: int = 0) -> Transformer:
-    model = Transformer(shape, STANDARD)
-    model.initialise(torch.Generator().manual_seed(seed))
+def built(shape: Shape, seed: int = 0) -> Transformer:
+    model: Transformer = model_of(shape, STANDARD, seed=seed)
     if shape.residual is Residual.ADMIN:
-        profile(model, some_tokens(shape))
+        profile(model, TOKENS)
     return model
 
 
-def some_tokens(shape: Shape = SHAPE) -> Tensor:
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(1, shape.vocab_size, (4, shape.context), generator=generator)
-
-
 def test_deepnorm_starts_with_its_published_constants() -> None:
-    # Wang et al. 2022, decoder only, M layers: alpha (2 M)^(1/4), beta (8 M)^(-1/4).
-    for layers in (1, 6, 18, 100):
-        shape = replace(SHAPE, depth=layers, residual=Residual.DEEPNORM)
-        assert deepnorm_skip(shape) == pytest.approx((2 * layers) ** 0.25)
-        assert forward_scales(STANDARD, shape).skip == deepnorm_skip(shape)
-        assert deepnorm_gain(shape) == pytest.approx((8 * layers) ** -0.25)
-
-
-def test_deepnorm_of_two_stacks_starts_with_its_published_constants() -> None:
-    # Wang et al. 2022, N encoder and M decoder layers; the encoder by both, the decoder by its own.
-    for encoder, decoder in ((6, 6), (12, 1), (18, 60)):
+    # Wang et al. 2022, table 1: N encoder and M decoder layers; the encoder by both, the decoder by
+    # its own; without an encoder alpha is (2 M)^(1/4), beta (8 M)^(-1/4).
+    for encoder, decoder in ((0, 1), (0, 6), (0, 100), (6, 6), (12, 1), (18, 60)):
         shape = replace(
             SHAPE, depth=encoder + decoder, encoder_depth=encoder, residual=Residual.DEEPNORM
         )
-        both = encoder**4 * decoder
-        own = forward_scales(STANDARD, shape.encoder, read_by=decoder).skip
-        assert own == pytest.approx(0.81 * both ** (1 / 16))
-        assert deepnorm_gain(shape.encoder, decoder) == pytest.approx(0.87 * both ** (-1 / 16))
-        assert forward_scales(STANDARD, shape).skip == pytest.approx((3 * decoder) ** 0.25)
-        assert deepnorm_gain(shape) == pytest.approx((12 * decoder) ** -0.25)
+        branches = 3 if encoder else 2
+        assert forward_scales(STANDARD, shape).skip == pytest.approx((branches * decoder) ** 0.25)
+        assert deepnorm_gain(shape) == pytest.approx((4 * branches * decoder) ** -0.25)
+        if encoder:
+            both = encoder**4 * decoder
+            skip = forward_scales(STANDARD, shape.encoder, read_by=decoder).skip
+            assert skip == pytest.approx(0.81 * both ** (1 / 16))
+            assert deepnorm_gain(shape.encoder, decoder) == pytest.approx(0.87 * both ** (-1 / 16))
 
 
 def test_deepnorms_gain_is_on_the_values_of_an_encoders_output() -> None:
@@ -72,9 +55,11 @@ def test_deepnorms_gain_is_on_the_values_of_an_encoders_output() -> None:
         SHAPE, depth=3, encoder_depth=1, d_model=96, n_heads=6, head_dim=24,
         residual=Residual.DEEPNORM,
     )  # fmt: skip
-    model = EncoderDecoder(shape, STANDARD)
-    model.initialise(torch.Generator().manual_seed(0))
-    weight = model.get_parameter("blocks.0.cross_attention.key_value.weight").detach()
+    weight = (
+        model_of(shape, STANDARD)
+        .get_parameter("blocks.0.cross_attention.key_value.weight")
+        .detach()
+    )
     keys, values = weight.chunk(2)
     assert float(values.std() / keys.std()) == pytest.approx(deepnorm_gain(shape), rel=0.05)
 
@@ -83,7 +68,7 @@ def test_deepnorms_gain_is_on_the_values_of_an_encoders_output() -> None:
 def test_hidden_matrices_start_by_glorots_rule_and_deepnorms_gain(residual: Residual) -> None:
     shape = replace(SHAPE, d_model=96, d_ff=240, n_heads=6, head_dim=24, residual=residual)
     gain = deepnorm_gain(shape) if residual is Residual.DEEPNORM else 1.0
-    weights = {k: weight.detach() for k, weight in model_of(shape).blocks[1].named_parameters()}
+    weights = {k: weight.detach() for k, weight in built(shape).blocks[1].named_parameters()}
     into = weights["attention.into.weight"]
     attention, feed_forward = math.sqrt(2 / (96 + 144)), math.sqrt(2 / (96 + 240))
     for part, std in (
@@ -119,18 +104,18 @@ def change_of_output(residual: Residual, depth: int) -> float:
     logs = []
     for seed in range(3):
         shape = replace(SHAPE, residual=residual, depth=depth, norm=Normalization.LAYER)
-        model = model_of(shape, seed)
+        model = built(shape, seed)
         seen: list[Tensor] = []
         (model.final_norm or model.blocks[-1]).register_forward_hook(
             lambda _module, _inputs, output, seen=seen: seen.append(output)
         )
-        model(some_tokens())
+        model(TOKENS)
         generator = torch.Generator().manual_seed(seed + 5)
         for weight in model.blocks.parameters():
             if weight.dim() == 2:
                 noise = torch.randn(weight.shape, generator=generator)
                 weight.add_(noise * weight.std() / 100)
-        model(some_tokens())
+        model(TOKENS)
         logs.append(math.log(float((seen[1] - seen[0]).square().mean())))
     return sum(logs) / len(logs)
 
@@ -158,9 +143,9 @@ def test_deep_post_norm_amplifies_every_change_and_its_remedies_do_not(residual:
 def spread_of_tokens(residual: Residual, *, bidirectional: bool) -> float:
     """Rank ratio of the stream after 6 attention layers: the share that tokens do not share."""
     shape = replace(SHAPE, depth=6, d_ff=0, residual=residual, bidirectional=bidirectional)
-    model, seen = model_of(shape), []
+    model, seen = built(shape), []
     model.blocks[-1].register_forward_hook(lambda _module, _inputs, output: seen.append(output))
-    model(some_tokens())
+    model(TOKENS)
     x_BTD = seen[0].view(4, shape.context, -1)
     return float((x_BTD - x_BTD.mean(1, keepdim=True)).norm() / x_BTD.norm())
 

@@ -27,15 +27,15 @@ def whole(x_ND: Tensor, head_VD: Tensor) -> Tensor:
 @pytest.mark.parametrize("chunk", [1, 7, N])
 @pytest.mark.parametrize("bfloat16", [False, True])
 def test_chunks_change_neither_the_loss_nor_its_gradients(chunk: int, bfloat16: bool) -> None:
-    own, other = parts(), parts()
+    ours, others = parts(), parts()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
-        loss, expected = chunked_loss(*own, TARGETS, WEIGHTS, chunk), whole(*other)
+        loss, expected = chunked_loss(*ours, TARGETS, WEIGHTS, chunk), whole(*others)
     (3 * loss).backward()  # type: ignore[no-untyped-call]
     (3 * expected).backward()  # type: ignore[no-untyped-call]
     close = 2e-2 if bfloat16 else 1e-5
     torch.testing.assert_close(loss, expected)
-    for one, theirs in zip(own, other, strict=True):
-        torch.testing.assert_close(one.grad, theirs.grad, rtol=close, atol=close)
+    for our, theirs in zip(ours, others, strict=True):
+        torch.testing.assert_close(our.grad, theirs.grad, rtol=close, atol=close)
 
 
 def test_a_token_without_weight_counts_for_nothing() -> None:

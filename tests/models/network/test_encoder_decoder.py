@@ -10,16 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fathom.models.building import build_model
 from fathom.models.network.decoding_cache import DecodingCache
 from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.options import Activation, Normalization, Positions, Residual
-from fathom.models.parametrization import MATRICES, Parametrization, Scheme
+from fathom.models.parametrization import MATRICES
 from fathom.models.shape import Count, Shape
+from tests.support.models import model_of
 
-STANDARD = Parametrization(
-    scheme=Scheme.STANDARD, base_width=16, base_depth=1, base_head_dim=4, init_std=0.2
-)
 SHAPE = Shape(
     depth=5, encoder_depth=2, d_model=24, d_ff=40, n_heads=3, head_dim=8, vocab_size=13, context=10
 )
@@ -33,11 +30,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def model_of(
-    shape: Shape = SHAPE, parametrization: Parametrization = STANDARD, *, seed: int = 0
-) -> EncoderDecoder:
-    model = build_model(shape, parametrization, seed=seed, device=torch.device("cpu"))
-    assert isinstance(model, EncoderDecoder)
+def built(**options: Any) -> EncoderDecoder:
+    model: EncoderDecoder = model_of(replace(SHAPE, **options))
     return model
 
 
@@ -49,7 +43,7 @@ def drawn(high: int, *size: int, seed: int = 1) -> Tensor:
 def test_a_later_target_changes_no_earlier_logit_and_any_source_changes_all(
     options: dict[str, Any],
 ) -> None:
-    model = model_of(replace(SHAPE, **options))
+    model = built(**options)
     inputs, sources = drawn(13, 2, 8), drawn(11, 2, 6, seed=2)
     before = model(inputs, sources)
     for changed in range(8):
@@ -66,7 +60,7 @@ def test_a_later_target_changes_no_earlier_logit_and_any_source_changes_all(
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_padding_on_either_side_changes_nothing(options: dict[str, Any]) -> None:
-    model = model_of(replace(SHAPE, **options))
+    model = built(**options)
     inputs, sources = drawn(13, 2, 6), drawn(11, 2, 6, seed=2)
     padded = model(F.pad(inputs, (0, 3)), F.pad(sources, (0, 4)))
     assert torch.allclose(padded[:, :6], model(inputs, sources), atol=1e-5)
@@ -74,7 +68,7 @@ def test_padding_on_either_side_changes_nothing(options: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_decoding_with_a_cache_equals_decoding_without(options: dict[str, Any]) -> None:
-    model = model_of(replace(SHAPE, **options)).eval()
+    model = built(**options).eval()
     inputs, sources = drawn(13, 3, 7), F.pad(drawn(11, 3, 6, seed=2), (0, 2))
     memory, cache = model.encode(sources), DecodingCache()
     whole = model.decode(inputs, memory)
@@ -97,10 +91,7 @@ def test_decoding_with_a_cache_equals_decoding_without(options: dict[str, Any]) 
     queries_per_key=st.integers(1, 2),
     options=st.fixed_dictionaries(
         {
-            "qk_norm": st.booleans(),
-            "gated": st.booleans(),
-            "tied": st.booleans(),
-            "biases": st.booleans(),
+            **dict.fromkeys(("qk_norm", "gated", "tied", "biases"), st.booleans()),
             "positions": st.sampled_from(Positions),
             "residual": st.sampled_from(Residual),
             "norm": st.sampled_from(Normalization),
@@ -117,30 +108,21 @@ def test_the_closed_form_counts_every_weight(
 ) -> None:
     (encoder, decoder), (d_model, d_ff, groups, pairs) = depths, sizes
     shape = Shape(
-        depth=encoder + decoder,
-        encoder_depth=encoder,
-        d_model=d_model,
-        d_ff=d_ff,
-        n_heads=groups * queries_per_key,
-        head_dim=2 * pairs,
-        vocab_size=vocabularies[0],
-        source_vocab_size=vocabularies[1],
-        context=5,
-        queries_per_key=queries_per_key,
-        **options,
-    )
+        depth=encoder + decoder, encoder_depth=encoder, d_model=d_model, d_ff=d_ff, context=5,
+        n_heads=groups * queries_per_key, head_dim=2 * pairs, queries_per_key=queries_per_key,
+        vocab_size=vocabularies[0], source_vocab_size=vocabularies[1], **options,
+    )  # fmt: skip
     model = model_of(shape)
-    weights = [(one, role) for one, role, _ in model.weights()]
-    assert shape.params_total == sum(one.numel() for one in model.parameters())
-    assert sum(one.numel() for one, _ in weights) == shape.params_total
-    matrices = sum(one.numel() for one, role in weights if role in MATRICES)
+    sizes_of_roles = [(weight.numel(), role) for weight, role, _ in model.weights()]
+    assert shape.params_total == sum(weight.numel() for weight in model.parameters())
+    assert sum(size for size, _ in sizes_of_roles) == shape.params_total
+    matrices = sum(size for size, role in sizes_of_roles if role in MATRICES)
     assert shape.size(Count.MATRICES) == matrices
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_every_weight_has_a_gradient(options: dict[str, Any]) -> None:
-    shape = replace(SHAPE, **options)
-    model = model_of(shape)
+    model = built(**options)
     logits = model(drawn(13, 4, 10), drawn(11, 4, 10, seed=2))
     F.cross_entropy(logits.flatten(0, 1), drawn(13, 40, seed=3)).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
@@ -165,19 +147,15 @@ def test_what_does_not_go_with_an_encoder_is_refused(options: dict[str, Any], wo
 
 def test_options_of_the_blocks_hold_in_both_stacks() -> None:
     inputs, sources = drawn(13, 2, 8), drawn(11, 2, 6, seed=2)
-    before = model_of()(inputs, sources)
-    for other in (
-        replace(SHAPE, activation=Activation.RELU2),
-        replace(SHAPE, encoder_depth=3),
-        replace(SHAPE, tied=False),
-    ):
-        after = model_of(other)(inputs, sources)
+    before = built()(inputs, sources)
+    for options in ({"activation": Activation.RELU2}, {"encoder_depth": 3}, {"tied": False}):
+        after = built(**options)(inputs, sources)
         assert not torch.allclose(before, after, atol=1e-3)
 
 
 def test_dropout_is_in_training_alone_and_the_same_with_layers_computed_again() -> None:
     inputs, sources = drawn(13, 2, 8), drawn(11, 2, 6, seed=2)
-    model = model_of()
+    model = built()
     plain = model(inputs, sources)
     model.regularise(dropout=0.3, label_smoothing=0.0)
     gradients = []
@@ -186,7 +164,7 @@ def test_dropout_is_in_training_alone_and_the_same_with_layers_computed_again() 
         torch.manual_seed(5)
         loss = model(inputs, sources).square().mean()
         loss.backward()
-        gradients.append([one.grad.clone() for one in model.parameters() if one.grad is not None])
+        gradients.append([w.grad.clone() for w in model.parameters() if w.grad is not None])
         model.zero_grad()
     assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
     assert not torch.allclose(model(inputs, sources), plain, atol=1e-3)

@@ -1,6 +1,7 @@
 """A block as one node of autograd makes the same numbers as its parts."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,38 +10,31 @@ from torch import Tensor, nn
 from fathom.models.network.fused_block import fused_block
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions, Residual
-from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
+from tests.support.models import model_of, scheme_of
 
-PARAMETRIZATION = Parametrization(
-    scheme=Scheme.COMPLETEP, base_width=16, base_depth=2, base_head_dim=8, init_std=0.1
-)
 SHAPE = Shape(depth=3, d_model=24, d_ff=40, n_heads=3, head_dim=6, vocab_size=13, context=40)
-PLAIN = (
-    SHAPE,
-    replace(SHAPE, norm=Normalization.LAYER),
-    replace(SHAPE, activation=Activation.RELU2),
-    replace(SHAPE, positions=Positions.LEARNED),
-    replace(SHAPE, looped=True, tied=False, embedding_rank=5),
+PLAIN: tuple[dict[str, Any], ...] = (
+    {},
+    {"norm": Normalization.LAYER},
+    {"activation": Activation.RELU2},
+    {"positions": Positions.LEARNED},
+    {"looped": True, "tied": False, "embedding_rank": 5},
 )
-OTHERS = (
-    replace(SHAPE, biases=True),
-    replace(SHAPE, gated=True),
-    replace(SHAPE, d_ff=0),
-    replace(SHAPE, smeared_keys=True),
-    replace(SHAPE, queries_per_key=3),
-    replace(SHAPE, qk_norm=True),
-    replace(SHAPE, bidirectional=True),
-    replace(SHAPE, residual=Residual.POST),
-    replace(SHAPE, residual=Residual.NONE),
+OTHERS: tuple[dict[str, Any], ...] = (
+    *({name: True} for name in ("biases", "gated", "smeared_keys", "qk_norm", "bidirectional")),
+    *({"residual": residual} for residual in (Residual.POST, Residual.NONE)),
+    {"d_ff": 0},
+    {"queries_per_key": 3},
 )
 
 
-def model_of(shape: Shape) -> Transformer:
-    scheme = Scheme.STANDARD if shape in OTHERS else Scheme.COMPLETEP
-    model = Transformer(shape, replace(PARAMETRIZATION, scheme=scheme))
+def built(**options: Any) -> Transformer:
+    scheme = Scheme.STANDARD if "residual" in options else Scheme.COMPLETEP
+    shape = replace(SHAPE, **options)
+    model: Transformer = model_of(shape, scheme_of(scheme, depth=2, head_dim=8, init_std=0.1))
     generator = torch.Generator().manual_seed(0)
-    model.initialise(generator)
     for weight in model.parameters():
         weight.data += torch.randn(weight.shape, generator=generator) / 10
     return model
@@ -74,31 +68,31 @@ def fused(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
-@pytest.mark.parametrize("shape", PLAIN)
+@pytest.mark.parametrize("options", PLAIN)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
 def test_outputs_and_gradients_are_those_of_the_parts(
-    shape: Shape, dtype: torch.dtype, close: float, fused: list[object]
+    options: dict[str, Any], dtype: torch.dtype, close: float, fused: list[object]
 ) -> None:
-    model = model_of(shape).to(dtype)
-    one = learned(model)
-    assert len(fused) == shape.depth
+    model = built(**options).to(dtype)
+    whole = learned(model)
+    assert len(fused) == SHAPE.depth
     for block in model.blocks:
         block.__dict__["is_plain"] = False
-    other = learned(model)
-    assert len(fused) == shape.depth
-    assert len(one) == len(other) == 1 + len(list(model.parameters()))
-    for a, b in zip(one, other, strict=True):
+    parts = learned(model)
+    assert len(fused) == SHAPE.depth
+    assert len(whole) == len(parts) == 1 + len(list(model.parameters()))
+    for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=close * float(b.abs().max()))
 
 
-@pytest.mark.parametrize("shape", OTHERS)
-def test_blocks_with_options_are_not_fused(shape: Shape, fused: list[object]) -> None:
-    learned(model_of(shape))
+@pytest.mark.parametrize("options", OTHERS)
+def test_blocks_with_options_are_not_fused(options: dict[str, Any], fused: list[object]) -> None:
+    learned(built(**options))
     assert not fused
 
 
 def test_an_evaluation_and_bfloat16_go_through_the_parts(fused: list[object]) -> None:
-    model = model_of(SHAPE)
+    model = built()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits_of(model)
     logits_of(model.eval())
@@ -106,7 +100,7 @@ def test_an_evaluation_and_bfloat16_go_through_the_parts(fused: list[object]) ->
 
 
 def test_hooks_on_a_part_still_run(fused: list[object]) -> None:
-    model, seen = model_of(SHAPE), []
+    model, seen = built(), []
     hidden = model.blocks[1].feed_forward.into  # type: ignore[union-attr]
     with hidden.register_forward_hook(lambda *given: seen.append(given)):  # type: ignore[union-attr]
         logits_of(model)

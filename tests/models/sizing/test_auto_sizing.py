@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from fathom.models.network.blocks import Attention, Block
-from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.network.transformer import Transformer
 from fathom.models.optim import build_optimizer
 from fathom.models.options import Normalization
@@ -16,27 +15,21 @@ from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.models.sizing.auto_sizing import PROXIMAL_STEPS, AutoSizing, clipped, families, shrunk
 from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
+from tests.support.models import SMALL, model_of, scheme_of
 
-STANDARD = Parametrization(
-    scheme=Scheme.STANDARD, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1
+STANDARD = scheme_of(init_std=0.1)
+SHAPE = replace(
+    SMALL, queries_per_key=2, gated=True, biases=True, norm=Normalization.LAYER, smeared_keys=True
 )
-SHAPE = Shape(
-    depth=2, d_model=16, d_ff=12, n_heads=4, head_dim=4, queries_per_key=2, vocab_size=11,
-    context=6, gated=True, biases=True, norm=Normalization.LAYER, smeared_keys=True,
-)  # fmt: skip
 
 
-MAPS = ("into", "query", "key_value", "out")
-
-
-def model_of(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) -> Transformer:
-    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, parametrization)
+def built(shape: Shape = SHAPE, parametrization: Parametrization = STANDARD) -> Any:
+    model = model_of(shape, parametrization)
     generator = torch.Generator().manual_seed(0)
-    model.initialise(generator)
     with torch.no_grad():
-        for name, one in model.named_parameters():
+        for name, weight in model.named_parameters():
             if name.endswith(".bias"):
-                one.normal_(0.0, 0.1, generator=generator)
+                weight.normal_(0.0, 0.1, generator=generator)
     return model
 
 
@@ -145,14 +138,8 @@ def test_group_lasso_with_any_design_meets_its_optimality_conditions(norm: Group
 
 @pytest.mark.parametrize("norm", GroupNorm)
 def test_a_neuron_shrinks_as_its_row_and_bias_by_hand(norm: GroupNorm) -> None:
-    shape = Shape(
-        depth=1, d_model=16, d_ff=12, n_heads=4, head_dim=4, vocab_size=11, context=6, biases=True
-    )
-    model = model_of(shape)
-    (block,) = model.blocks
-    assert isinstance(block, Block)
-    assert block.feed_forward is not None
-    into = block.feed_forward.into
+    model = built(replace(SMALL, depth=1, biases=True))
+    into = model.blocks[0].feed_forward.into
     rows = torch.cat((into.weight, into.bias[:, None]), 1).detach().clone()
     penalty = GroupPenalty(norm=norm, strength=0.3, parts=(SizedPart.NEURONS,))
     sizing(model, penalty).around(no_update, step=0, learning_rate=0.1)
@@ -168,29 +155,30 @@ def test_every_weight_of_a_part_is_in_one_group_and_no_other_changes(
     part: SizedPart, stacks: int
 ) -> None:
     two = replace(SHAPE, encoder_depth=1, smeared_keys=False)
-    model = model_of(two if stacks == 2 else SHAPE)
-    before = {name: one.detach().clone() for name, one in model.named_parameters()}
+    model = built(two if stacks == 2 else SHAPE)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(part,))
     sizing(model, penalty).around(no_update, step=3, learning_rate=1e6)
-    changed = {name for name, one in model.named_parameters() if not torch.equal(one, before[name])}
-    into_attention = tuple(
-        f"attention.{one}.{kind}"
-        for one in ("into", "query", "key_value")
-        for kind in ("weight", "bias")
-    )
+    after = dict(model.named_parameters())
+    changed = {name for name in before if not torch.equal(after[name], before[name])}
+
+    def both(*maps: str) -> tuple[str, ...]:
+        return tuple(f"{name}.{kind}" for name in maps for kind in ("weight", "bias"))
+
+    into_attention = both("attention.into", "attention.query", "attention.key_value")
     ends = {
-        SizedPart.NEURONS: ("feed_forward.into.weight", "feed_forward.into.bias"),
+        SizedPart.NEURONS: both("feed_forward.into"),
         SizedPart.ATTENTION_ROWS: into_attention,
         SizedPart.HEADS: into_attention,
-        SizedPart.BRANCHES: tuple(f"{one}.{kind}" for one in MAPS for kind in ("weight", "bias")),
+        SizedPart.BRANCHES: both("into", "query", "key_value", "out"),
     }[part]
     assert changed == {name for name in before if name.endswith(ends)}
-    assert not any(dict(model.named_parameters())[name].any() for name in changed)
+    assert not any(after[name].any() for name in changed)
 
 
 def test_a_head_is_its_queries_its_key_and_its_values() -> None:
-    model = model_of()
-    attention = next(one for one in model.modules() if isinstance(one, Attention))
+    model = built()
+    attention = model.blocks[0].attention
     family = next(families(model, SizedPart.HEADS))
     with torch.no_grad():
         for _, view in family.weights:
@@ -202,13 +190,11 @@ def test_a_head_is_its_queries_its_key_and_its_values() -> None:
 
 def test_rates_of_roles_are_heeded() -> None:
     """A weight that moves half as far loses half as much: CompleteP's rates differ by role."""
-    parametrization = Parametrization(
-        scheme=Scheme.COMPLETEP, base_width=8, base_depth=1, base_head_dim=4, init_std=0.1
-    )
-    shape = Shape(depth=1, d_model=16, d_ff=12, n_heads=4, head_dim=4, vocab_size=11, context=6)
+    parametrization = scheme_of(Scheme.COMPLETEP, width=8, init_std=0.1)
+    shape = replace(SMALL, depth=1)
     amounts = []
     for used in (STANDARD, parametrization):
-        model = model_of(shape, used)
+        model = built(shape, used)
         (family,) = families(model, SizedPart.NEURONS)
         ((_, view),) = family.weights
         before = view.norm(dim=(1, 2))
@@ -219,21 +205,17 @@ def test_rates_of_roles_are_heeded() -> None:
 
 
 def test_after_the_share_of_the_penalty_zero_stays_zero_and_the_rest_is_free() -> None:
-    model = model_of()
-    block = model.blocks[0]
-    assert isinstance(block, Block)
-    assert block.feed_forward is not None
-    (weight, _) = block.feed_forward.into.parameters()
-    rows = weight.view(2, 12, 16)
-    bias = block.feed_forward.into.bias.view(2, 12)
+    model = built()
+    into = model.blocks[0].feed_forward.into
+    weight, rows, bias = into.weight, into.weight.view(2, 12, 16), into.bias.view(2, 12)
     with torch.no_grad():
         rows[:, :3], bias[:, :3] = 0.0, 0.0
         rows[0, 3] = 0.0  # a gate without its value is no whole group
     before = weight.detach().clone()
 
     def update() -> None:
-        for one in model.parameters():
-            one.data += 1.0
+        for parameter in model.parameters():
+            parameter.data += 1.0
 
     penalty = GroupPenalty(norm=GroupNorm.L21, strength=1.0, parts=(SizedPart.NEURONS,), share=0.5)
     sizing(model, penalty).around(update, step=2, learning_rate=1.0)

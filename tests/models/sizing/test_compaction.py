@@ -5,23 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fathom.models.network.blocks import Block
-from fathom.models.network.encoder_decoder import EncoderDecoder
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions, Residual
-from fathom.models.parametrization import Parametrization, Scheme
+from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.models.sizing.auto_sizing import families
 from fathom.models.sizing.compaction import compacted, padded, sizes_left
 from fathom.models.sizing.group_penalty import SizedPart
 from fathom.models.sizing.layer_sizes import LayerSizes, holding, params_left, whole_layers
+from tests.support.models import SMALL, model_of, scheme_of
 
-STANDARD = Parametrization(
-    scheme=Scheme.STANDARD, base_width=16, base_depth=1, base_head_dim=4, init_std=0.1
-)
-SHAPE = Shape(
-    depth=4, d_model=16, d_ff=12, n_heads=4, head_dim=4, vocab_size=11, context=6,
-)  # fmt: skip
+STANDARD = scheme_of(init_std=0.1)
+SHAPE = replace(SMALL, depth=4)
 SHAPES = {
     "plain": SHAPE,
     "biases": replace(SHAPE, biases=True, norm=Normalization.LAYER),
@@ -44,13 +39,12 @@ PRE_NORM = replace(STANDARD, scheme=Scheme.COMPLETEP)
 def pruned(shape: Shape, *, biases: bool = False) -> Transformer:
     """A model with random weights, of which auto-sizing would have deleted a part."""
     scheme = PRE_NORM if shape.residual is Residual.PRE else STANDARD
-    model = (EncoderDecoder if shape.encoder_depth else Transformer)(shape, scheme)
+    model: Transformer = model_of(shape, scheme)
     generator = torch.Generator().manual_seed(0)
-    model.initialise(generator)
     with torch.no_grad():
-        for name, one in model.named_parameters():
+        for name, weight in model.named_parameters():
             if biases or name.endswith((".weight", "smear", "skip")):
-                one.normal_(0.0, 0.5, generator=generator)
+                weight.normal_(0.0, 0.5, generator=generator)
         for part, share in ((SizedPart.NEURONS, 0.5), (SizedPart.HEADS, 0.5)):
             for family in families(model, part):
                 dead = torch.rand(len(family.weights[0][1]), generator=generator) < share
@@ -73,32 +67,24 @@ def outputs(model: Transformer) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("biases", [False, True])
-def test_the_compact_model_has_the_outputs_of_the_pruned_one(name: str, biases: bool) -> None:
+def test_the_compact_model_has_the_outputs_of_the_pruned_one_and_its_size(
+    name: str, biases: bool
+) -> None:
     model = pruned(SHAPES[name], biases=biases)
     small = compacted(model)
+    left = params_left(model.shape, sizes_left(model))
+    assert left == sum(weight.numel() for weight in small.parameters())
+    assert left < model.shape.params_total
     largest = outputs(model).abs().max().item()
     torch.testing.assert_close(outputs(small), outputs(model), rtol=0.0, atol=1e-6 * largest)
     model = model.double()
     torch.testing.assert_close(outputs(compacted(model)), outputs(model), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("biases", [False, True])
-def test_parameters_left_are_those_of_the_compact_model(name: str, biases: bool) -> None:
-    model = pruned(SHAPES[name], biases=biases)
-    small = compacted(model)
-    sizes = sizes_left(model)
-    assert params_left(model.shape, sizes) == sum(one.numel() for one in small.parameters())
-    assert params_left(model.shape, sizes) < model.shape.params_total
-
-
 def test_sizes_are_those_of_what_is_not_zero() -> None:
-    model = Transformer(SHAPE, STANDARD)
-    model.initialise(torch.Generator().manual_seed(0))
+    model = model_of(SHAPE, STANDARD)
     assert sizes_left(model) == whole_layers(SHAPE) == [LayerSizes(4, 12)] * 4
-    blocks = [block for block in model.blocks if isinstance(block, Block)]
-    feed_forward = blocks[1].feed_forward
-    assert feed_forward is not None
+    blocks, feed_forward = model.blocks, model.blocks[1].feed_forward
     with torch.no_grad():
         feed_forward.into.weight[:5] = 0.0  # neurons that read nothing
         feed_forward.out.weight[:, 5:7] = 0.0  # and such that nothing reads
@@ -110,8 +96,7 @@ def test_sizes_are_those_of_what_is_not_zero() -> None:
 
 
 def test_a_model_without_anything_zero_stays_as_it_is() -> None:
-    model = Transformer(SHAPE, STANDARD)
-    model.initialise(torch.Generator().manual_seed(0))
+    model = model_of(SHAPE, STANDARD)
     small = compacted(model)
     assert params_left(SHAPE, sizes_left(model)) == SHAPE.params_total
     assert small.state_dict().keys() == model.state_dict().keys()
