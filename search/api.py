@@ -37,7 +37,7 @@ from fathom.search.study.preflight import (
     check_ready,
     check_trusted,
     check_trusted_study,
-    open_run,
+    load_run,
 )
 from fathom.search.tracking.pages import headline
 
@@ -234,7 +234,7 @@ def load(run_folder: str | Path, *, trust: bool = False) -> Study:
     Raises:
         RunFolderError: if it is not a run folder.
     """
-    folder, config = open_run(Path(run_folder))
+    folder, config = load_run(Path(run_folder))
     return Study(folder, config, read_records(folder, config), trust=trust)
 
 

@@ -3,16 +3,14 @@
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 
 from rich.console import Console
 
-from fathom.objectives.contract import Objective, content_digest_of, data_digest_of
+from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.disk_space import DiskSpace
 from fathom.search.cluster.interrupt import Interrupt
@@ -21,6 +19,7 @@ from fathom.search.cluster.time_limit import TimeLimit
 from fathom.search.cluster.tune import run_trials
 from fathom.search.conclusion import Conclusion, audit_budgets, conclude
 from fathom.search.export.best import best_yaml
+from fathom.search.opening import OpenRun, content_read, open_run, tracked_study
 from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
@@ -29,29 +28,22 @@ from fathom.search.run_folder import (
     InUseError,
     RunFolder,
     default_tracking_uri,
+    last_attempts,
     locked,
     token_cache,
     write_atomically,
 )
 from fathom.search.scheduling.extend import extend, forget_checkpoints
-from fathom.search.scheduling.journal import read_past, unfinished_budgets
+from fathom.search.scheduling.journal import unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.fingerprint import (
-    keep_content,
-    settled_fingerprint,
     write_fingerprint,
 )
-from fathom.search.study.hardware.machine import speed_key
-from fathom.search.study.hardware.speed import keep_speeds, rates_by_device, start_seconds
-from fathom.search.study.keys.config import StudyConfig, dump
-from fathom.search.study.keys.groups import TrackingConfig
-from fathom.search.study.own_records import Check, own_records, read_records
-from fathom.search.study.planning.plan import BudgetPlan
-from fathom.search.study.preflight import ReadyStudy, open_run
-from fathom.search.study.store_uri import to_keep
-from fathom.search.tracking.dataset import data_set
-from fathom.search.tracking.messages import TrackedStudy
+from fathom.search.study.hardware.machine import keep_speeds_of
+from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.own_records import read_records
+from fathom.search.study.preflight import ReadyStudy, load_run
 from fathom.search.tracking.tracker import Tracker
 
 CLOUD_SECRETS = (
@@ -90,54 +82,57 @@ def run_study(
         ValueError: before any trial starts, if the study can't be run.
         OSError: when the disk is full; what was trained is saved, as far as there was room.
     """
-    config, folder = ready.config, ready.folder
-    studies = studies or open_database(config, folder)
+    studies = studies or open_database(ready.addresses.optuna, ready.folder)
     steps.begin("starting Ray" if objective else "reading the data")
-    objective = objective or prepare(config.objective, token_cache(ready.runs))
-    fingerprint = settled_fingerprint(
-        folder,
-        config,
-        data_digest_of(objective),
-        lambda: content_digest_of(objective, lambda: False),
-    )
+    objective = objective or prepare(ready.config.objective, token_cache(ready.runs))
+    run = open_run(ready, objective)
+    config, folder, fingerprint = run.config, run.folder, run.fingerprint
     if extended or not ready.has_report:
         start_ray(config.resources, folder.resume_command, config.own_code)
     folder.create()
+    unread = None if ready.has_report and fingerprint.content else objective
     steps.begin("opening MLflow")
     with (
-        _checked(folder, own_records(config, fingerprint)),
         closing(studies or FileStudies(folder.optuna)) as kept,
-        _tracker(config, folder, ready.runs, searching=True) as tracker,
-        _content_read(None if ready.has_report and fingerprint.content else objective) as content,
+        Tracker(run.tracked) as tracker,
+        content_read(folder, run.data.name, fingerprint, unread) as keep_content,
     ):
         tracker.confirm()
-        tracker.data(data_set(config, objective))
-        config = _without_secrets(config)  # from here on it goes to files and to other machines
-        write_atomically(folder.config, dump(config))
+        tracker.data(run.data)
+        write_atomically(folder.config, run.tracked.config_text)
         write_fingerprint(folder, fingerprint)
         if extended:
-            _extend(config, folder, ready.plans, steps.console)
-        spaces = {plan.budget: plan.shapes for plan in ready.plans}
-        scheduler = Scheduler(config, spaces, folder, (tracker.trial,), kept)
+            _extend(run, steps.console)
+        scheduler = Scheduler(
+            config,
+            {plan.budget: plan.shapes for plan in run.plans},
+            folder,
+            (tracker.trial,),
+            kept,
+            past=run.past,
+            fingerprint=fingerprint,
+        )
         steps.end()
-        if interruption := _search(scheduler, objective, ready, steps.console):
+        if interruption := _search(scheduler, objective, run, steps.console):
             tracker.close()
             raise interruption
         steps.begin("computing the answer and the report")
-        if digest := content():  # before the verdict
-            keep_content(folder, config, fingerprint, digest)
-        conclusion = _answer(scheduler, ready, tracker)
+        keep_content()  # before the verdict
+        ended = time.time()
+        conclusion = _answer(scheduler, tracker)
+        seconds = time.time() - ended if cluster_address() is None else None
+        keep_speeds_of(config, scheduler.records, run.began, seconds)
     return RunResult(folder, conclusion)
 
 
 def _search(
-    scheduler: Scheduler, objective: Objective, ready: ReadyStudy, console: Console
+    scheduler: Scheduler, objective: Objective, run: OpenRun, console: Console
 ) -> BaseException | None:
     """Runs trials until all are done or the hours are over; returns what ended it before, a user's
     interrupt or an error of the machine, or None."""
-    folder, interrupt = ready.folder, Interrupt()
-    with Progress(scheduler, ready.plans, console) as progress:
-        limit = TimeLimit(folder, ready.max_hours, ready.began, interrupt)
+    folder, interrupt = run.folder, Interrupt()
+    with Progress(scheduler, run.plans, console) as progress:
+        limit = TimeLimit(folder, run.max_hours, run.began, interrupt)
         space = DiskSpace(folder, interrupt)
 
         def tick() -> None:
@@ -155,14 +150,13 @@ def _search(
     return interrupt.error or KeyboardInterrupt()
 
 
-def _answer(scheduler: Scheduler, ready: ReadyStudy, tracker: Tracker) -> Conclusion:
-    """The conclusion of a search, once it is published; checkpoints that no trial needs any more
-    are deleted."""
-    began, folder, records = time.time(), ready.folder, scheduler.records
+def _answer(scheduler: Scheduler, tracker: Tracker) -> Conclusion:
+    """Returns the conclusion of a search, once it is published; checkpoints that no trial needs any
+    more are deleted."""
+    folder, records = scheduler.folder, scheduler.records
     conclusion = conclude_run(folder, scheduler.config, records)
     publish(folder, conclusion, tracker)
     scheduler.conclude(conclusion.optima)
-    _keep_speeds(ready, records, time.time() - began)
     if scheduler.done:
         forget_checkpoints(folder, records, conclusion.audits)
     return conclusion
@@ -177,13 +171,14 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
     Raises:
         RunFolderError: if the folder is not a run folder.
     """
-    folder, config = open_run(path)
+    folder, config = load_run(path)
     with ExitStack() as held:
         searched = not _held(held, folder)  # it then mirrors itself into MLflow
         records = read_records(folder, config)  # refused before MLflow sees any of it
         tracker = None
         if not searched and (trust or config.tracking.uri is None):
-            tracker = held.enter_context(_tracker(config, folder, path.parent))
+            uri = config.tracking.uri or default_tracking_uri(path.parent)
+            tracker = held.enter_context(Tracker(tracked_study(config, folder, uri)))
         conclusion = conclude_run(folder, config, records)
         if tracker:
             tracker.confirm()
@@ -218,55 +213,14 @@ def _held(held: ExitStack, folder: RunFolder) -> bool:
     return True
 
 
-def _keep_speeds(ready: ReadyStudy, records: Sequence[TrialRecord], report_seconds: float) -> None:
-    """Keeps what the trials of this run say of the speed of their devices, for the next plan."""
-    resources = ready.config.resources
-    if ready.config.train.command:
-        return  # its speed is not Fathom's
-    started = start_seconds(records, ready.began)
-    alone = resources.processes_per_trial == 1
-    if started is None or not alone or ready.config.model.build:  # whose operations are estimates
-        return
-    start = started + report_seconds if cluster_address() is None else None
-    for (device, gpu), rates in rates_by_device(records, ready.began).items():
-        keep_speeds(speed_key(device, resources, gpu=gpu), rates, start)
-
-
-def _without_secrets(config: StudyConfig) -> StudyConfig:
-    uri, optuna = config.tracking.uri, config.tracking.optuna
-    kept = TrackingConfig(uri=uri and to_keep(uri), optuna=optuna and to_keep(optuna))
-    return config.model_copy(update={"tracking": kept})
-
-
-def _extend(
-    config: StudyConfig, folder: RunFolder, plans: tuple[BudgetPlan, ...], console: Console
-) -> None:
-    records = read_records(folder, config)
-    budgets = [plan.budget for plan in plans]
-    extensions = extend(folder, records, audit_budgets(records, config), budgets)
+def _extend(run: OpenRun, console: Console) -> None:
+    """Moves first rungs whose audit failed, and says so."""
+    audits = audit_budgets(last_attempts(run.past.attempts), run.config)
+    extensions = extend(run.folder, run.past, audits, [plan.budget for plan in run.plans])
     for extension in extensions:
         console.print(extension.sentence, highlight=False)
     if not extensions:
         console.print("Nothing to extend: no rung that stops trials has failed its audit")
-
-
-@contextmanager
-def _checked(folder: RunFolder, check: Check) -> Iterator[None]:
-    """Context that is entered only if all that an earlier run left is of this study."""
-    read_past(folder, check)
-    yield
-
-
-@contextmanager
-def _content_read(objective: Objective | None) -> Iterator[Callable[[], str | None]]:
-    """Context in which all data are read in the background; waits for their digest when called."""
-    left = Event()
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(content_digest_of, objective, left.is_set)
-        try:
-            yield digest.result
-        finally:
-            left.set()
 
 
 @contextmanager
@@ -277,25 +231,3 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(taken)
-
-
-@contextmanager
-def _tracker(
-    config: StudyConfig, folder: RunFolder, runs: Path, *, searching: bool = False
-) -> Iterator[Tracker]:
-    tracker = Tracker(
-        TrackedStudy(
-            uri=config.tracking.uri or default_tracking_uri(runs),
-            study=config.study,
-            folder=folder.path,
-            config_text=dump(_without_secrets(config)),
-            searching=searching,
-        )
-    )
-    try:
-        yield tracker
-    except KeyboardInterrupt:
-        tracker.leave()
-        raise
-    finally:
-        tracker.close()

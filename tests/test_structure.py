@@ -30,6 +30,7 @@ LEVELS = (
     {"tables"},
     {"report", "cluster", "export"},
     {"tracking"},
+    {"opening"},
     {"pipeline"},
     {"commands"},
     {"api", "cli"},

@@ -13,7 +13,7 @@ from fathom.search.scheduling.journal import unfinished_budgets
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.own_records import read_records
 from fathom.search.study.planning.budget import count_of
-from fathom.search.study.preflight import open_run
+from fathom.search.study.preflight import load_run
 from fathom.search.tables.analysis import Analysis, TableQuestion, analyse_table
 from fathom.search.tables.columns import parse_maps
 from fathom.search.tables.read import KINDS, open_text
@@ -88,7 +88,7 @@ def _answer_run(path: Path, maps: Sequence[str], question: TableQuestion) -> Ana
             f"`--map`, `--count`, `--budget` and `--horizon` are for tables, and {path} is a run "
             f"folder, whose study says them; drop them, or analyse {path / 'tables/trials.csv'}"
         )
-    folder, config = open_run(path)
+    folder, config = load_run(path)
     records = read_records(folder, config)
     found = conclude(
         records,

@@ -18,7 +18,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.own_records import read_records
-from fathom.search.study.preflight import open_run
+from fathom.search.study.preflight import load_run
 
 CONFIDENCE = 0.95
 """Probability that all intervals of a budget hold together."""
@@ -90,7 +90,7 @@ def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[ComparedPair]:
 
 
 def _study(path: Path, confidence: float) -> ComparedStudy:
-    folder, config = open_run(path)
+    folder, config = load_run(path)
     fingerprint = read_fingerprint(folder)
     best = {}
     for budget, records in by_budget(read_records(folder, config)).items():

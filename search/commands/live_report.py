@@ -19,7 +19,7 @@ from fathom.search.report.writer import make_charts
 from fathom.search.run_folder import RunFolder, is_in_use
 from fathom.search.scheduling.journal import past_of
 from fathom.search.study.own_records import read_records
-from fathom.search.study.preflight import open_run
+from fathom.search.study.preflight import load_run
 from fathom.search.study.store_uri import TrackingError, without_credentials
 from fathom.search.tracking.ui import open_ui, study_addresses, terminated_as_interrupted
 
@@ -113,7 +113,7 @@ class _Reports:
         return f"<!doctype html><meta charset=utf-8><title>Fathom</title><h1>Runs</h1>{found}"
 
     def _page(self, name: str, stamp: str) -> str:
-        folder, config = open_run(self.runs / name)
+        folder, config = load_run(self.runs / name)
         running = is_in_use(folder)
         conclusion = conclude_run(folder, config, read_records(folder, config))
         state = "The search is not running." if conclusion.unfinished else "The search has ended."

@@ -19,7 +19,7 @@ from fathom.search.scheduling.journal import Past, past_of
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
-from fathom.search.study.preflight import open_run
+from fathom.search.study.preflight import load_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def status_of(path: Path) -> RunStatus:
     Raises:
         ValueError: if it is not a run folder, or its files are damaged.
     """
-    folder, config = open_run(path)
+    folder, config = load_run(path)
     return RunStatus(folder, config, past_of(folder), is_in_use(folder))
 
 

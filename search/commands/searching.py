@@ -75,12 +75,12 @@ def _prepare(
         check_trusted_study(config, study, trust=trust)
         with placed(study, overrides):
             ready = check_ready(config, runs)
-        if config.tracking.optuna is None:
+        if ready.addresses.optuna is None:
             return ready, None
         from fathom.search.scheduling.optuna_studies import open_database
 
         # Here, so that an address that does not answer is refused at once.
-        return ready, open_database(config, ready.folder)
+        return ready, open_database(ready.addresses.optuna, ready.folder)
 
 
 def _search(

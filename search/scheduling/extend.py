@@ -4,14 +4,14 @@ The study file does not change: an extension is a line in the journal, from whic
 resumes the stopped trials. It is decided by the audit of the records so far.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line
+from fathom.search.run_folder import RunFolder, append_line, last_attempts
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
-from fathom.search.scheduling.journal import read_past
+from fathom.search.scheduling.journal import Past
 from fathom.search.study.planning.budget import Budget
 
 Audits = Mapping[int, Sequence[RungAudit]]
@@ -44,20 +44,19 @@ class Extension:
 
 
 def extend(
-    folder: RunFolder,
-    records: Sequence[TrialRecord],
-    audits: Audits,
-    budgets: Sequence[Budget],
+    folder: RunFolder, past: Past, audits: Audits, budgets: Iterable[Budget]
 ) -> tuple[Extension, ...]:
-    """Move the first rung of each budget whose audit failed, and return these extensions."""
-    present = read_past(folder).first_rungs
+    """Moves the first rung of each budget whose audit failed, in the journal and in `past`, and
+    returns these extensions."""
+    records = last_attempts(past.attempts)
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))
-        if wanted is not None and wanted > present.get(budget.params, 0):
+        if wanted is not None and wanted > past.first_rungs.get(budget.params, 0):
             extensions.append(_extension(folder, records, budget, wanted))
             line = {"event": "extend", "budget": budget.params, "first_rung": wanted}
             append_line(folder.journal, line)
+            past.take(line)
     return tuple(extensions)
 
 

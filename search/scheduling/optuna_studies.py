@@ -32,7 +32,6 @@ from fathom.search.scheduling.optuna_trials import (
     stored_end,
     trial_end,
 )
-from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.store_uri import first_line, unusable_optuna, without_credentials
 
 log = logging.getLogger(__name__)
@@ -90,11 +89,11 @@ class DatabaseStudies(Studies):
 
     def __init__(self, uri: str, folder: RunFolder) -> None:
         optuna.logging.set_verbosity(optuna.logging.CRITICAL)
-        self._shown, self._folder = without_credentials(uri), folder
         # A connection that a restart of the server has cut is found out before it is used.
         settings = {"connect_args": CONNECT, "pool_pre_ping": True}
         with _lock_of(uri):
             self._store = RDBStorage(uri, engine_kwargs=settings)  # makes the tables it lacks
+        self._shown, self._folder = without_credentials(uri), folder
         self._contents: dict[str, StudyContents] = {}
         self._copies: dict[str, Copy] = {}
         self._news, self._closing = threading.Event(), threading.Event()
@@ -215,13 +214,12 @@ class Copy:
             self._store.set_study_system_attr(self._study, METRIC_NAMES, ["loss"])
 
 
-def open_database(config: StudyConfig, folder: RunFolder) -> DatabaseStudies | None:
-    """Optuna's studies where the study names a database for them; None where it names none.
+def open_database(uri: str | None, folder: RunFolder) -> DatabaseStudies | None:
+    """Optuna's studies in a database; None without an address.
 
     Raises:
         TrackingError: when the database can't be used.
     """
-    uri = config.tracking.optuna
     return None if uri is None else DatabaseStudies(uri, folder)
 
 

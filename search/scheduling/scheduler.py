@@ -34,7 +34,7 @@ from fathom.search.scheduling.optuna_studies import FileStudies, Studies
 from fathom.search.scheduling.optuna_trials import StudyContents, answer_attributes, public_space
 from fathom.search.scheduling.sampler import ShapeSampler
 from fathom.search.scheduling.trained_depths import Choice
-from fathom.search.study.fingerprint import read_fingerprint
+from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Sampler
 from fathom.search.study.planning.budget import Budget
@@ -54,11 +54,17 @@ class Scheduler:
         folder: RunFolder,
         listeners: Iterable[Listener] = (),
         studies: Studies | None = None,
+        *,
+        past: Past | None = None,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
-        """Continue the search in `folder`; Optuna studies go to `studies`, or into the folder."""
+        """Continues the search in `folder`; Optuna's studies go to `studies`, or into the folder.
+
+        `past` and `fingerprint` are read from the folder unless the caller has done so.
+        """
         self.config, self.folder, self.listeners = config, folder, list(listeners)
         self.live: dict[str, TrialRecord] = {}
-        past, fingerprint = read_past(folder), read_fingerprint(folder)
+        past, fingerprint = past or read_past(folder), fingerprint or read_fingerprint(folder)
         self._fingerprint = fingerprint.study if fingerprint else ""
         self._studies = studies or FileStudies(folder.optuna)
         self.budgets = {

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import ObjectiveConfig
 from fathom.search.record_json import DAMAGE, DamagedFileError, from_values, problem_of, to_values
 from fathom.search.run_folder import RunFolder, RunFolderError, write_atomically
 from fathom.search.study.file.safe_yaml import read_text
@@ -60,26 +61,23 @@ def write_fingerprint(folder: RunFolder, fingerprint: Fingerprint) -> None:
 
 
 def settled_fingerprint(
-    folder: RunFolder, config: StudyConfig, data: str, content: Callable[[], str | None]
+    folder: RunFolder, now: Fingerprint, place: str, content: Callable[[], str | None]
 ) -> Fingerprint:
-    """The fingerprint that a run folder has; at the first start, that of the study and its data.
+    """Returns the fingerprint in a run folder; before the first start, that of the study `now`.
 
-    `content` is called where files of data may be copies with times of their own.
+    `place` names the data. `content` reads every byte of them, and is called only where their
+    digest differs, since copies of files have other times.
 
     Raises:
         RunFolderError: if the data are not those that the folder's trials were trained on.
     """
-    kept = read_fingerprint(folder)
-    if kept is None:
-        return fingerprint_of(config, data)
-    if kept.data != data and not (kept.content and content() == kept.content):
-        raise _changed(folder, config, kept.data, data)
+    kept = read_fingerprint(folder) or now
+    if kept.data != now.data and not (kept.content and content() == kept.content):
+        raise _changed(folder, place, kept.data, now.data)
     return kept
 
 
-def keep_content(
-    folder: RunFolder, config: StudyConfig, fingerprint: Fingerprint, content: str
-) -> None:
+def keep_content(folder: RunFolder, place: str, fingerprint: Fingerprint, content: str) -> None:
     """Writes the digest of every byte of the data into the folder, or checks it.
 
     Raises:
@@ -88,19 +86,19 @@ def keep_content(
     if not fingerprint.content:
         write_fingerprint(folder, replace(fingerprint, content=content))
     elif content != fingerprint.content:
-        raise _changed(folder, config, fingerprint.content, content)
+        raise _changed(folder, place, fingerprint.content, content)
 
 
-def _changed(folder: RunFolder, config: StudyConfig, old: str, new: str) -> RunFolderError:
+def _changed(folder: RunFolder, place: str, old: str, new: str) -> RunFolderError:
     return RunFolderError(
-        f"the trials of {folder.path} were trained on other data: {place_of(config)} has "
+        f"the trials of {folder.path} were trained on other data: {place} has "
         f"changed since (digest {new[:12] or 'none'}, not {old[:12] or 'none'}); put "
         "the old data back, or give the study another `study` name"
     )
 
 
-def place_of(config: StudyConfig) -> str:
-    """The place of the data, as a key of the objective names it; else the objective's name."""
-    settings = config.objective.settings()
-    found = next((settings[key] for key in PLACES if settings.get(key)), config.objective.name)
+def place_of(objective: ObjectiveConfig) -> str:
+    """Returns the place of the data, as a key of the objective names it; else its name."""
+    settings = objective.settings()
+    found = next((settings[key] for key in PLACES if settings.get(key)), objective.name)
     return " and ".join(found) if isinstance(found, tuple) else str(found)

@@ -1,13 +1,13 @@
 """The records of a run folder, each checked to be of the folder's study."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from fathom.objectives.user_objective import UserObjectiveConfig
 from fathom.search.record_json import from_json
 from fathom.search.records import HOPELESS_NATS, TrialRecord
 from fathom.search.run_folder import RunFolder, last_attempts, read_as
-from fathom.search.study.fingerprint import Fingerprint, read_fingerprint
+from fathom.search.study.fingerprint import read_fingerprint
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
 
@@ -23,24 +23,28 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
     Raises:
         DamagedFileError: at a line that is not of this study.
     """
-    check = own_records(config, read_fingerprint(folder))
+    fingerprint = read_fingerprint(folder)
+    check = record_check(config, expand_budgets(config), fingerprint.study if fingerprint else None)
     return last_attempts(read_as(folder.records, lambda line: check(from_json(line))))
 
 
-def own_records(config: StudyConfig, fingerprint: Fingerprint | None) -> Check:
-    """The check that records are of a study; without a fingerprint, all must have the first's."""
-    budgets = {budget.params: budget for budget in expand_budgets(config)}
-    known = fingerprint.study if fingerprint else None
+def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: str | None) -> Check:
+    """Returns the check that records are of a study and its budgets.
+
+    Without the study's fingerprint, all records must have that of the first.
+    """
+    by_size = {budget.params: budget for budget in budgets}
+    known = fingerprint
 
     def check(record: TrialRecord) -> TrialRecord:
         nonlocal known
         known = record.spec.fingerprint if known is None else known
-        for name, value, own in _facts(record, config, budgets, known):
-            if value != own:
+        for name, value, expected in _facts(record, config, by_size, known):
+            if value != expected:
                 raise ValueError(
-                    f"it is of another study, with {name} {value!s:.80} instead of {own}"
+                    f"it is of another study, with {name} {value!s:.80} instead of {expected}"
                 )
-        _check_training(record, config, budgets[record.spec.budget])
+        _check_training(record, config, by_size[record.spec.budget])
         return record
 
     return check
@@ -59,7 +63,8 @@ def _facts(
     rate = config.train.learning_rate * spec.rate_scale
     yield "learning_rate", spec.learning_rate, rate
     yield "context", shape.context, config.objective.context
-    yield from ((name, getattr(shape, name), own) for name, own in config.model.options.items())
+    options = config.model.options
+    yield from ((name, getattr(shape, name), option) for name, option in options.items())
     yield "own counts", shape.own_counts is not None, config.model.build is not None
     encoder_depth = config.space.encoder_depth(shape.depth)
     yield "encoder layers", shape.encoder_depth, encoder_depth

@@ -14,10 +14,20 @@ from fathom.search.study.fingerprint import FREE_TO_CHANGE
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.command import check_program, own_parser
 from fathom.search.study.keys.config import StudyConfig, load
+from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.study.planning.plan import BudgetPlan, plan_study, vocab_size_of
 from fathom.search.study.planning.shape_counter import try_own_model
 from fathom.search.study.planning.shape_space import ShapeSpace
-from fathom.search.study.store_uri import check_form, check_optuna
+from fathom.search.study.store_uri import check_form, check_optuna, to_keep
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses of a run's stores, with passwords."""
+
+    mlflow: str
+    optuna: str | None
+    """None where Optuna's studies go to a file of the run folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +35,10 @@ class ReadyStudy:
     """A study that has passed every check which needs no framework, with its plan."""
 
     config: StudyConfig
+    """The study without passwords."""
     runs: Path
     """The folder of run folders."""
+    addresses: Addresses
     plans: tuple[BudgetPlan, ...]
     """Plan of each budget, by ascending size."""
     began: float = field(default_factory=time.time)
@@ -61,11 +73,24 @@ def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
     vocab_size = vocab_size_of(config)
     plans = plan_study(config, vocab_size, this_machine(config))
     try_own_model(config, ShapeSpace.of(config, vocab_size).smallest())
-    tracking = config.tracking.uri or default_tracking_uri(runs)
-    check_form(tracking)
-    if config.tracking.optuna is not None:
-        check_optuna(config.tracking.optuna, mlflow=tracking)
-    return ReadyStudy(config, runs, plans)
+    addresses = _addresses(config.tracking, runs)
+    return ReadyStudy(without_passwords(config), runs, addresses, plans)
+
+
+def _addresses(tracking: TrackingConfig, runs: Path) -> Addresses:
+    """Returns the addresses of the stores of a run in the folder `runs`, once they are checked."""
+    addresses = Addresses(tracking.uri or default_tracking_uri(runs), tracking.optuna)
+    check_form(addresses.mlflow)
+    if addresses.optuna is not None:
+        check_optuna(addresses.optuna, mlflow=addresses.mlflow)
+    return addresses
+
+
+def without_passwords(config: StudyConfig) -> StudyConfig:
+    """Returns the study without the passwords in its addresses of stores."""
+    uri, optuna = config.tracking.uri, config.tracking.optuna
+    kept = TrackingConfig(uri=uri and to_keep(uri), optuna=optuna and to_keep(optuna))
+    return config.model_copy(update={"tracking": kept})
 
 
 def _check_writable(runs: Path) -> None:
@@ -118,7 +143,7 @@ def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None
         check_trusted(config, file, trust=trust)
 
 
-def open_run(path: Path) -> tuple[RunFolder, StudyConfig]:
+def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
     """The run folder at a path and its study.
 
     Raises:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fathom.objectives.contract import Objective, data_digest_of
+from fathom.objectives.contract import Objective
 from fathom.objectives.download import DOWNLOADS
 from fathom.objectives.files import digest_of
+from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.tokens.stream import TokenFiles
-from fathom.search.study.fingerprint import place_of
-from fathom.search.study.keys.config import StudyConfig
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +28,16 @@ class DataSet:
     """JSON: vocabulary size and number of tokens."""
 
 
-def data_set(config: StudyConfig, objective: Objective) -> DataSet:
-    """Returns the data set of the objective; generated data are identified by their settings."""
-    settings = config.objective.settings()
-    place, name = place_of(config), config.objective.name
-    kind, source = _source(place, name)
+def data_set(objective: Objective, keys: ObjectiveConfig, place: str, data_digest: str) -> DataSet:
+    """Returns the description of an objective's data, which lie at `place` or, where a rule draws
+    them, are identified by the objective's settings."""
+    kind, source = _source(place, keys.name)
     sizes = {f"{key}_tokens": length for key, length in _lengths(objective)}
     profile = json.dumps({"vocab_size": objective.vocab_size} | sizes)
-    keys = json.dumps(settings, sort_keys=True, default=str)
+    settings = json.dumps(keys.settings(), sort_keys=True, default=str)
     return DataSet(
         name=place,
-        digest=digest_of((keys, profile, data_digest_of(objective))),
+        digest=digest_of((settings, profile, data_digest)),
         source_type=kind,
         source=json.dumps(source),
         profile=profile,

@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Self
 
 from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.conclusion import Conclusion
@@ -34,7 +36,7 @@ GRACE_SECONDS = 30.0
 
 
 class Tracker:
-    """Mirrors one study into MLflow by a process of its own.
+    """Mirrors one study into MLflow by a process of its own; a context that closes it at the end.
 
     Raises:
         TrackingError: when the address is malformed or its SQLite file cannot be used; for what
@@ -61,6 +63,19 @@ class Tracker:
             self._timer.start()
         else:
             self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.leave()
+        self.close()
 
     def confirm(self) -> None:
         """Waits until MLflow confirms that it can use the address.

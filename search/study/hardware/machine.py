@@ -5,14 +5,22 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.hardware.fit import usable_memory
 from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
-from fathom.search.study.hardware.speed import Speed, known_speeds
+from fathom.search.study.hardware.speed import (
+    Speed,
+    keep_speeds,
+    known_speeds,
+    rates_by_device,
+    start_seconds,
+)
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Precision, ResourcesConfig
 
@@ -81,6 +89,26 @@ def speed_key(device: str, resources: ResourcesConfig, *, gpu: bool) -> str:
         known = recognised(device)
         return f"{known.name if known else device}, {resources.gpus_of_trial(1):g} a trial"
     return f"{device}, {resources.threads} thread{'' if resources.threads == 1 else 's'}"
+
+
+def keep_speeds_of(
+    config: StudyConfig, records: Sequence[TrialRecord], since: float, report_seconds: float | None
+) -> None:
+    """Keeps the speeds of the trials that began since a time, for the next plan.
+
+    `report_seconds` is the time of the search after its last trial; None if it ran on a cluster,
+    whose start says nothing of this machine's.
+    """
+    resources = config.resources
+    if config.train.command:
+        return  # its speed is not Fathom's
+    started = start_seconds(records, since)
+    alone = resources.processes_per_trial == 1
+    if started is None or not alone or config.model.build:  # whose operations are estimates
+        return
+    start = None if report_seconds is None else started + report_seconds
+    for (device, gpu), rates in rates_by_device(records, since).items():
+        keep_speeds(speed_key(device, resources, gpu=gpu), rates, start)
 
 
 def _with_cores(config: StudyConfig) -> Machine:

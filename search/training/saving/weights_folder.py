@@ -53,8 +53,9 @@ def claim(out: Path, note: Note) -> None:
     if os.path.lexists(path):
         kept = read_note(out)
         if kept.data != note.data and replace(kept, data=note.data) == note:
+            place = place_of(note.config.objective)
             raise ConfigError(
-                f"{out} holds a training on other data: {place_of(note.config)} has changed since; "
+                f"{out} holds a training on other data: {place} has changed since; "
                 "put the old data back, or choose another folder with --out"
             )
         if kept != note:

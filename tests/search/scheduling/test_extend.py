@@ -14,6 +14,7 @@ from fathom.search.run_folder import read_lines, read_records
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.scheduling.extend import extend, forget_checkpoints, warnings
 from fathom.search.scheduling.halving import HalvingRule
+from fathom.search.scheduling.journal import read_past
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import StoppingConfig
@@ -40,7 +41,9 @@ def move_first_rung(search: Scheduler, position: int) -> int:
     tokens = rungs_of(search)[position]
     (own, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
     failed = replace(own, depth_bias=1.0, rank_correlation=0.0, stopped=1, later=tokens)
-    (extension,) = extend(search.folder, search.records, {PARAMS: [failed]}, budgets(search))
+    (extension,) = extend(
+        search.folder, read_past(search.folder), {PARAMS: [failed]}, budgets(search)
+    )
     assert extension.first_rung == tokens
     return tokens
 
@@ -74,18 +77,19 @@ def test_an_audit_that_failed_moves_the_first_rung_and_one_that_did_not_does_not
 ) -> None:
     audits = audit_budgets(again.records, CONFIG)
     assert any(audit.failed for audit in audits[PARAMS])
-    (extension,) = extend(again.folder, again.records, audits, budgets(again))
+    (extension,) = extend(again.folder, read_past(again.folder), audits, budgets(again))
     assert extension.again == len(stopped(again.records))
     assert extension.anew == extension.again, "a simulation has no checkpoints"
     before = again.folder.journal.read_text()
     assert json.loads(before.splitlines()[-1])["event"] == "extend"
 
-    assert extend(again.folder, again.records, audits, budgets(again)) == (), "it has moved already"
+    past = read_past(again.folder)
+    assert extend(again.folder, past, audits, budgets(again)) == (), "it has moved already"
     fine: dict[int, tuple[RungAudit, ...]] = {
         PARAMS: tuple(replace(audit, stopped=0) for audit in audits[PARAMS])
     }
-    assert extend(again.folder, again.records, fine, budgets(again)) == ()
-    assert extend(again.folder, [], {}, budgets(again)) == ()
+    assert extend(again.folder, past, fine, budgets(again)) == ()
+    assert extend(again.folder, past, {}, budgets(again)) == ()
     assert again.folder.journal.read_text() == before
 
 
@@ -210,7 +214,7 @@ def test_checkpoints_of_stopped_trials_are_kept_while_their_rung_is_in_doubt(
         path.touch()
     forget_checkpoints(again.folder, again.records, audits)
     assert all(path.exists() for path in kept.values())
-    (extension,) = extend(again.folder, again.records, audits, budgets(again))
+    (extension,) = extend(again.folder, read_past(again.folder), audits, budgets(again))
     assert extension.anew == 0
 
     fine = {PARAMS: tuple(replace(audit, stopped=0) for audit in audits[PARAMS])}

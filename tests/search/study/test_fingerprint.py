@@ -20,6 +20,7 @@ from fathom.search.study.keys.config import StudyConfig, parse
 
 LANGUAGE = "language, corpus: {path}, context: 8, eval_tokens: 64"
 ROWS = "transduction, data: {path}, context: 8"
+PLACE = "text.txt"
 TEXTS = "classification, data: {path}, context: 8, label: last"
 
 
@@ -48,31 +49,32 @@ def test_one_letter_anywhere_in_the_data_is_another_digest(tmp_path: Path, objec
 
 def test_a_folder_refuses_other_data_than_it_was_begun_on(tmp_path: Path) -> None:
     folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
-    begun = settled_fingerprint(folder, config, "a text", str)
+    begun = settled_fingerprint(folder, fingerprint_of(config, "a text"), PLACE, str)
     assert begun == fingerprint_of(config, "a text")
     write_fingerprint(folder, begun)
-    assert settled_fingerprint(folder, config, "a text", str) == begun
+    assert settled_fingerprint(folder, fingerprint_of(config, "a text"), PLACE, str) == begun
     with pytest.raises(RunFolderError, match=r"text\.txt has changed since .*put the old data"):
-        settled_fingerprint(folder, config, "another text", str)
+        settled_fingerprint(folder, fingerprint_of(config, "another text"), PLACE, str)
     assert read_fingerprint(folder) == begun
 
 
 def test_a_copy_of_the_data_is_known_by_every_byte_once_they_were_read(tmp_path: Path) -> None:
     folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
-    keep_content(folder, config, fingerprint_of(config, "sizes and times"), "all bytes")
+    moved = fingerprint_of(config, "other times")
+    keep_content(folder, PLACE, fingerprint_of(config, "sizes and times"), "all bytes")
     begun = read_fingerprint(folder)
     assert begun == replace(fingerprint_of(config, "sizes and times"), content="all bytes")
-    assert settled_fingerprint(folder, config, "other times", lambda: "all bytes") == begun
+    assert settled_fingerprint(folder, moved, PLACE, lambda: "all bytes") == begun
     with pytest.raises(RunFolderError, match="put the old data back"):
-        settled_fingerprint(folder, config, "other times", lambda: "other bytes")
+        settled_fingerprint(folder, moved, PLACE, lambda: "other bytes")
 
 
 def test_bytes_that_changed_behind_the_sample_are_refused(tmp_path: Path) -> None:
     folder, config = RunFolder(tmp_path), study_on(tmp_path / "text.txt", LANGUAGE)
     begun = replace(fingerprint_of(config, "a sample"), content="all bytes")
-    keep_content(folder, config, begun, "all bytes")
+    keep_content(folder, PLACE, begun, "all bytes")
     with pytest.raises(RunFolderError, match=r"has changed since \(digest other"):
-        keep_content(folder, config, begun, "other")
+        keep_content(folder, PLACE, begun, "other")
 
 
 def test_a_damaged_fingerprint_is_refused(tmp_path: Path) -> None:

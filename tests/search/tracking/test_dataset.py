@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+from fathom.objectives.contract import data_digest_of
 from fathom.objectives.prepare import prepare
+from fathom.search.study.fingerprint import place_of
 from fathom.search.study.keys.config import parse
 from fathom.search.tracking.dataset import DataSet, data_set
 
@@ -17,7 +19,8 @@ def test_a_data_set_is_identified_by_its_content(tmp_path: Path) -> None:
             f"objective: {{name: language, corpus: {path}, context: 32, eval_tokens: 64}}\n"
         )
         objective = prepare(config.objective.model_copy(update=settings))
-        return data_set(config, objective)
+        place, digest = place_of(config.objective), data_digest_of(objective)
+        return data_set(objective, config.objective, place, digest)
 
     one, again, other = described("one text. "), described("one text. "), described("another. ")
     assert one == again

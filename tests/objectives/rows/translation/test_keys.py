@@ -50,7 +50,7 @@ def test_two_files_survive_a_round_trip_and_are_named_together() -> None:
 
     assert parse(dump(config)) == config
     assert config.objective.settings()["data"] == ("train.en", "train.tn")
-    assert place_of(config) == "train.en and train.tn"
+    assert place_of(config.objective) == "train.en and train.tn"
 
 
 def test_subwords_are_the_default_but_for_the_generated_language() -> None:
