@@ -1,6 +1,10 @@
 """A small model, how it trains, and a study and a trial around it, for tests of the training."""
 
 from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Shape
@@ -93,3 +97,23 @@ def losses(measurements: list[Measurement]) -> Losses:
 def losses_reported(report: Report) -> Losses:
     """Losses of a report, without the clock."""
     return [(point.step, point.loss, point.train_loss) for point in report.points]
+
+
+def losses_of(training: Training) -> list[float]:
+    """Held-out and training losses of the evaluations of a training, which runs to its end."""
+    measured = list(train(training, Successor()))
+    return [value for point in measured for value in (point.loss, point.train_loss)]
+
+
+def lack_memory(training: Training, weight: str, call: int) -> None:
+    """Makes the gradient of a weight lack memory, once, when it is computed for this time."""
+    calls = 0
+
+    def hook(_: Tensor) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    parameter: Any = training.model.get_parameter(weight)
+    parameter.register_post_accumulate_grad_hook(hook)

@@ -1,13 +1,42 @@
-"""Compiling is for long trials on a GPU."""
+"""Compiling is for long trials on a GPU, and changes no loss.
 
+The tests that compile stand here together: the first of a process imports the compiler.
+"""
+
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
+import torch
+from torch import Tensor
 
+from fathom.models.network.transformer import Transformer
 from fathom.models.shape import Shape
-from fathom.search.training.compile_policy import pays, uses_cuda_graphs
+from fathom.objectives import keys
+from fathom.objectives.contract import IGNORED, Batch, Model
+from fathom.objectives.token_loss import masked_loss, mean_loss
+from fathom.search.training.compile_policy import pays, possible, uses_cuda_graphs
+from tests.support import training as small
+from tests.support.training import (
+    PARAMETRIZATION,
+    PLAN,
+    SHORT_PLAN,
+    lack_memory,
+    losses_of,
+    new_training,
+    run_to_end,
+)
 
 SHAPE = Shape(depth=12, d_model=256, d_ff=1024, n_heads=4, head_dim=64, vocab_size=256, context=256)
+
+compiles = [
+    pytest.mark.skipif(not possible(), reason="no C compiler to compile with"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # PyTorch's own, in compiling
+]
+COMPILED = pytest.param(True, marks=compiles)
+# Traced and derived as for any compiler; making kernels takes long.
+traced = partial(torch.compile, backend="aot_eager")
 
 
 def test_a_long_trial_on_a_gpu_pays_and_a_short_one_does_not() -> None:
@@ -45,3 +74,50 @@ def test_compiling_takes_no_longer_for_a_deeper_model_whose_blocks_are_compiled(
             for depth in (14, 48)
         )
         assert deep >= shallow
+
+
+@compiles[0]
+@compiles[1]
+def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
+    plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
+    eager = run_to_end(new_training(), replace(plan, compiled=False))
+    training = new_training(plan)
+    compiled = run_to_end(training, plan)
+    for measured, expected in zip(compiled, eager, strict=True):
+        assert measured.loss == pytest.approx(expected.loss, rel=1e-3)
+        assert measured.train_loss == pytest.approx(expected.train_loss, rel=1e-3)
+    assert compiled[-1].train_seconds < training.compile_seconds
+
+
+@compiles[0]
+@compiles[1]
+def test_a_compiled_step_that_runs_out_of_memory_is_begun_again_with_half_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "compile", traced)
+    expected = losses_of(new_training(SHORT_PLAN))
+    training = new_training(replace(SHORT_PLAN, compiled=True))
+    lack_memory(training, "embedding.weight", 5)
+    lack_memory(training, "blocks.0.attention.into.weight", 8)
+    assert losses_of(training) == pytest.approx(expected, rel=1e-4)
+    assert training.micro_batches == 4
+
+
+@pytest.mark.parametrize("compiled", [False, COMPILED])
+@pytest.mark.parametrize("loss_of", [mean_loss, masked_loss])
+def test_a_large_vocabulary_takes_chunks_to_the_same_loss(
+    loss_of: Callable[[Model, Batch], Tensor], compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = torch.randint(9, (4, 7), generator=torch.Generator().manual_seed(0))
+    targets = inputs if loss_of is mean_loss else inputs.where(inputs % 3 > 0, IGNORED)
+    found = []
+    for at_once in (keys.LOGITS_AT_ONCE, 9 * 11):
+        monkeypatch.setattr(keys, "LOGITS_AT_ONCE", at_once)
+        model = Transformer(replace(small.SHAPE, vocab_size=9, context=7), PARAMETRIZATION)
+        model.initialise(torch.Generator().manual_seed(0))
+        torch.compiler.reset()
+        step = traced(loss_of, dynamic=False) if compiled else loss_of
+        loss = step(model, Batch(inputs, targets))
+        loss.backward()
+        found.append((loss, *(weight.grad for weight in model.parameters())))
+    torch.testing.assert_close(found[0], found[1])

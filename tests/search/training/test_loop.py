@@ -5,7 +5,6 @@ import math
 import random
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fathom.models.admin import profile
 from fathom.models.options import Positions, Residual
 from fathom.models.parametrization import Scheme
 from fathom.objectives.contract import Batch, Model
-from fathom.search.training.compile_policy import possible
 from fathom.search.training.loop import train
 from fathom.search.training.state import Training
 from tests.support.toy import CPU, Successor
@@ -294,19 +292,6 @@ def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
     exact = run_to_end(new_training())
     assert losses(measurements) != losses(exact)
     assert measurements[-1].loss == pytest.approx(exact[-1].loss, abs=0.1)
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own, in compiling
-@pytest.mark.skipif(not possible(), reason="no C compiler to compile with")
-def test_compiled_the_losses_are_the_same_to_noise_and_no_step_is_timed_with_compiling() -> None:
-    plan = replace(PLAN, compiled=True, evaluation_steps=(1, 2, 40))
-    eager = run_to_end(new_training(), replace(plan, compiled=False))
-    began = time.perf_counter()
-    compiled = run_to_end(new_training(plan), plan)
-    for one, other in zip(compiled, eager, strict=True):
-        assert one.loss == pytest.approx(other.loss, rel=1e-3)
-        assert one.train_loss == pytest.approx(other.train_loss, rel=1e-3)
-    assert compiled[-1].train_seconds < (time.perf_counter() - began) / 2
 
 
 @pytest.mark.gpu
