@@ -9,19 +9,23 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray._common.utils import get_default_system_temp_dir
-from ray._private import ray_constants, services
-from ray._private.authentication import authentication_token_setup
-from ray._private.utils import detect_fate_sharing_support
 
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.interrupt import sigterm_blocked
 from fathom.search.cluster.ray_death import end_with_ray
+from fathom.search.cluster.ray_internals import (
+    get_default_system_temp_dir,
+    loopback,
+    private_token,
+    processes_end_with_parent,
+    processes_started_by,
+    silent,
+)
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +81,7 @@ def start_here(again: str) -> None:
             f"Ray can't start: `ulimit -v` must be at least {LEAST_ADDRESSES / 1024:.0f}, got "
             f"{addresses // 1024}; `ulimit -v unlimited` lifts it",
         )
-    with _environment(WORKER_ENVIRONMENT), _private_token(), _loopback(), _silent():
+    with _environment(WORKER_ENVIRONMENT), private_token(), loopback(), silent():
         if not _starts_in_time(folder, again):
             log.warning("Ray has not started in time, as %s; trying once more", _busy())
             if not _starts_in_time(folder, again):
@@ -101,7 +105,7 @@ def _start(again: str) -> None:
     """Start Ray, and leave nothing of it behind if that fails."""
     started: list[subprocess.Popen[bytes]] = []
     # Elsewhere than on Linux Ray's processes end with this one by their common group.
-    kind = _RayProcess if detect_fate_sharing_support() else subprocess.Popen
+    kind = _RayProcess if processes_end_with_parent() else subprocess.Popen
 
     def process(command: Sequence[str], **settings: Any) -> subprocess.Popen[bytes]:
         started.append(kind(command, **settings))
@@ -109,7 +113,7 @@ def _start(again: str) -> None:
 
     over = end_with_ray(started, again)
     try:
-        with _replaced(services, "ConsolePopen", process):
+        with processes_started_by(process):
             connect(
                 address="local",
                 include_dashboard=False,
@@ -142,49 +146,6 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def _replaced(module: Any, name: str, value: object) -> Iterator[None]:
-    """Context in which Ray meets another value in one of its modules."""
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
-
-
-def _loopback() -> AbstractContextManager[None]:
-    """Context in which Ray takes this machine for one without a network: all of it then listens on
-    127.0.0.1."""
-    return _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
-
-
-def _silent() -> AbstractContextManager[None]:
-    """Context in which Ray starts no thread that prints pages of its logs; what becomes of a worker
-    is said of its trial."""
-    return _replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
-
-
-@contextmanager
-def _private_token() -> Iterator[None]:
-    """Context in which Ray writes its token for this user's eyes only; narrows one of before."""
-    path = authentication_token_setup._get_default_token_path()
-    with suppress(OSError):  # there is none, or it is another user's
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
-    write = authentication_token_setup.generate_and_save_token
-
-    def write_privately() -> None:
-        before = os.umask(0o077)
-        try:
-            write()
-        finally:
-            os.umask(before)
-
-    with _replaced(authentication_token_setup, "generate_and_save_token", write_privately):
-        yield
 
 
 def _no_start(error: Exception, folder: Path) -> OSError:

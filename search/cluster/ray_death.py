@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ray
-from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+
+from fathom.search.cluster.ray_internals import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 
 POLL_SECONDS = 0.2
 VITAL = {PROCESS_TYPE_RAYLET, PROCESS_TYPE_GCS_SERVER}

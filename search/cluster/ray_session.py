@@ -6,16 +6,16 @@ Imports neither Tune nor torch, so that Ray can start while both are imported.
 import os
 import socket
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ray
-from ray._private.services import find_bootstrap_address
 from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 
 from fathom.objectives.user_code import CHECKOUT, own_modules
 from fathom.search.cluster.connect import connect, last_line
 from fathom.search.cluster.local_ray import WORKER_ENVIRONMENT, start_here
+from fathom.search.cluster.ray_internals import find_bootstrap_address
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import ResourcesConfig
 
@@ -129,12 +129,6 @@ def concurrent_trials(resources: ResourcesConfig) -> int:
     """Number of trials that fit the cluster; without it Tune starts trials almost one by one."""
     cluster = ray.cluster_resources()
     return resources.trials_at_once(cluster.get("CPU", 1), cluster.get("GPU", 0))
-
-
-def draining_nodes() -> Collection[str]:
-    """Ids of the nodes that Ray drains, as it does when their machines will be taken away."""
-    found: dict[str, int] = ray._private.state.state.get_draining_nodes()
-    return found.keys()
 
 
 def all_nodes_but(nodes: tuple[str, ...]) -> dict[str, str]:

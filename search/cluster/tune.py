@@ -5,6 +5,7 @@ stopped and what an end means; the adapters below only carry its answers to Ray.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from fathom.objectives.errors import UnseenDataError
 from fathom.search.cluster.alike_failures import AlikeFailures
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.multi_gpu import MultiGpuActor
+from fathom.search.cluster.ray_internals import memory_kills_as_deaths
 from fathom.search.cluster.ray_session import (
     all_nodes_but,
     concurrent_trials,
@@ -29,7 +31,7 @@ from fathom.search.cluster.ray_session import (
     start_ray,
 )
 from fathom.search.cluster.worker import CommandActor, StorageError, TrialActor
-from fathom.search.cluster.worker_failures import WorkerFailures, memory_kills_as_deaths
+from fathom.search.cluster.worker_failures import WorkerFailures
 from fathom.search.records import Report, TrialSpec
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.keys.config import StudyConfig
@@ -37,6 +39,8 @@ from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError
 from fathom.search.training.saving.checkpoint import DISK_FULL, DiskFullError
 
+TURN_SECONDS = 0.05
+"""Time that a turn of Tune's loop takes at least while no worker is to start."""
 MULTI_GPU_ACTOR_NEEDS = {"memory": 2.0**20}
 """Resources of a `MultiGpuActor`, next to none, which Tune does not accept: Ray Train holds those
 of its workers."""
@@ -91,6 +95,9 @@ class SearcherAdapter(Adapter, Searcher):
 
     def _next_trial(self) -> TrialSpec | None:
         scheduler, alike = self._scheduler, self._alike
+        if self._failures.pauses:
+            time.sleep(TURN_SECONDS)  # with no worker, Tune's loop would wait for nothing
+            return None
         if alike.many:
             alike.check(scheduler.live)
         running = {name for search in scheduler.budgets.values() for name in search.running}

@@ -14,7 +14,7 @@ from ray import tune
 
 from fathom.objectives.contract import Objective
 from fathom.objectives.errors import UnseenDataError
-from fathom.search.cluster.ray_session import draining_nodes
+from fathom.search.cluster.ray_internals import draining_nodes
 from fathom.search.records import Report
 from fathom.search.run_folder import MARKER
 from fathom.search.training.assignment import Assignment

@@ -1,22 +1,24 @@
-"""Workers that die under a trial, and whether the trial is resumed.
+"""Workers that die under a trial or never start, and whether the trial is resumed.
 
-Ray could start them again by itself. Its Tune 2.60 fails a trial for good whose worker died idle,
-though, before the trial came to it; and it ends the whole search when Ray's memory monitor has
-killed a worker, since that error is none of the `RayActorError`s that it expects.
+Ray could start them again by itself, but its Tune 2.60 fails a trial for good whose worker died
+idle, before the trial came to it.
 """
 
 import re
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.air.execution._internal.event_manager import RayEventManager
-from ray.exceptions import OutOfMemoryError, RayActorError
 
 from fathom.search.cluster.connect import last_line
-from fathom.search.cluster.ray_session import draining_nodes
+from fathom.search.cluster.ray_internals import (
+    ActorDeath,
+    KilledForMemoryError,
+    death_of_actor,
+    draining_nodes,
+)
 from fathom.search.records import Outcome
 from fathom.search.training.trial import MachineLeavesError
 
@@ -26,21 +28,15 @@ HOST = re.compile(r"\bip(?:: |=)([^\s,]+)")
 """Address of the worker's host, in Ray's message of its death."""
 TRIALS_ALIKE = 3
 """Number of trials that, lost alike in a row and without a report of any other, end the search."""
-NOT_STARTED = "in its creation task"
-"""Part of Ray's message for a worker that failed before its first trial, which no trial has caused:
-what it imports, or the data on its device."""
 NUMBERS = re.compile("[0-9a-f]{8,}|[0-9]+")
 """Numbers of processes and actors in Ray's message of a death."""
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 """Places in a traceback."""
-NODE_DIED = "node has died"
-"""Part of Ray's message for a worker that was lost with its node, which no trial has caused."""
-NEVER_RAN = "it was cancelled before it started running"
-"""Part of Ray's message for a worker that it would not start, as on a node that it drains."""
-
-
-class KilledForMemoryError(RayActorError):
-    """The death of a worker whose node was running out of memory."""
+MAX_CANCELLED = 10
+"""Pauses after cancelled starts, without a report in between, that end the search: about
+two minutes."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds without a start, after the first one that Ray has cancelled in a row and at most."""
 
 
 class AllWorkersDieError(ValueError):
@@ -61,12 +57,19 @@ class WorkerFailures:
         """Trials of which a worker was killed for memory; they are resumed in micro-batches."""
         self.restricted: set[str] = set()
         """Trials that exclude some nodes, and have not reported since."""
+        self._starts = CancelledStarts()
+
+    @property
+    def pauses(self) -> bool:
+        """True if no worker should start yet, since Ray has cancelled starts."""
+        return self._starts.pauses
 
     def reported(self, trial: str) -> None:
         """Notes that workers live, and that this trial has found a node."""
         self.restricted.discard(trial)
         self._in_a_row.clear()
         self._hosts_in_a_row.clear()
+        self._starts = CancelledStarts()
 
     def end_of(self, trial: str, error: BaseException) -> tuple[Outcome, str] | None:
         """Outcome and reason of a trial that this failure ends; None if it is to be resumed.
@@ -81,14 +84,19 @@ class WorkerFailures:
                 return Outcome.OUT_OF_MEMORY, f"its worker was killed twice: {reason}"
             self.out_of_memory.add(trial)
             return None
-        if _leaves(error):
+        death = death_of_actor(error)
+        if death.never_started:  # a start that Ray has cancelled is no death of a worker
+            if self._starts.add() and not draining_nodes():
+                raise AllWorkersDieError(_cancelled_line(death))
+            return None
+        if death.with_node or _leaves(error):
             return None
         hosts = HOST.findall(str(error))
         self._hosts[trial].update(hosts)
         self._deaths[trial] += 1
         self._hosts_in_a_row.update(hosts)
         self._in_a_row[NUMBERS.sub("", reason)] += 1
-        if self._all_die(starting=NOT_STARTED in str(error)):
+        if self._all_die(starting=getattr(error, "actor_init_failed", False)):
             raise AllWorkersDieError(_line(error, self._in_a_row.total()))
         if self._deaths[trial] < MAX_DEATHS:
             return None
@@ -131,11 +139,33 @@ class WorkerFailures:
         return bad
 
 
+class CancelledStarts:
+    """Starts of workers that Ray has cancelled since the last report, with a pause after each.
+
+    Ray does so on a node that it drains, or when its head does not reach this process.
+    """
+
+    def __init__(self) -> None:
+        self._pauses, self._until = 0, 0.0
+
+    @property
+    def pauses(self) -> bool:
+        """True during the pause."""
+        return time.monotonic() < self._until
+
+    def add(self) -> bool:
+        """Records a cancelled start; True once there were too many. Those during a pause were on
+        their way before it, and count as one."""
+        if not self.pauses:
+            self._pauses += 1
+            seconds = SHORTEST_PAUSE * 2 ** min(self._pauses - 1, 10)
+            self._until = time.monotonic() + min(seconds, LONGEST_PAUSE)
+        return self._pauses > MAX_CANCELLED
+
+
 def _leaves(error: BaseException) -> bool:
-    """True if a worker was lost with its node, or since Ray drains the node."""
-    if isinstance(getattr(error, "cause", None), MachineLeavesError) or NODE_DIED in str(error):
-        return True
-    return NEVER_RAN in str(error) and bool(draining_nodes())
+    """True if a worker has ended since its machine will be taken away."""
+    return isinstance(getattr(error, "cause", None), MachineLeavesError)
 
 
 def _line(error: BaseException, deaths: int) -> str:
@@ -149,23 +179,10 @@ def _line(error: BaseException, deaths: int) -> str:
     )
 
 
-@contextmanager
-def memory_kills_as_deaths() -> Iterator[None]:
-    """Present a worker that the memory monitor has killed to Tune as one that has died."""
-    manager: Any = RayEventManager
-    track = manager.track_future
-
-    def translating(self: Any, future: Any, on_result: Any = None, on_error: Any = None) -> None:
-        track(self, future, on_result, on_error and (lambda error: on_error(_translated(error))))
-
-    manager.track_future = translating
-    try:
-        yield
-    finally:
-        manager.track_future = track
-
-
-def _translated(error: Exception) -> Exception:
-    if isinstance(error, OutOfMemoryError):
-        return KilledForMemoryError(error_msg=str(error).partition("\n")[0])
-    return error
+def _cancelled_line(death: ActorDeath) -> str:
+    """The line for a search of which Ray starts no worker."""
+    return (
+        f"Ray must start workers, but has cancelled every start in {MAX_CANCELLED} attempts: "
+        f"{death.reason[:300]} `fathom doctor` looks for the reason; once it is mended, the "
+        "same command goes on: nothing is lost"
+    )

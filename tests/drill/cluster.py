@@ -163,7 +163,7 @@ def _stage(hosts: Sequence[Host]) -> Path:
             shutil.copytree(ROOT / local, checkout / local, symlinks=True, ignore=ignored)
         else:
             shutil.copy(ROOT / local, checkout / local)
-    _checkpoint_often(checkout / "search" / "training" / "trial_log.py")
+    _checkpoint_often(checkout / "search" / "training" / "saving" / "trial_log.py")
     text = yaml.safe_dump(adapted(settings, hosts), sort_keys=False)
     (checkout / "cluster.yaml").write_text(text, encoding="utf-8")
     return checkout

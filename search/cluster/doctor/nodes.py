@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import ray
-from ray._common.utils import get_default_ray_temp_dir, get_system_memory
-from ray._private.utils import get_num_cpus, get_used_memory
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -14,6 +12,12 @@ from fathom.search.cluster.connect import last_line
 from fathom.search.cluster.doctor.facts import ClusterFacts, Facts, Node, NodeQuestion
 from fathom.search.cluster.doctor.gather import gather
 from fathom.search.cluster.doctor.storage import is_answered
+from fathom.search.cluster.ray_internals import (
+    get_default_ray_temp_dir,
+    get_num_cpus,
+    memory_in_use,
+    node_here,
+)
 from fathom.search.cluster.ray_session import cluster_address, join_cluster
 
 ANSWER_SECONDS = 90.0
@@ -89,14 +93,11 @@ def _on(task: Any, node_id: str) -> Any:
 
 def _look_there(question: NodeQuestion, node: str) -> Facts:
     """Gathers the facts of the node on which this Ray task runs."""
-    running: Any = ray._private.worker._global_node
-    return _look(question, node, (running.get_temp_dir_path(), running.gcs_address))
+    return _look(question, node, node_here())
 
 
 def _look(question: NodeQuestion, node: str, ray_at: tuple[str, str]) -> Facts:
-    # Memory as Ray counts it: that of the container, if there is one.
-    memory = (get_used_memory(), get_system_memory())
-    return gather(question, node, ray_at=ray_at, memory=memory)
+    return gather(question, node, ray_at=ray_at, memory=memory_in_use())
 
 
 def _clock_ahead(node_id: str) -> float:

@@ -15,22 +15,19 @@ from fathom.objectives.contract import Batch
 from fathom.search.cluster.multi_gpu import data_parallel_reports, root_cause
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome, Report
-from fathom.search.run_folder import RunFolder, read_records
-from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
+from fathom.search.run_folder import read_records
+from fathom.search.study.keys.config import parse
 from fathom.search.study.keys.groups import ResourcesConfig
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import CPU_AS_GPU
 from fathom.search.training.trial import RunningTrial, WorkerLostError, catch_failures, run_trial
 from tests.support.in_process import search_in_process
+from tests.support.searches import new_search
 from tests.support.toy import CPU, Successor
+from tests.support.waiting import wait_until
 
-pytestmark = [
-    # Ray Train's own, of Ray Data, which nobody uses here.
-    pytest.mark.filterwarnings("ignore:`use_.*` is deprecated"),
-]
+# Ray Train's own, of Ray Data, which nobody uses here.
+pytestmark = pytest.mark.filterwarnings("ignore:`use_.*` is deprecated")
 
 TEXT = """
 study: multi-gpu
@@ -74,7 +71,7 @@ class FailsOnce(Successor):
         return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def _ray() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CPU_AS_GPU, "1")
@@ -87,19 +84,12 @@ def _ray() -> Iterator[None]:
 
 
 def assignment(folder: Path) -> Assignment:
-    search = scheduler(folder)
+    search = new_search(folder, STOPPING, 8)
     spec = search.next_trial()
     assert spec is not None
     return Assignment(
         STOPPING, search.budgets[2000].budget, spec, str(search.folder.checkpoint(spec.trial))
     )
-
-
-def scheduler(folder: Path, config: StudyConfig = STOPPING) -> Scheduler:
-    run = RunFolder(folder)
-    run.create()
-    spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
-    return Scheduler(config, spaces, run, ())
 
 
 def alone(folder: Path) -> list[Report]:
@@ -110,6 +100,8 @@ def losses(report: Report) -> list[float]:
     return [point.loss for point in report.points]
 
 
+@pytest.mark.drill
+@pytest.mark.usefixtures("_ray")
 def test_a_trial_with_a_lost_process_resumes_to_the_same_end(
     tmp_path: Path,
 ) -> None:
@@ -129,6 +121,8 @@ def test_a_trial_with_a_lost_process_resumes_to_the_same_end(
     assert reports[0].points[-1].step > 1  # from the checkpoint of its rung
 
 
+@pytest.mark.drill
+@pytest.mark.usefixtures("_ray")
 def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: Path) -> None:
     given = assignment(tmp_path / "several")
     objective = ray.put(FailsOnce(how="memory", note=tmp_path / "full"))
@@ -141,6 +135,8 @@ def test_one_process_without_memory_makes_all_train_in_micro_batches(tmp_path: P
     assert losses(reports[-1]) == pytest.approx(losses(expected[-1]), rel=TOLERANCE)
 
 
+@pytest.mark.drill
+@pytest.mark.usefixtures("_ray")
 def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
     tmp_path: Path,
 ) -> None:
@@ -148,24 +144,26 @@ def test_a_trial_that_is_stopped_at_a_rung_leaves_a_checkpoint_and_no_process(
     reports = data_parallel_reports(given, ray.put(Successor()))
     rung = next(report for report in reports if report.rung)
     reports.close()  # type: ignore[attr-defined]
-    assert ray.available_resources()["GPU"] == 2
+    wait_until(lambda: ray.available_resources().get("GPU") == 2, "its workers hold their GPUs")
     again = RunningTrial(given, Successor(), CPU).reports()
     assert next(again).points == rung.points
 
 
+@pytest.mark.drill
+@pytest.mark.usefixtures("_ray")
 def test_a_search_on_two_gpus_a_trial_has_the_records_of_one_on_none(tmp_path: Path) -> None:
-    several = scheduler(tmp_path / "several", CONFIG)
+    several = new_search(tmp_path / "several", CONFIG, 8)
     run_trials(several, Successor())
-    single = scheduler(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}))
+    single = new_search(tmp_path / "single", CONFIG.model_copy(update={"resources": ON_ONE}), 8)
     search_in_process(single, Successor())
     ours, theirs = (read_records(run.folder.records) for run in (several, single))
     assert [record.spec for record in ours] == [record.spec for record in theirs]
     assert len(ours) == 4
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.outcome is Outcome.FINISHED
-        assert one.loss is not None
-        assert one.loss > FAR_FROM_ZERO, "else the tolerance would have no reason"
-        assert one.loss == pytest.approx(other.loss, rel=TOLERANCE)
+    for record, other in zip(ours, theirs, strict=True):
+        assert record.outcome is Outcome.FINISHED
+        assert record.loss is not None
+        assert record.loss > FAR_FROM_ZERO, "else the tolerance would have no reason"
+        assert record.loss == pytest.approx(other.loss, rel=TOLERANCE)
 
 
 def failure(**failures: Exception) -> WorkerGroupError:

@@ -6,44 +6,36 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import optuna
 import pytest
 import ray
 import torch
-from ray import cloudpickle
-from ray.air.execution._internal.event_manager import RayEventManager
-from ray.exceptions import OutOfMemoryError, RayActorError
 from torch import Tensor
 
 from fathom.objectives.contract import Batch, Model
-from fathom.search.cluster.alike_failures import AlikeFailures, AllTrialsFailError
+from fathom.search.cluster.alike_failures import AllTrialsFailError
 from fathom.search.cluster.interrupt import Interrupt
-from fathom.search.cluster.ray_session import all_nodes_but, join_cluster, start_ray
-from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter, run_trials
+from fathom.search.cluster.ray_session import join_cluster, start_ray
+from fathom.search.cluster.tune import run_trials
 from fathom.search.cluster.worker import StorageError
-from fathom.search.cluster.worker_failures import (
-    AllWorkersDieError,
-    WorkerFailures,
-    memory_kills_as_deaths,
-)
+from fathom.search.cluster.worker_failures import AllWorkersDieError
 from fathom.search.records import CurvePoint, Outcome, Stage, TrialRecord
 from fathom.search.run_folder import RunFolder, append_line, read_lines, read_records
 from fathom.search.scheduling.optuna_studies import open_file
 from fathom.search.scheduling.scheduler import Listener, Scheduler
-from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
+from fathom.search.study.keys.config import parse
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError, granted_device
 from fathom.search.training.trial import RunningTrial
 from tests.support.in_process import search_in_process
+from tests.support.searches import new_search
 
 with warnings.catch_warnings():
     # MLflow uses what SQLAlchemy 2.1 calls deprecated.
@@ -121,11 +113,7 @@ def _ray() -> Iterator[None]:
 
 
 def scheduler(path: Path, text: str = STUDY, *listeners: Listener) -> Scheduler:
-    config: StudyConfig = parse(text)
-    folder = RunFolder(path)
-    folder.create()
-    spaces = {budget: feasible_shapes(config, budget, 256) for budget in expand_budgets(config)}
-    return Scheduler(config, spaces, folder, listeners)
+    return new_search(path, text, 256, *listeners)
 
 
 def test_a_search_runs_to_its_end_and_optuna_has_its_results(tmp_path: Path) -> None:
@@ -376,185 +364,3 @@ def test_trials_that_all_fail_alike_end_the_search_and_run_again_once_that_is_me
     records = read_records(search.folder.records)
     assert {r.outcome for r in records} <= {Outcome.FINISHED, Outcome.STOPPED}
     assert {*search.live} <= {r.spec.trial for r in records}
-
-
-def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() -> None:
-    def worker_died(number: int) -> RayActorError:
-        return RayActorError(error_msg=f"The actor died.\nProcess {number} has crashed.")
-
-    def lose(failures: WorkerFailures, trial: str) -> None:
-        for number in range(4):
-            failures.end_of(trial, worker_died(number))
-
-    failures = WorkerFailures({"CPU": 1.0})
-    for trial in "ab":
-        lose(failures, trial)
-        failures.reported("c")
-    lose(failures, "d")
-    lose(failures, "e")
-    with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
-        lose(failures, "f")
-
-
-def test_workers_that_can_not_start_on_one_node_end_no_search(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    nodes = [
-        {"NodeID": host, "NodeManagerAddress": host, "Resources": {"CPU": 4.0}, "Alive": True}
-        for host in ("10.0.0.1", "10.0.0.2")
-    ]
-    monkeypatch.setattr(ray, "nodes", lambda: nodes)
-
-    def not_started(host: str) -> RayActorError:
-        where = f"ray::TrialActor.__init__() (pid=7, ip={host}, actor_id=ab)"
-        return RayActorError(error_msg=f"It raised in its creation task, {where}\nImportError: x")
-
-    failures = WorkerFailures({"CPU": 1.0})
-    for trial in "abcdefgh":
-        assert failures.end_of(trial, not_started("10.0.0.1")) is None
-        assert failures.excluded_nodes(trial) == ("10.0.0.1",)
-    with pytest.raises(AllWorkersDieError, match="all 9 so far died alike: ImportError: x"):
-        failures.end_of("a", not_started("10.0.0.2"))
-
-
-def test_workers_that_ray_does_not_start_are_held_against_none_while_it_drains_a_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    never = RayActorError(
-        error_msg="The actor never ran - it was cancelled before it started running."
-    )
-    draining = {"a node": 0}
-    monkeypatch.setattr(ray._private.state.state, "get_draining_nodes", lambda: draining)
-    failures = WorkerFailures({"CPU": 1.0})
-    for trial in "abcdef" * 4:
-        assert failures.end_of(trial, never) is None
-    draining.clear()
-    for _ in range(3):
-        assert failures.end_of("a", never) is None
-    assert failures.end_of("a", never) is not None
-
-
-def test_workers_that_die_of_different_reasons_end_no_search() -> None:
-    failures = WorkerFailures({"CPU": 1.0})
-    for trial in "abcdef":
-        for number in range(4):
-            error = RayActorError(error_msg=f"The actor died.\nCrash {'xyz'[number % 3]}")
-            failures.end_of(trial, error)
-
-
-@dataclass
-class Lost:
-    """A trial whose worker died, as Ray shows it to a scheduler."""
-
-    config: dict[str, Assignment]
-    pickled_error_file: str
-
-
-class Adapters:
-    """The adapters given to Ray, and a trial that Ray has started."""
-
-    def __init__(self, search: Scheduler, aside: Path) -> None:
-        failures = WorkerFailures({"CPU": 1.0})
-        alike = AlikeFailures(search.folder, search.records)
-        self.searcher = SearcherAdapter(search, failures, alike, Interrupt())
-        self.scheduler = SchedulerAdapter(search, failures, alike, Interrupt(), lambda: None)
-        self.path = aside / "error.pkl"
-        self.assignment = self.suggest()
-
-    def suggest(self) -> Assignment:
-        suggested = self.searcher.suggest("1")
-        assert suggested
-        assignment: Assignment = suggested["assignment"]
-        return assignment
-
-    def lose(self, error: Exception) -> None:
-        self.path.write_bytes(cloudpickle.dumps(error))
-        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
-        self.scheduler.on_trial_error(None, lost)
-
-
-@pytest.mark.parametrize("died", ["node", "worker"])
-def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(tmp_path: Path, died: str) -> None:
-    search = scheduler(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
-    ray_s = Adapters(search, tmp_path)
-    error = RayActorError(error_msg=f"The actor died because its {died} has died.")
-    for _ in range(3):
-        ray_s.lose(error)
-        assert ray_s.suggest() == ray_s.assignment, "it is the next to start"
-    ray_s.lose(error)
-    if died == "node":
-        assert ray_s.suggest() == ray_s.assignment
-        return
-    (record,) = search.records
-    assert record.outcome is Outcome.FAILED
-    assert record.reason == "its worker died 4 times: The actor died because its worker has died."
-
-
-def died_on(host: str) -> RayActorError:
-    return RayActorError(error_msg=f"The actor died.\n\tip: {host}\nIts worker has died.")
-
-
-def test_a_trial_avoids_nodes_where_its_workers_died_if_others_can_run_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def node(number: int, gpus: int, *, alive: bool = True) -> dict[str, Any]:
-        address = f"10.0.0.{number}"
-        resources = {"CPU": 4.0, "GPU": float(gpus)}
-        return {
-            "NodeID": f"n{number}", "NodeManagerAddress": address, "Resources": resources,
-            "Alive": alive,
-        }  # fmt: skip
-
-    nodes = [node(1, 0), node(2, 1), node(3, 1), node(4, 1, alive=False)]
-    monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    failures = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
-    assert failures.excluded_nodes("a") == ()
-    assert failures.end_of("a", died_on("10.0.0.2")) is None
-    assert failures.excluded_nodes("a") == ("n2",)
-    assert failures.restricted == {"a"}
-    assert failures.excluded_nodes("b") == ()
-    assert failures.end_of("a", died_on("10.0.0.3")) is None
-    assert not failures.restricted
-    assert (
-        failures.excluded_nodes("a") == ()
-    )  # neither the head, which has no GPU, nor the dead one
-    assert all_nodes_but(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
-    assert all_nodes_but(()) == {}
-
-
-def as_tune_hears_of(error: Exception) -> Exception:
-    """Tune's reading of a future that raises an error."""
-    heard: list[Exception] = []
-    manager = RayEventManager()
-    future: Any = "of a worker"
-    manager.track_future(future, on_error=heard.append)
-    (_, on_error) = manager._tracked_futures[future]
-    assert on_error
-    on_error(error)
-    return heard[0]
-
-
-def test_tune_treats_a_worker_killed_for_memory_as_a_death() -> None:
-    killed = OutOfMemoryError("1 worker(s) were killed due to the node running low\non memory")
-    assert as_tune_hears_of(killed) is killed, "on which Tune's manager of actors raises"
-    with memory_kills_as_deaths():
-        heard = as_tune_hears_of(killed)
-        other = RayActorError(error_msg="of something else")
-        assert as_tune_hears_of(other) is other
-    assert isinstance(heard, RayActorError)
-    assert str(heard) == "1 worker(s) were killed due to the node running low"
-
-
-def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_memory(
-    tmp_path: Path,
-) -> None:
-    search = scheduler(tmp_path, STUDY.replace("[8k, 12k]", "[8k]"))
-    ray_s = Adapters(search, tmp_path)
-    with memory_kills_as_deaths():
-        killed = as_tune_hears_of(OutOfMemoryError("the node was running low on memory\nmore"))
-    ray_s.lose(killed)
-    assert ray_s.suggest() == replace(ray_s.assignment, out_of_memory=True)
-    ray_s.lose(killed)
-    (record,) = search.records
-    assert record.outcome is Outcome.OUT_OF_MEMORY
-    assert record.reason == "its worker was killed twice: the node was running low on memory"

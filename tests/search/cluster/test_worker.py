@@ -11,20 +11,14 @@ from pathlib import Path
 import pytest
 import ray
 import torch
-from ray.cluster_utils import Cluster
 
 from fathom.objectives.contract import Batch
-from fathom.search.cluster.connect import QUIET
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome
-from fathom.search.run_folder import RunFolder
-from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.keys.config import parse
-from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.trial import RunningTrial
-from tests.support.ray_folder import own_ray_folder
+from tests.support.ray_folder import cluster_of
+from tests.support.searches import new_search
 from tests.support.toy import Successor
 
 STUDY = """
@@ -40,6 +34,7 @@ train: {batch_size: 4, evaluations: 4, learning_rate: 1e-2, diagnostics: false}
 resources: {gpus_per_trial: 0}
 """
 STEPS_BEFORE = 40
+"""Steps of the node before it is drained."""
 RAY = Path(sys.executable).with_name("ray")
 
 
@@ -57,22 +52,10 @@ class Watched(Successor):
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """A head and another node with a core each."""
-    with own_ray_folder():
-        there = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        there.add_node(num_cpus=1)
-        ray.init(address=there.address, **QUIET)
-        yield there
-        ray.shutdown()
-        there.shutdown()
-
-
-def new_scheduler(path: Path) -> Scheduler:
-    config, folder = parse(STUDY), RunFolder(path)
-    folder.create()
-    spaces = {budget: feasible_shapes(config, budget, 8) for budget in expand_budgets(config)}
-    return Scheduler(config, spaces, folder)
+def cluster() -> Iterator[str]:
+    """Address of a cluster: a head and another node, with a core each."""
+    with cluster_of(cpus=(1, 1)) as address:
+        yield address
 
 
 def drain_when_it_trains(node: str, note: Path, address: str) -> None:
@@ -85,12 +68,12 @@ def drain_when_it_trains(node: str, note: Path, address: str) -> None:
 
 
 def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_next_step(
-    cluster: Cluster, tmp_path: Path
+    cluster: str, tmp_path: Path
 ) -> None:
-    search, note = new_scheduler(tmp_path / "run"), tmp_path / "steps"
+    search, note = new_search(tmp_path / "run", STUDY, 8), tmp_path / "steps"
     head = ray.get_runtime_context().get_node_id()
-    (node,) = {one["NodeID"] for one in ray.nodes()} - {head}
-    given = (node, note, cluster.address)
+    (node,) = {node["NodeID"] for node in ray.nodes()} - {head}
+    given = (node, note, cluster)
     threading.Thread(target=drain_when_it_trains, args=given, daemon=True).start()
 
     run_trials(search, Watched(note=note))
@@ -106,4 +89,4 @@ def test_a_trial_on_a_node_that_is_drained_saves_and_goes_on_elsewhere_at_its_ne
         alone = Assignment(search.config, budget, record.spec, str(tmp_path / "alone.pt"))
         (tmp_path / "alone.pt").unlink(missing_ok=True)
         *_, last = RunningTrial(alone, Successor(), torch.device("cpu")).reports()
-        assert [one.loss for one in last.points] == [one.loss for one in record.curve]
+        assert [point.loss for point in last.points] == [point.loss for point in record.curve]

@@ -1,0 +1,192 @@
+"""What Fathom reads or replaces inside Ray, for which Ray has no public name; seen in Ray 2.60.
+
+`tests/search/cluster/test_ray_internals.py` fails where Ray renames any of it.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._common.utils import (
+    get_default_ray_temp_dir,
+    get_default_system_temp_dir,
+    get_system_memory,
+)
+from ray._private import ray_constants, services
+from ray._private.authentication import authentication_token_setup
+from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+from ray._private.services import find_bootstrap_address
+from ray._private.utils import detect_fate_sharing_support, get_num_cpus, get_used_memory
+from ray.air.execution._internal.event_manager import RayEventManager
+from ray.core.generated import common_pb2
+from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.job_config import JobConfig
+
+__all__ = [
+    "PROCESS_TYPE_GCS_SERVER",
+    "PROCESS_TYPE_RAYLET",
+    "ActorDeath",
+    "KilledForMemoryError",
+    "SamePath",
+    "death_of_actor",
+    "draining_nodes",
+    "find_bootstrap_address",
+    "get_default_ray_temp_dir",
+    "get_default_system_temp_dir",
+    "get_num_cpus",
+    "loopback",
+    "memory_in_use",
+    "memory_kills_as_deaths",
+    "node_here",
+    "private_token",
+    "processes_end_with_parent",
+    "processes_started_by",
+    "silent",
+]
+
+
+def processes_end_with_parent() -> bool:
+    """True where Ray's processes end with the one that started them, as on Linux."""
+    return bool(detect_fate_sharing_support())
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Context in which Ray meets another value in one of its modules or classes."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def processes_started_by(
+    popen: Callable[..., "subprocess.Popen[bytes]"],
+) -> Any:
+    """Context in which Ray starts its processes by this function, with `Popen`'s arguments: Ray
+    itself has none that survives a SIGTERM to the whole job, nor a list of what it started."""
+    return _replaced(services, "ConsolePopen", popen)
+
+
+def loopback() -> Any:
+    """Context in which Ray takes this machine for one without a network, and so listens on
+    127.0.0.1 alone."""
+    return _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False)
+
+
+def silent() -> Any:
+    """Context in which Ray starts no thread that prints pages of its logs; what becomes of a worker
+    is said of its trial."""
+    return _replaced(ray._private.worker, "listen_error_messages", lambda *_: None)
+
+
+@contextmanager
+def private_token() -> Iterator[None]:
+    """Context in which Ray's file with its token can be read by this user alone, also where it is
+    there already."""
+    path: Path = authentication_token_setup._get_default_token_path()
+    with suppress(OSError):  # there is none, or it is another user's
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    write = authentication_token_setup.generate_and_save_token
+
+    def write_privately() -> None:
+        before = os.umask(0o077)
+        try:
+            write()
+        finally:
+            os.umask(before)
+
+    with _replaced(authentication_token_setup, "generate_and_save_token", write_privately):
+        yield
+
+
+class SamePath(JobConfig):
+    """Gives workers the search path of this process, so that they import what it imports.
+
+    Ray would have them look in the working folder first: before Fathom's own packages and, for what
+    is imported late, before Python's. `PYTHONPATH` of their environment comes last, with what it
+    names left out here.
+    """
+
+    def __init__(self, last: str = "") -> None:
+        # A worker puts each in front of those before.
+        places = [place for place in reversed(sys.path) if place not in ("", last)]
+        super().__init__(_py_driver_sys_path=places)
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        """True: Ray then adds no folder of its own to the path."""
+        return True
+
+
+def draining_nodes() -> Collection[str]:
+    """Ids of the nodes that Ray drains, as it does when their machines will be taken away."""
+    found: dict[str, int] = ray._private.state.state.get_draining_nodes()
+    return found.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class ActorDeath:
+    """Why an actor died, by the note of Ray's head; its error has the same as text alone."""
+
+    reason: str = ""
+    """Ray's sentence."""
+    never_started: bool = False
+    """True if Ray cancelled its start."""
+    with_node: bool = False
+    """True if its node died."""
+
+
+def death_of_actor(error: BaseException) -> ActorDeath:
+    """The death of which an error tells; an empty one if it tells of no actor's."""
+    actor = getattr(error, "actor_id", None)
+    cause = ray._private.state.actors(actor).get("DeathCause") if actor else None
+    if cause is None:
+        return ActorDeath()
+    died: Any = cause.actor_died_error_context
+    contexts: Any = common_pb2
+    with_node = died.reason == contexts.ActorDiedErrorContext.NODE_DIED
+    return ActorDeath(died.error_message, died.never_started, with_node)
+
+
+class KilledForMemoryError(RayActorError):
+    """The death of a worker whose node was running out of memory."""
+
+
+@contextmanager
+def memory_kills_as_deaths() -> Iterator[None]:
+    """Context in which Tune takes a worker that the memory monitor has killed for one that died.
+
+    Tune would end the whole search: that error is none of the `RayActorError`s that it expects.
+    """
+    track = RayEventManager.track_future
+
+    def translating(self: Any, future: Any, on_result: Any = None, on_error: Any = None) -> None:
+        track(self, future, on_result, on_error and (lambda error: on_error(_translated(error))))
+
+    with _replaced(RayEventManager, "track_future", translating):
+        yield
+
+
+def _translated(error: Exception) -> Exception:
+    if isinstance(error, OutOfMemoryError):
+        return KilledForMemoryError(error_msg=str(error).partition("\n")[0])
+    return error
+
+
+def node_here() -> tuple[str, str]:
+    """Ray's folder on the node of this process, and the address of its head."""
+    node: Any = ray._private.worker._global_node
+    return node.get_temp_dir_path(), node.gcs_address
+
+
+def memory_in_use() -> tuple[int, int]:
+    """Bytes of memory in use and in all, as Ray counts them: the container's, if there is one."""
+    return get_used_memory(), get_system_memory()

@@ -1,0 +1,232 @@
+"""What becomes of trials whose workers die or never start: `worker_failures.py`."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray import cloudpickle
+from ray.exceptions import RayActorError
+
+from fathom.search.cluster import worker_failures
+from fathom.search.cluster.alike_failures import AlikeFailures
+from fathom.search.cluster.interrupt import Interrupt
+from fathom.search.cluster.ray_internals import ActorDeath, KilledForMemoryError
+from fathom.search.cluster.ray_session import all_nodes_but
+from fathom.search.cluster.tune import SchedulerAdapter, SearcherAdapter
+from fathom.search.cluster.worker_failures import AllWorkersDieError, WorkerFailures
+from fathom.search.records import Outcome
+from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.training.assignment import Assignment
+from tests.support.searches import new_search
+
+STUDY = """
+study: failing
+objective: {name: language, context: 16}
+budgets: [8k]
+count: non_embedding
+tokens: 4k
+space: {depth: [1, 6], n_heads: 2}
+trials: 6
+"""
+
+
+def test_three_trials_lost_alike_end_the_search_unless_another_has_reported() -> None:
+    def worker_died(number: int) -> RayActorError:
+        return RayActorError(error_msg=f"The actor died.\nProcess {number} has crashed.")
+
+    def lose(failures: WorkerFailures, trial: str) -> None:
+        for number in range(4):
+            failures.end_of(trial, worker_died(number))
+
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "ab":
+        lose(failures, trial)
+        failures.reported("c")
+    lose(failures, "d")
+    lose(failures, "e")
+    with pytest.raises(AllWorkersDieError, match=r"all 12 so far died alike: Process 3 has crash"):
+        lose(failures, "f")
+
+
+def test_workers_that_can_not_start_on_one_node_end_no_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [
+        {"NodeID": host, "NodeManagerAddress": host, "Resources": {"CPU": 4.0}, "Alive": True}
+        for host in ("10.0.0.1", "10.0.0.2")
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+
+    def not_started(host: str) -> RayActorError:
+        where = f"ray::TrialActor.__init__() (pid=7, ip={host}, actor_id=ab)"
+        return RayActorError(error_msg=f"{where}\nImportError: x", actor_init_failed=True)
+
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "abcdefgh":
+        assert failures.end_of(trial, not_started("10.0.0.1")) is None
+        assert failures.excluded_nodes(trial) == ("10.0.0.1",)
+    with pytest.raises(AllWorkersDieError, match="all 9 so far died alike: ImportError: x"):
+        failures.end_of("a", not_started("10.0.0.2"))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic clock: a list of one number, which a test sets."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+CANCELLED = RayActorError(error_msg="The actor never ran.")
+
+
+@pytest.fixture
+def draining(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Nodes that Ray drains, while each death that a test tells of is a cancelled start."""
+    nodes: dict[str, int] = {}
+    death = ActorDeath("Ray cancelled it.", never_started=True)
+    monkeypatch.setattr(worker_failures, "death_of_actor", lambda _: death)
+    monkeypatch.setattr(worker_failures, "draining_nodes", lambda: nodes)
+    return nodes
+
+
+def test_a_start_that_ray_cancels_is_no_death_and_is_tried_again_after_growing_pauses(
+    draining: dict[str, int], clock: list[float]
+) -> None:
+    failures = WorkerFailures({"CPU": 1.0})
+    pauses = []
+    for _ in range(10):
+        for trial in "abcdef":
+            assert failures.end_of(trial, CANCELLED) is None
+        began = clock[0]
+        while failures.pauses:
+            clock[0] += 0.25
+        pauses.append(clock[0] - began)
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+    draining["a node"] = 0
+    assert failures.end_of("a", CANCELLED) is None, "Ray starts others once the node is gone"
+    draining.clear()
+    clock[0] += 31
+    with pytest.raises(AllWorkersDieError, match=r"cancelled every start .*: Ray cancelled it\."):
+        failures.end_of("a", CANCELLED)
+    failures.reported("b")
+    assert failures.end_of("a", CANCELLED) is None
+
+
+def test_no_trial_is_suggested_during_the_pause_after_a_cancelled_start_and_then_the_same(
+    tmp_path: Path, draining: dict[str, int], clock: list[float]
+) -> None:
+    ray_s = Adapters(new_search(tmp_path, STUDY, 256), tmp_path)
+    for _ in range(8):
+        ray_s.lose(CANCELLED)
+        assert ray_s.searcher.suggest("1") is None
+        clock[0] += 31
+        assert ray_s.suggest() == ray_s.assignment
+
+
+def test_workers_that_die_of_different_reasons_end_no_search() -> None:
+    failures = WorkerFailures({"CPU": 1.0})
+    for trial in "abcdef":
+        for number in range(4):
+            error = RayActorError(error_msg=f"The actor died.\nCrash {'xyz'[number % 3]}")
+            failures.end_of(trial, error)
+
+
+@dataclass
+class Lost:
+    """A trial whose worker died, as Ray shows it to a scheduler."""
+
+    config: dict[str, Assignment]
+    pickled_error_file: str
+
+
+class Adapters:
+    """The adapters given to Ray, and a trial that Ray has started."""
+
+    def __init__(self, search: Scheduler, aside: Path) -> None:
+        failures = WorkerFailures({"CPU": 1.0})
+        alike = AlikeFailures(search.folder, search.records)
+        self.searcher = SearcherAdapter(search, failures, alike, Interrupt())
+        self.scheduler = SchedulerAdapter(search, failures, alike, Interrupt(), lambda: None)
+        self.path = aside / "error.pkl"
+        self.assignment = self.suggest()
+
+    def suggest(self) -> Assignment:
+        suggested = self.searcher.suggest("1")
+        assert suggested
+        assignment: Assignment = suggested["assignment"]
+        return assignment
+
+    def lose(self, error: Exception) -> None:
+        self.path.write_bytes(cloudpickle.dumps(error))
+        lost: Any = Lost({"assignment": self.assignment}, str(self.path))
+        self.scheduler.on_trial_error(None, lost)
+
+
+@pytest.mark.parametrize("died", ["node", "worker"])
+def test_a_trial_may_lose_any_number_of_nodes_and_three_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, died: str
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search, tmp_path)
+    death = ActorDeath(with_node=died == "node")
+    monkeypatch.setattr(worker_failures, "death_of_actor", lambda _: death)
+    error = RayActorError(error_msg=f"The actor died because its {died} has died.")
+    for _ in range(3):
+        ray_s.lose(error)
+        assert ray_s.suggest() == ray_s.assignment, "it is the next to start"
+    ray_s.lose(error)
+    if died == "node":
+        assert ray_s.suggest() == ray_s.assignment
+        return
+    (record,) = search.records
+    assert record.outcome is Outcome.FAILED
+    assert record.reason == "its worker died 4 times: The actor died because its worker has died."
+
+
+def died_on(host: str) -> RayActorError:
+    return RayActorError(error_msg=f"The actor died.\n\tip: {host}\nIts worker has died.")
+
+
+def test_a_trial_avoids_nodes_where_its_workers_died_if_others_can_run_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def node(number: int, gpus: int, *, alive: bool = True) -> dict[str, Any]:
+        address = f"10.0.0.{number}"
+        resources = {"CPU": 4.0, "GPU": float(gpus)}
+        return {
+            "NodeID": f"n{number}", "NodeManagerAddress": address, "Resources": resources,
+            "Alive": alive,
+        }  # fmt: skip
+
+    nodes = [node(1, 0), node(2, 1), node(3, 1), node(4, 1, alive=False)]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    failures = WorkerFailures({"CPU": 1.0, "GPU": 1.0})
+    assert failures.excluded_nodes("a") == ()
+    assert failures.end_of("a", died_on("10.0.0.2")) is None
+    assert failures.excluded_nodes("a") == ("n2",)
+    assert failures.restricted == {"a"}
+    assert failures.excluded_nodes("b") == ()
+    assert failures.end_of("a", died_on("10.0.0.3")) is None
+    assert not failures.restricted
+    assert (
+        failures.excluded_nodes("a") == ()
+    )  # neither the head, which has no GPU, nor the dead one
+    assert all_nodes_but(("n2", "n3")) == {"ray.io/node-id": "!in(n2,n3)"}
+    assert all_nodes_but(()) == {}
+
+
+def test_a_trial_killed_for_memory_resumes_once_with_less_and_is_then_out_of_memory(
+    tmp_path: Path,
+) -> None:
+    search = new_search(tmp_path, STUDY, 256)
+    ray_s = Adapters(search, tmp_path)
+    killed = KilledForMemoryError(error_msg="the node was running low on memory")
+    ray_s.lose(killed)
+    assert ray_s.suggest() == replace(ray_s.assignment, out_of_memory=True)
+    ray_s.lose(killed)
+    (record,) = search.records
+    assert record.outcome is Outcome.OUT_OF_MEMORY
+    assert record.reason == "its worker was killed twice: the node was running low on memory"
