@@ -46,12 +46,12 @@ def check_command(command: Sequence[str]) -> None:
     for name in sorted(used - set(PLACEHOLDERS)):
         remedy = nearest(name, [*PLACEHOLDERS], otherwise="correct it")
         raise ValueError(
-            f"its placeholders must be among {', '.join(PLACEHOLDERS)}, got {{{name}}}; {remedy}"
+            f"must have placeholders among {', '.join(PLACEHOLDERS)}, got {{{name}}}; {remedy}"
         )
     for name in NEEDED:
         if name not in used:
             raise ValueError(
-                f"it must have the placeholder {{{name}}}, {PLACEHOLDERS[name]}; add it to an "
+                f"must have the placeholder {{{name}}}, {PLACEHOLDERS[name]}; add it to an "
                 f"argument, such as --{name}={{{name}}}"
             )
 

@@ -28,7 +28,6 @@ from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
 from fathom.search.formatting import format_count
 from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
-from fathom.search.study.keys.split import SPLIT_PATTERN, encoder_layers
 
 
 def is_none(value: object) -> bool:
@@ -49,6 +48,8 @@ model (Li et al. 2025, Step Law, arXiv 2503.04715)."""
 FEWEST_STEPS = 2000
 """Number of steps that `batch_size: auto` leaves to every budget; with fewer, larger steps small
 models learn too little."""
+SPLIT_PATTERN = r"^[1-9][0-9]{0,2}-[1-9][0-9]{0,2}$"
+"""Layers of the encoder to those of the decoder."""
 HEAD_DIMS = {16: 10_000_000, 32: 100_000_000}
 """Default width of a head -> the budget below which it is the default; small budgets then have more
 widths to choose from."""
@@ -59,6 +60,23 @@ MULTIPLE = 8
 COARSE_FROM = 1_000_000
 """Smallest budget for which `MULTIPLE` is not too coarse; below it, every width is tried."""
 _MULTIPLES = f"{MULTIPLE}, or 1 if a budget is below {format_count(COARSE_FROM)}"
+
+
+def encoder_layers(split: str, depth: int) -> int:
+    """The number of encoder layers nearest to a split of so many layers; 0 if a stack would have
+    none, or if two numbers are equally near.
+
+    >>> [encoder_layers("1-1", depth) for depth in (1, 2, 3, 4)]
+    [0, 1, 0, 2]
+    >>> [encoder_layers("12-1", depth) for depth in (6, 7, 13, 20)]
+    [0, 6, 12, 18]
+    """
+    encoder, decoder = map(int, split.split("-"))
+    whole, rest = divmod(encoder * depth, encoder + decoder)
+    if 2 * rest == encoder + decoder:
+        return 0
+    layers = whole + (2 * rest > encoder + decoder)
+    return layers if layers < depth else 0
 
 
 def default_head_dim(smallest_budget: int) -> int:
@@ -85,7 +103,13 @@ class SpaceConfig(Group):
     """Fewest and most layers. Three or more numbers are a list of the depths: [1, 4, 16]."""
     ff_ratio: tuple[Multiple, Multiple] = (1.0, 8.0)
     """Lowest and highest ratio of d_ff to d_model."""
-    split: str | None = Field(None, pattern=SPLIT_PATTERN, examples=["1-1"], exclude_if=is_none)
+    split: str | None = Field(
+        None,
+        pattern=SPLIT_PATTERN,
+        description="layers of the encoder to layers of the decoder, such as 1-1 or 12-1",
+        examples=["1-1"],
+        exclude_if=is_none,
+    )
     """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
     sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
     feed_forward: bool = True
@@ -255,7 +279,11 @@ class TrainConfig(Group):
     command: tuple[str, ...] | None = Field(None, min_length=1)
     """Command that trains a trial in Fathom's place: a program and its arguments, with placeholders
     such as {depth}, {d_model} and {folder}. It prints its losses as lines of JSON."""
-    parser: str | None = Field(None, pattern=PLACE_PATTERN)
+    parser: str | None = Field(
+        None,
+        pattern=PLACE_PATTERN,
+        description="the place of a function, such as `my_package.log:parse`",
+    )
     """Function of your own that reads a line of the command, such as `my_package.log:parse`."""
     silence: Positive = 1800
     """Seconds without a line after which the command has failed."""

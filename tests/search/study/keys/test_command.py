@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError, PlanError
-from fathom.search.study.keys.command import check_command, check_program, filled, own_parser
+from fathom.search.study.keys.command import check_program, filled, own_parser
 from fathom.search.study.keys.config import dump, parse
 from fathom.search.study.preflight import check_own_loop, check_ready, check_trusted
 from fathom.search.study.store_uri import TrackingError, check_model_name
@@ -28,50 +28,10 @@ def test_placeholders_are_filled_and_other_braces_stay() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ((*COMMAND, "{depht}"), r"got \{depht\}; did you mean 'depth'"),
-        (("a", "{depth}", "{folder}"), r"must have the placeholder \{d_model\}, width"),
-        (("a", "{depth}", "{d_model}"), r"must have the placeholder \{folder\}, a folder"),
-    ],
-)
-def test_a_command_that_cannot_work_is_refused(command: tuple[str, ...], message: str) -> None:
-    check_command(COMMAND)
-    with pytest.raises(ValueError, match=message):
-        check_command(command)
-
-
 def test_a_study_with_a_command_is_written_and_read_back() -> None:
     config = parse(STUDY)
     assert parse(dump(config)) == config
     assert config.plain_rates, "nothing says that one rate carries over"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("batch_size: 4", "warmup: 0.1", "`train.warmup` has no effect on `command`"),
-        ("batch_size: 4", "compile: true", "`train.compile` has no effect on `command`"),
-        ("{name: external, vocabulary: 256, context: 32}", "hop", "must be `external`"),
-        ('command: [python, train.py, "{depth}", "{d_model}", "{folder}"], ', "", "is needed"),
-        ('[python, train.py, "{depth}", "{d_model}", "{folder}"]', "[]", "train.command"),
-        ('[python, train.py, "{depth}", "{d_model}", "{folder}"]', "python a.py", "train.command"),
-        ("batch_size: 4", "parser: parse", "train.parser"),
-        ("vocabulary: 256, ", "", "vocabulary"),
-    ],
-)
-def test_keys_that_do_not_go_with_a_command_are_one_line(old: str, new: str, message: str) -> None:
-    assert old in STUDY
-    with pytest.raises(ConfigError, match=message) as error:
-        parse(STUDY.replace(old, new))
-    assert "\n" not in str(error.value)
-
-
-def test_a_parser_without_a_command_is_refused() -> None:
-    study = "{study: a, objective: language, budgets: [1M], train: {parser: 'a:b'}}"
-    with pytest.raises(ConfigError, match=r"`train.parser` has no effect without `command`"):
-        parse(study)
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from fathom.models.shape import Count
 from fathom.search.record_json import shape_from_json, to_values
-from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import StudyConfig, dump, parse
-from fathom.search.study.keys.split import encoder_layers
+from fathom.search.study.keys.groups import encoder_layers
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 
@@ -57,30 +56,6 @@ def test_every_shape_meets_the_budget_with_the_split(count: Count, options: dict
         assert abs(shape.size(count) / 40_000 - 1) <= 0.005
         assert shape.encoder_depth == encoder_layers(str(config.space.split), shape.depth)
         assert shape.source_vocab_size == (0 if config.model.tied_source else 10)
-
-
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"objective": "language"}, "needs an objective with sources, which language has not"),
-        ({"space": {"split": "1-1", "depth": [1, 1]}}, "must hold a depth of the split 1-1"),
-        ({"space": {"split": "1:1"}}, "split"),
-        ({"model": {"looped": True}}, "`model.looped` does not go with an encoder"),
-        ({"model": {"smeared_keys": True}}, "`model.smeared_keys` does not go with an encoder"),
-        (
-            {
-                "count": "heads",
-                "budgets": [8],
-                "space": {"split": "1-1", "ff_ratio": [4, 4], "d_model": 32},
-            },
-            "`space.split` does not go with `count: heads`",
-        ),
-    ],
-)
-def test_what_does_not_go_with_a_split_is_refused(keys: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words) as caught:
-        study(**keys)
-    assert "\n" not in str(caught.value)
 
 
 def test_without_a_split_nothing_of_it_is_saved() -> None:
