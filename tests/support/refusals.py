@@ -27,7 +27,8 @@ class Refusal:
     @property
     def values(self) -> dict[str, Any]:
         """The study's values."""
-        return MINIMAL | yaml.safe_load(self.changes)
+        changes: dict[str, Any] = yaml.safe_load(self.changes)
+        return MINIMAL | changes
 
     def is_told_by(self, message: str) -> bool:
         """True for this message; its `...` stands for any text."""

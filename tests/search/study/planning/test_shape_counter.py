@@ -174,29 +174,6 @@ def test_a_module_that_is_not_there_is_named_with_the_folder() -> None:
         recipe_of(config.model)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"model": {"build": "a.b:c", "gated": True}}, "`model.build` excludes `gated`"),
-        ({"model": {"build": "a.b:c", "attention": {"qk_norm": True}}}, "excludes `attention`"),
-        (
-            {"model": {"build": "a.b:c", "parametrization": {"base_width": 8}}},
-            "excludes `parametrization`.*give `roles`",
-        ),
-        ({"model": {"roles": {"*": "norm"}}}, "`model.roles` must go with `build`"),
-        ({"model": {"build": "a.b:c", "roles": {"*": "nrom"}}}, "`model.roles` must be a group"),
-        ({"model": {"build": "a.b"}}, "must be the place of a function from"),
-        ({"count": "flops"}, "`count` must be total or non_embedding"),
-        ({"train": {"optimizer": "muon"}}, "muon` needs `model.roles`"),
-    ],
-)
-def test_keys_that_a_model_of_ones_own_excludes_are_refused(
-    changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ConfigError, match=words):
-        study("build", **changes)
-
-
 def test_a_study_with_a_model_of_ones_own_is_read_back_from_its_file() -> None:
     model = {"build": f"{MODELS}:scaled", "roles": {"*.weight": "embedding", "*": "bias"}}
     config = study("scaled", model=model, train={"optimizer": "muon"})
