@@ -1,11 +1,12 @@
 """Settings of all tests: one thread, no screen, no telemetry, and an environment of its own."""
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.browser import chromium
 
 FOREIGN = ("AWS_", "FATHOM_", "MLFLOW_", "OPTUNA_", "RAY_")
 """Prefixes of variables that would let the developer's own settings into a test."""
@@ -21,8 +22,6 @@ SETTINGS = {
     # By default 15: whatever else the machine does then comes before the trials of a test.
     "RAY_worker_niceness": "0",
 }
-
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_configure() -> None:
@@ -57,5 +56,5 @@ def has_gpu() -> bool:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") and not has_gpu():
         pytest.skip("needs a CUDA device")
-    if item.get_closest_marker("browser") and not any(map(shutil.which, CHROMIUM)):
+    if item.get_closest_marker("browser") and chromium() is None:
         pytest.skip("needs Chromium on the PATH")

@@ -31,7 +31,6 @@ def python(
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
     )
 
 
@@ -47,6 +46,7 @@ def occupied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.drill
 def test_a_search_imports_nothing_of_the_folder_that_it_starts_in(occupied: Path) -> None:
     changes = [word for change in SMALL for word in ("--set", change)]
     study = ROOT / "configs" / "tiny.yaml"

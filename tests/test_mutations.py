@@ -34,10 +34,8 @@ from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.mutations import damage_run, mutated_study
 from tests.support.places import ROOT
 
-STUDIES = 300
 MOST_LINES = {1: 1, 2: MOST_PROBLEMS + 1}
 """By exit status: what the machine refuses, and the mistakes of a study file."""
-FOLDERS = 100
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,22 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
     }
 
 
+def seeds(few: int, many: int) -> pytest.MarkDecorator:
+    """Few seeds decide on a change, and the others are for the drill."""
+    return pytest.mark.parametrize(
+        "seeds", [range(few), pytest.param(range(few, many), marks=pytest.mark.drill)], ids=len
+    )
+
+
+@seeds(40, 300)
 def test_mutated_studies_are_planned_or_refused_in_a_line_for_each_mistake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
     shipped = [path.read_text(encoding="utf-8") for path in (ROOT / "configs").glob("*.yaml")]
     sources = [*sorted(shipped), dump(load(ROOT / "configs" / "tiny.yaml"))]
     monkeypatch.chdir(tmp_path)
     answers, faults = Counter[object](), {}
-    for seed in range(STUDIES):
+    for seed in seeds:
         content = mutated_study(sources, seed)
         Path("study.yaml").write_bytes(content)
         answer = fathom(monkeypatch, "plan", "study.yaml")
@@ -101,10 +107,8 @@ def test_mutated_studies_are_planned_or_refused_in_a_line_for_each_mistake(
             faults[seed] = answer.fault
         assert contents(tmp_path) == {tmp_path / "study.yaml": content}, seed
     assert not faults
-    assert answers[2] > STUDIES / 2
-    assert answers[0] > STUDIES / 30
-    with capsys.disabled():
-        print(f" {STUDIES} studies: {answers[0]} planned, {answers[2]} refused ", end="")
+    assert answers[2] > len(seeds) / 2
+    assert answers[0] > len(seeds) / 30
 
 
 @pytest.fixture(scope="module")
@@ -163,17 +167,18 @@ VERBS = (
 )
 
 
+@seeds(12, 100)
 def test_damaged_run_folders_are_read_or_refused_in_one_line(
     damageable: Path,
     untrained: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    seeds: range,
 ) -> None:
     monkeypatch.chdir(damageable)
     assert fathom(monkeypatch, "report", "runs/simulated").fault == ""
     answers, faults = Counter[object](), {}
-    for seed in range(FOLDERS):
+    for seed in seeds:
         here, outside = tmp_path / f"{seed}", tmp_path / f"{seed}-outside"
         shutil.copytree(damageable, here)
         outside.mkdir()
@@ -192,10 +197,7 @@ def test_damaged_run_folders_are_read_or_refused_in_one_line(
         assert (folder.path / "notes.txt").read_text() == "mine"
         shutil.rmtree(here)
     assert not faults
-    assert min(answers[0], answers[2]) > FOLDERS / 2
-    with capsys.disabled():
-        told = ", ".join(f"{count} ended with {status}" for status, count in answers.items())
-        print(f" {FOLDERS} folders, {len(VERBS)} commands on each: {told} ", end="")
+    assert min(answers[0], answers[2]) > len(seeds) / 2
 
 
 @pytest.mark.parametrize("name", ["state/seconds", "state/report.lock", "fingerprint.json"])

@@ -34,11 +34,10 @@ def fathom(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
     )
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.drill
 @pytest.mark.parametrize("name", ["llama", "parallel_blocks"])
 def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, name: str) -> None:
     sets = [part for value in SMALL for part in ("--set", value)]

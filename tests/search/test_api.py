@@ -181,6 +181,7 @@ def test_a_study_that_can_not_be_run_is_refused_before_anything_starts(tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.drill
 def test_the_notebook_shows_again_what_it_keeps_but_for_numbers(tmp_path: Path) -> None:
     """Another Python has another text, its standard library, so other losses and trials."""
     now, then = (_shown(notebook) for notebook in (executed(tmp_path), kept()))

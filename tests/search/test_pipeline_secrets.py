@@ -60,6 +60,7 @@ def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
     assert [path for path in read if SECRET.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.drill
 def test_the_password_of_optuna_s_database_reaches_no_file_and_no_output(
     tmp_path: Path, ray_folder: Path
 ) -> None:

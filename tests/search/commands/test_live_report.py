@@ -100,8 +100,8 @@ def test_a_damaged_run_is_a_line_and_not_the_end_of_the_server(
     assert read(f"{address}{run.path.name}/stamp")
 
 
+@pytest.mark.drill
 @pytest.mark.browser
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_an_open_page_follows_the_search_and_keeps_what_was_unfolded(
     address: str, run: RunFolder, tmp_path: Path
 ) -> None:

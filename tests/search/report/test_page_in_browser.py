@@ -1,6 +1,5 @@
 """The page in a browser: at each width and colour scheme, by pointer, by keys and on paper."""
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +8,7 @@ from tests.support.browser import Browser, browser
 from tests.support.reporting import BUDGETS, page_on
 from tests.support.simulated import simulated_study
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium to draw the page"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.drill]
 
 CUT = """(() => {
   const cut = [];

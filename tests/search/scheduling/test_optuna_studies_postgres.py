@@ -29,6 +29,7 @@ from tests.support.dry_run import TPE_STUDY, Simulation, scheduler, search_into,
 from tests.support.places import ROOT
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
+pytestmark = pytest.mark.drill
 driver()
 
 LONGEST_SECONDS = 60.0

@@ -13,6 +13,7 @@ from fathom.search.study.keys.groups import TrackingConfig
 from tests.support.dry_run import Simulation, scheduler, study
 from tests.support.postgres_server import PASSWORD, Server, driver, running
 
+pytestmark = pytest.mark.drill
 driver()
 
 

@@ -19,7 +19,7 @@ from fathom.search.study.planning.plan import plan_study
 from tests.support.browser import Browser, browser
 from tests.support.dry_run import MACHINE, Simulation, scheduler, study
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.drill]
 STUDY = "simulated"
 SHOWN = ("optimal_depth", "interval", "verdict", "loss", "identified")
 OWN_ERRORS = (
