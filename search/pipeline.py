@@ -6,20 +6,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from fathom.objectives.contract import Objective
+from fathom.objectives.contract import Objective, content_digest_of
 from fathom.objectives.prepare import prepare
 from fathom.search.cluster.disk_space import DiskSpace
 from fathom.search.cluster.interrupt import Interrupt
 from fathom.search.cluster.ray_session import cluster_address, start_ray
 from fathom.search.cluster.time_limit import TimeLimit
 from fathom.search.cluster.tune import run_trials
-from fathom.search.conclusion import Conclusion, audit_budgets, conclude
+from fathom.search.conclusion import Conclusion, conclude
 from fathom.search.export.best import best_yaml
-from fathom.search.opening import OpenRun, content_read, open_run, tracked_study
+from fathom.search.opening import OpenRun, open_run
 from fathom.search.records import TrialRecord
 from fathom.search.report.terminal.progress import Progress
 from fathom.search.report.terminal.steps import Steps
@@ -28,7 +29,6 @@ from fathom.search.run_folder import (
     InUseError,
     RunFolder,
     default_tracking_uri,
-    last_attempts,
     locked,
     token_cache,
     write_atomically,
@@ -37,13 +37,12 @@ from fathom.search.scheduling.extend import extend, forget_checkpoints
 from fathom.search.scheduling.journal import unfinished_budgets
 from fathom.search.scheduling.optuna_studies import FileStudies, Studies, open_database
 from fathom.search.scheduling.scheduler import Scheduler
-from fathom.search.study.fingerprint import (
-    write_fingerprint,
-)
+from fathom.search.study.fingerprint import content_read, write_fingerprint
 from fathom.search.study.hardware.machine import keep_speeds_of
-from fathom.search.study.keys.config import StudyConfig
+from fathom.search.study.keys.config import StudyConfig, dump
 from fathom.search.study.own_records import read_records
-from fathom.search.study.preflight import ReadyStudy, load_run
+from fathom.search.study.preflight import ReadyStudy, load_run, without_passwords
+from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.tracker import Tracker
 
 CLOUD_SECRETS = (
@@ -91,11 +90,12 @@ def run_study(
         start_ray(config.resources, folder.resume_command, config.own_code)
     folder.create()
     unread = None if ready.has_report and fingerprint.content else objective
+    read = partial(content_digest_of, unread)
     steps.begin("opening MLflow")
     with (
         closing(studies or FileStudies(folder.optuna)) as kept,
         Tracker(run.tracked) as tracker,
-        content_read(folder, run.data.name, fingerprint, unread) as keep_content,
+        content_read(folder, run.data.name, fingerprint, read) as keep_content,
     ):
         tracker.confirm()
         tracker.data(run.data)
@@ -178,7 +178,9 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
         tracker = None
         if not searched and (trust or config.tracking.uri is None):
             uri = config.tracking.uri or default_tracking_uri(path.parent)
-            tracker = held.enter_context(Tracker(tracked_study(config, folder, uri)))
+            text = dump(without_passwords(config))
+            study = TrackedStudy(uri=uri, study=config.study, folder=path, config_text=text)
+            tracker = held.enter_context(Tracker(study))
         conclusion = conclude_run(folder, config, records)
         if tracker:
             tracker.confirm()
@@ -215,8 +217,8 @@ def _held(held: ExitStack, folder: RunFolder) -> bool:
 
 def _extend(run: OpenRun, console: Console) -> None:
     """Moves first rungs whose audit failed, and says so."""
-    audits = audit_budgets(last_attempts(run.past.attempts), run.config)
-    extensions = extend(run.folder, run.past, audits, [plan.budget for plan in run.plans])
+    found = Conclusion(config=run.config, records=tuple(run.past.latest))
+    extensions = extend(run.folder, run.past, found.audits, [plan.budget for plan in run.plans])
     for extension in extensions:
         console.print(extension.sentence, highlight=False)
     if not extensions:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fathom.search.formatting import format_count
 from fathom.search.records import Outcome, TrialRecord
-from fathom.search.run_folder import RunFolder, append_line, last_attempts
+from fathom.search.run_folder import RunFolder, append_line
 from fathom.search.scheduling.audit import RungAudit, later_first_rung
 from fathom.search.scheduling.journal import Past
 from fathom.search.study.planning.budget import Budget
@@ -48,12 +48,11 @@ def extend(
 ) -> tuple[Extension, ...]:
     """Moves the first rung of each budget whose audit failed, in the journal and in `past`, and
     returns these extensions."""
-    records = last_attempts(past.attempts)
     extensions = []
     for budget in budgets:
         wanted = later_first_rung(audits.get(budget.params, ()))
         if wanted is not None and wanted > past.first_rungs.get(budget.params, 0):
-            extensions.append(_extension(folder, records, budget, wanted))
+            extensions.append(_extension(folder, past.latest, budget, wanted))
             line = {"event": "extend", "budget": budget.params, "first_rung": wanted}
             append_line(folder.journal, line)
             past.take(line)

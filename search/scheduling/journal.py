@@ -58,10 +58,14 @@ class Past:
     """Budget -> tokens of the first rung that still stops trials, where it was extended."""
 
     @property
+    def latest(self) -> list[TrialRecord]:
+        """The last end of each trial, in order; some of these trials may be under way again."""
+        return last_attempts(self.attempts)
+
+    @property
     def ended(self) -> list[TrialRecord]:
         """The last end of each trial that is not under way, in order."""
-        last = last_attempts(self.attempts)
-        return [record for record in last if record.spec.trial not in self.running.records]
+        return [record for record in self.latest if record.spec.trial not in self.running.records]
 
     def take(self, line: dict[str, Any]) -> None:
         """Updates the state with the next line of the journal."""

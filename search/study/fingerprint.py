@@ -5,8 +5,11 @@ changed between two starts is noticed, and so is a record of another study.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import Event
 
 from fathom.objectives.files import digest_of
 from fathom.objectives.keys import ObjectiveConfig
@@ -87,6 +90,33 @@ def keep_content(folder: RunFolder, place: str, fingerprint: Fingerprint, conten
         write_fingerprint(folder, replace(fingerprint, content=content))
     elif content != fingerprint.content:
         raise _changed(folder, place, fingerprint.content, content)
+
+
+@contextmanager
+def content_read(
+    folder: RunFolder,
+    place: str,
+    fingerprint: Fingerprint,
+    read: Callable[[Callable[[], bool]], str | None],
+) -> Iterator[Callable[[], None]]:
+    """Context in which every byte of the data is read in the background.
+
+    Its value, when called, waits for their digest and writes it into the folder or checks it; it
+    raises `RunFolderError` if the data have changed. `read` returns the digest, empty if there is
+    nothing to read, or None once the function that it is handed says to stop.
+    """
+    left = Event()
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(read, left.is_set)
+
+        def keep() -> None:
+            if content := digest.result():
+                keep_content(folder, place, fingerprint, content)
+
+        try:
+            yield keep
+        finally:
+            left.set()
 
 
 def _changed(folder: RunFolder, place: str, old: str, new: str) -> RunFolderError:
