@@ -12,6 +12,7 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.analysis.optimum import Optimum, find_optima
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
@@ -27,6 +28,7 @@ def main() -> None:
         "ladder", type=Path, help="the ladder's run folder, or a file of its losses"
     )
     parser.add_argument("--keep", type=Path, help="write the ladder's losses to this file")
+    add_json_option(parser)
     arguments = parser.parse_args()
     folder = RunFolder(arguments.search)
     records = read_records(folder.records)
@@ -34,12 +36,22 @@ def main() -> None:
     if arguments.keep:
         lines = (json.dumps(row) for row in ladder)
         arguments.keep.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    optima = find_optima(records, seed=load(folder.config).seed)
-    print("| budget | ladder: loss by depth | best | search: depth [95 %] | verdict | agrees |")
-    print("|---|---|---|---|---|---|")
-    for optimum in optima:
-        print(row_of(optimum, [row for row in ladder if row["budget"] == optimum.budget]))
+    compare(records, load(folder.config).seed, ladder, arguments.json)
+
+
+COLUMNS = ("budget", "ladder: loss by depth", "best", "search: depth [95 %]", "verdict", "agrees")
+
+
+def compare(
+    records: list[TrialRecord], seed: int, ladder: list[dict[str, float]], file: Path | None
+) -> None:
+    """Prints the table and the tokens of both, and writes them to `file`, if one is given."""
+    table = PrintedTable(dict.fromkeys(COLUMNS, ""), file)
+    for optimum in find_optima(records, seed=seed):
+        table.add(*row_of(optimum, [row for row in ladder if row["budget"] == optimum.budget]))
     spent, full = tokens(records), sum(row["tokens"] for row in ladder)
+    table.figure("search_tokens", format_count(spent), "tokens")
+    table.figure("ladder_tokens", format_count(full), "tokens")
     print(
         f"\nThe search trained on {format_count(spent)} tokens, the ladder on {format_count(full)}."
     )
@@ -64,8 +76,8 @@ def read_ladder(path: Path) -> list[dict[str, float]]:
     ]
 
 
-def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
-    """Returns the table row of one budget."""
+def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> list[str]:
+    """Returns the cells of a budget's row."""
     losses: dict[int, list[float]] = defaultdict(list)
     for row in ladder:
         losses[int(row["depth"])].append(row["loss"])
@@ -74,11 +86,14 @@ def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> str:
     cells = ", ".join(f"{depth}: {mean:.4f}" for depth, mean in means.items())
     error = standard_error(losses)
     low, high = optimum.interval or (math.inf, -math.inf)
-    return (
-        f"| {format_count(optimum.budget)} | {cells} (standard error {error:.4f}) | {best} | "
-        f"{optimum.optimal_depth or '-'} [{low}-{high}] | {optimum.kind.value} | "
-        f"{'yes' if low <= best <= high else 'no'} |"
-    )
+    return [
+        format_count(optimum.budget),
+        f"{cells} (standard error {error:.4f})",
+        str(best),
+        f"{optimum.optimal_depth or '-'} [{low}-{high}]" if optimum.interval else "-",
+        optimum.kind.value,
+        "yes" if low <= best <= high else "no",
+    ]
 
 
 def standard_error(losses: dict[int, list[float]]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.parametrization import Scheme
 from fathom.search.commands.check.check import (
     ONE_STACK,
@@ -51,15 +52,19 @@ def varied(config: StudyConfig, scheme: Scheme, variant: str) -> StudyConfig:
     return StudyConfig.model_validate(raw)
 
 
-def transfer_rows(result: CheckResult) -> list[str]:
-    """Rows of the table for both axes of a scheme."""
+def transfer_rows(result: CheckResult) -> list[list[object]]:
+    """Returns the cells of a row for each axis of a scheme."""
     scheme = result.config.model.parametrization.scheme
     return [
-        f"| {scheme.value} | {axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]} | "
-        f"x{2**axis.base.best_log2_factor:.2f} to x{2**axis.far.best_log2_factor:.2f} | "
-        f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f} | "
-        f"{axis.log2_shift:+.2f} ± {axis.error:.2f} | {_exponent(axis):+.2f} | "
-        f"{'carries over' if axis.carries_over else 'does not'} |"
+        [
+            scheme.value,
+            f"{axis.axis.value} {axis.sizes[0]} to {axis.sizes[1]}",
+            f"x{2**axis.base.best_log2_factor:.2f} to x{2**axis.far.best_log2_factor:.2f}",
+            f"{axis.base.lowest.loss:.3f} to {axis.far.lowest.loss:.3f}",
+            f"{axis.log2_shift:+.2f} ± {axis.error:.2f}",
+            round(_exponent(axis), 2),
+            "carries over" if axis.carries_over else "does not",
+        ]
         for axis in result.axes
     ]
 
@@ -76,23 +81,27 @@ def largest_exponents(config: StudyConfig, scheme: Scheme, variant: str) -> list
     return [f"{coordinate_check(study, axis).largest[1]:+.2f}" for axis in ONE_STACK]
 
 
-def print_coordinates(config: StudyConfig, schemes: list[Scheme]) -> None:
+def print_coordinates(config: StudyConfig, schemes: list[Scheme], file: Path | None) -> None:
     """Prints the table of the coordinate check over kinds of models."""
-    print("| largest exponent, depth / width |" + "".join(f" {one.value} |" for one in schemes))
-    print("|---|" + "---|" * len(schemes))
+    heads = ["largest exponent, depth / width", *(scheme.value for scheme in schemes)]
+    table = PrintedTable(dict.fromkeys(heads, ""), file)
     for variant in VARIANTS:
-        cells = [" / ".join(largest_exponents(config, scheme, variant)) for scheme in schemes]
-        print(f"| {variant} | {' | '.join(cells)} |", flush=True)
+        exponents = (largest_exponents(config, scheme, variant) for scheme in schemes)
+        table.add(variant, *map(" / ".join, exponents))
 
 
-def print_transfer(config: StudyConfig, schemes: list[Scheme], probe: Probe) -> None:
+def print_transfer(
+    config: StudyConfig, schemes: list[Scheme], probe: Probe, file: Path | None
+) -> None:
     """Prints the table of the whole check for each scheme."""
-    headings = ("scheme", "axis", "best rate", "loss there", "log2 factor per doubling")
-    print(f"| {' | '.join(headings)} | largest exponent | verdict |")
-    print("|---" * 7 + "|")
+    heads = ("scheme", "axis", "best rate", "loss there", "log2 factor per doubling")
+    table = PrintedTable(
+        {**dict.fromkeys(heads, ""), "largest exponent": "+.2f", "verdict": ""}, file
+    )
     for scheme in schemes:
         result = check_study(varied(config, scheme, "as it is"), lambda *_: None, probe)
-        print("\n".join(transfer_rows(result)), flush=True)
+        for cells in transfer_rows(result):
+            table.add(*cells)
 
 
 def main() -> None:
@@ -105,13 +114,15 @@ def main() -> None:
     parser.add_argument("--scheme", type=Scheme, action="append", help="which; all by default")
     parser.add_argument("--deep", type=int, default=PROBE.depths[1], help="the deep shape's depth")
     parser.add_argument("--warmup", type=float, default=PROBE.warmup, help="share of the steps")
+    add_json_option(parser)
     asked = parser.parse_args()
     config, schemes = load(asked.study), asked.scheme or list(Scheme)
     if asked.coordinates:
-        print_coordinates(config, schemes)
+        print_coordinates(config, schemes, asked.json)
     else:
         depths = (PROBE.depths[0], asked.deep)
-        print_transfer(config, schemes, replace(PROBE, depths=depths, warmup=asked.warmup))
+        probe = replace(PROBE, depths=depths, warmup=asked.warmup)
+        print_transfer(config, schemes, probe, asked.json)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from math import exp, log
 import numpy as np
 from numpy.random import Generator
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from benchmarks.simulate.study import search
 from benchmarks.worlds.planted import (
     Curve,
@@ -182,22 +183,29 @@ CASES: dict[str, tuple[Callable[[Generator], Planted], Kind, str]] = {
 }  # fmt: skip
 
 
+COLUMNS = {
+    "planted": "",
+    "expected": "",
+    "as expected": ".3f",
+    "best depth in [interval]": ".3f",
+    "lowest point in it": ".3f",
+    "within a plateau of the best": ".3f",
+    "verdicts": "",
+}
+
+
 def main() -> None:
     """Prints a table row for each kind of planted world."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=100, help="studies of each kind")
     parser.add_argument("--first", type=int, default=0, help="number of the first: other worlds")
     parser.add_argument("--only", choices=CASES, help="one kind")
+    add_json_option(parser)
     arguments = parser.parse_args()
-    print(
-        "| planted | expected | as expected | best depth in [interval] | lowest point in it |",
-        end="",
-    )
-    print(" within a plateau of the best | verdicts |")
-    print("|---|---|---|---|---|---|---|")
+    table = PrintedTable(COLUMNS, arguments.json)
     for name in [arguments.only] if arguments.only else CASES:
         numbers = range(arguments.first, arguments.first + arguments.studies)
-        print(row(name, studies(name, numbers)), flush=True)
+        table.add(*row(name, studies(name, numbers)))
 
 
 def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
@@ -211,21 +219,20 @@ def studies(name: str, numbers: Iterable[int]) -> list[tuple[Planted, Optimum]]:
     return found
 
 
-def row(name: str, found: list[tuple[Planted, Optimum]]) -> str:
-    """Returns one table row."""
+def row(name: str, found: list[tuple[Planted, Optimum]]) -> list[object]:
+    """Returns the cells of a row: shares of the studies of a kind, and how often each verdict."""
     expected = CASES[name][1]
     verdicts = Counter(optimum.kind for _, optimum in found)
     identified = [(p, o) for p, o in found if p.depth and o.kind is Kind.IDENTIFIED]
-    shares = ("-", "-", "-")
+    shares: list[object] = ["-"] * 3
     if identified:
-        whole, exact, good = (
-            float(np.mean([test(p, o) for p, o in identified]))
+        shares = [
+            round(float(np.mean([test(p, o) for p, o in identified])), 3)
             for test in (covers, covers_exactly, nearly_best)
-        )
-        shares = (f"{whole:.3f}", f"{exact:.3f}", f"{good:.3f}")
+        ]
     text = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
-    right = verdicts[expected] / len(found)
-    return f"| {name} | {expected} | {right:.3f} | {' | '.join(shares)} | {text} |"
+    right = round(verdicts[expected] / len(found), 3)
+    return [name, str(expected), right, *shares, text]
 
 
 def covers(planted: Planted, optimum: Optimum) -> bool:

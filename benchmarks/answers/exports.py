@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.network.transformer import Transformer
 from fathom.models.options import Activation, Normalization, Positions
 from fathom.models.parametrization import Scheme
@@ -170,8 +171,8 @@ def export(best: BestShape, name: str, training: Path, out: Path) -> str:
 
 
 @torch.no_grad()
-def row(name: str, options: dict[str, Any], scheme: Scheme, checkout: Path | None) -> str:
-    """Returns one table row."""
+def row(name: str, options: dict[str, Any], scheme: Scheme, checkout: Path | None) -> list[object]:
+    """Returns the cells of a row: a model's count and loss, here and in the other framework."""
     best = best_of(options, scheme)
     tokens = torch.randint(256, (8, 64), generator=torch.Generator().manual_seed(1))
     quiet = contextlib.redirect_stdout(io.StringIO())  # nanoGPT says what it builds
@@ -181,13 +182,11 @@ def row(name: str, options: dict[str, Any], scheme: Scheme, checkout: Path | Non
         architecture = export(best, name, folder / "trained", folder / "out")
         theirs, forward = BUILDERS[name](folder / "out", best.shape, checkout)
         theirs.eval()
-        losses = [loss_of(one, tokens) for one in (ours, forward)]
+        losses = [loss_of(model, tokens) for model in (ours, forward)]
     count = sum(weight.numel() for weight in theirs.parameters())
     text = ", ".join(f"{key}: {str(value).lower()}" for key, value in options.items())
-    return (
-        f"| {name} | {architecture} | {text} | {scheme.value} | {best.shape.params_total:,} "
-        f"| {count:,} | {losses[0]:.6f} | {abs(losses[1] - losses[0]):.0e} |"
-    )
+    known = [name, architecture, text, scheme.value, best.shape.params_total, count]
+    return [*known, round(losses[0], 6), f"{abs(losses[1] - losses[0]):.0e}"]
 
 
 def loss_of(forward: Forward, tokens: Tensor) -> float:
@@ -210,20 +209,33 @@ def present(checkout: Path | None) -> Iterator[str]:
             yield name
 
 
+COLUMNS = {
+    "format": "",
+    "its model": "",
+    "options": "",
+    "scheme": "",
+    "parameters": ",",
+    "there": ",",
+    "loss": ".6f",
+    "differs by": "",
+}
+
+
 def main() -> None:
-    """Print the table, a row for each framework, shape and scheme."""
+    """Prints the table, a row for each framework, shape and scheme."""
     parser = argparse.ArgumentParser(description="Counts and losses of exported models.")
     parser.add_argument("--nanogpt", type=Path, help="a checkout of karpathy/nanoGPT")
-    checkout = parser.parse_args().nanogpt
+    add_json_option(parser)
+    arguments = parser.parse_args()
+    checkout = arguments.nanogpt
     names = list(present(checkout))
     versions = [f"{name} {version(name)}" for key, name in PACKAGES.items() if key in names]
     print(", ".join([f"torch {torch.__version__}", *versions]), end="\n\n")
-    print("| format | its model | options | scheme | parameters | there | loss | differs by |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    table = PrintedTable(COLUMNS, arguments.json)
     for name in names:
         for options in CASES[name]:
             for scheme in (Scheme.STANDARD, Scheme.COMPLETEP):
-                print(row(name, options, scheme, checkout), flush=True)
+                table.add(*row(name, options, scheme, checkout))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from time import perf_counter, process_time
 
 import torch
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
@@ -58,23 +59,36 @@ class DiagnosticsCost:
         return added[0] / whole, added[1] / whole, added[2] / whole
 
 
+COLUMNS = (
+    "budget",
+    "depth x d_model",
+    "step",
+    "evaluation",
+    "look",
+    "steps",
+    "looks",
+    "end",
+    "together",
+)
+
+
 def main() -> None:
-    """Print a row for the shallowest, a middle and the deepest shape of every budget."""
+    """Prints a row for the shallowest, a middle and the deepest shape of every budget."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", type=Path, help="study file")
-    config = load(parser.parse_args().study)
+    add_json_option(parser)
+    arguments = parser.parse_args()
+    config = load(arguments.study)
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     objective = prepare(config.objective).to(device)
     matrix_rate(device, False)  # once a process, and a process trains many trials
     vocab_size = vocab_size_of(config)
-    print(
-        "| budget | depth x d_model | step | evaluation | look | steps | looks | end | together |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    table = PrintedTable(dict.fromkeys(COLUMNS, ""), arguments.json)
     for budget in expand_budgets(config):
         for shape in three(feasible_shapes(config, budget, vocab_size)):
-            print(row(config, budget, shape, cost(config, budget, shape, objective, device)))
+            added = cost(config, budget, shape, objective, device)
+            table.add(*row(config, budget, shape, added))
 
 
 def three(shapes: tuple[Shape, ...]) -> list[Shape]:
@@ -139,17 +153,18 @@ def timed(part: Callable[[], object], device: torch.device) -> float:
     return clock() - began
 
 
-def row(config: StudyConfig, budget: Budget, shape: Shape, own: DiagnosticsCost) -> str:
-    """The table row of one shape."""
-    shares = own.shares(budget.steps, evaluation_steps(config, budget))
-    times = (own.step, own.evaluation, own.look)
-    cells = (
+def row(
+    config: StudyConfig, budget: Budget, shape: Shape, added: DiagnosticsCost
+) -> tuple[str, ...]:
+    """Returns the cells of a shape's row."""
+    shares = added.shares(budget.steps, evaluation_steps(config, budget))
+    times = (added.step, added.evaluation, added.look)
+    return (
         format_count(budget.params),
         f"{shape.depth} x {shape.d_model}",
         *(f"{1e3 * seconds:.2f} ms" for seconds in times),
         *(f"{share:+.2%}" for share in (*shares, sum(shares))),
     )
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.printed_table import PrintedTable, add_json_option
 from fathom.search.run_folder import RunFolder, read_lines
 from fathom.search.study.keys.config import load
 
@@ -29,18 +30,18 @@ LONGEST_SECONDS = 120.0
 
 
 def main() -> None:
-    """Print the median wall time of each command, and of Python doing nothing."""
+    """Prints the median wall time of each command, and of Python doing nothing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=9, help="of each verb")
     parser.add_argument("--searches", type=int, default=5, help="started and interrupted")
+    add_json_option(parser)
     arguments = parser.parse_args()
-    print("| command | seconds (median) | fastest | slowest |")
-    print("|---|---|---|---|")
-    print(row_of("python -c pass", [sys.executable, "-P", "-c", "pass"], arguments.runs))
+    table = PrintedTable({"command": "", "seconds (fastest, slowest)": ""}, arguments.json)
+    table.add(*row_of("python -c pass", [sys.executable, "-P", "-c", "pass"], arguments.runs))
     for command in COMMANDS:
         program = [sys.executable, "-P", "-m", "fathom", *command]
         if "runs/quickstart" not in command or Path("runs/quickstart").exists():
-            print(row_of(f"fathom {' '.join(command)}", program, arguments.runs))
+            table.add(*row_of(f"fathom {' '.join(command)}", program, arguments.runs))
     pairs = [
         (_time([sys.executable, "-P", "-c", BARE]), *_first_steps())
         for _ in range(arguments.searches)
@@ -54,18 +55,16 @@ def main() -> None:
         zip(*pairs, strict=True),
         strict=True,
     ):
-        print(_row(name, seconds))
+        table.add(*_row(name, seconds))
 
 
-def row_of(name: str, command: list[str], runs: int) -> str:
-    """Returns one table row; the first run, which fills the disk cache, does not count."""
+def row_of(name: str, command: list[str], runs: int) -> tuple[str, str]:
+    """Returns the cells of a row; the first run, which fills the disk cache, does not count."""
     return _row(f"`{name}`", [_time(command) for _ in range(runs + 1)][1:])
 
 
-def _row(name: str, seconds: "list[float] | tuple[float, ...]") -> str:
-    return (
-        f"| {name} | {statistics.median(seconds):.2f} | {min(seconds):.2f} | {max(seconds):.2f} |"
-    )
+def _row(name: str, seconds: "list[float] | tuple[float, ...]") -> tuple[str, str]:
+    return name, f"{statistics.median(seconds):.2f} ({min(seconds):.2f}, {max(seconds):.2f})"
 
 
 def _time(command: list[str]) -> float:

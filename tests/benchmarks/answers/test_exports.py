@@ -8,8 +8,8 @@ from fathom.models.parametrization import Scheme
 
 
 def test_a_row_has_both_counts_and_the_difference_of_losses() -> None:
-    line = row("hf", {"norm": Normalization.RMS}, Scheme.COMPLETEP, None)
-    name, model, options, scheme, ours, theirs, loss, apart = line.strip("| ").split(" | ")
+    cells = row("hf", {"norm": Normalization.RMS}, Scheme.COMPLETEP, None)
+    name, model, options, scheme, ours, theirs, loss, apart = map(str, cells)
     assert (name, model, options, scheme) == ("hf", "Arcee", "norm: rms", "completep")
     assert ours == theirs
     assert float(apart) < 1e-6 * float(loss)

@@ -1,0 +1,84 @@
+"""Renders the figures of the README, the docs and the results page from `figures/*.json`.
+
+    python -m benchmarks.pages
+
+writes them anew between the comments of the pages:
+
+    <!-- table: NAME -->                     a table, on lines of its own
+    <!-- figure: NAME.ID -->TEXT<!-- / -->   a figure in a sentence
+
+A file has `command`, `date`, `machine` and `tuned_on`, the table, and `figures` by their ids. A
+benchmark writes its file by `--json benchmarks/figures/NAME.json` (`benchmarks/printed_table.py`).
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FIGURES = Path(__file__).parent / "figures"
+TABLE = re.compile(r"(<!-- table: (?P<name>\w+) -->\n)(?P<shown>.*?)(<!-- /table -->)", re.S)
+FIGURE = re.compile(
+    r"(<!-- figure: (?P<name>\w+)\.(?P<id>\w+) -->)(?P<shown>.*?)(<!-- / -->)", re.S
+)
+
+
+def pages() -> list[Path]:
+    """The pages that show figures."""
+    return [ROOT / "README.md", ROOT / "benchmarks" / "RESULTS.md", *(ROOT / "docs").glob("*.md")]
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Returns what a benchmark measured."""
+    found: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def rendered(page: str) -> str:
+    """Returns the text of a page with the figures and tables that the files have now.
+
+    Raises:
+        FileNotFoundError: No benchmark has written this file.
+        KeyError: The file has no such figure, or no table.
+    """
+    page = TABLE.sub(lambda found: found[1] + markdown(measured(found["name"])) + found[4], page)
+    return FIGURE.sub(lambda found: found[1] + _figure(found["name"], found["id"]) + found[5], page)
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Returns the table of a result as Markdown."""
+    columns = result["table"]["columns"]
+    rows = [
+        [shown(cell, column.get("format", "")) for cell, column in zip(row, columns, strict=True)]
+        for row in result["table"]["rows"]
+    ]
+    lines = [[column["name"] for column in columns], ["---"] * len(columns), *rows]
+    return "".join(f"{line_of(line)}\n" for line in lines)
+
+
+def line_of(cells: Iterable[str]) -> str:
+    """Returns a line of a Markdown table."""
+    return f"|{'|'.join(cell if cell == '---' else f' {cell} ' for cell in cells)}|"
+
+
+def shown(value: object, form: str) -> str:
+    """Returns a value as the pages show it: numbers in the column's format, text as it is."""
+    return value if isinstance(value, str) else format(value, form)
+
+
+def _figure(name: str, identity: str) -> str:
+    figure = measured(name)["figures"][identity]
+    return shown(figure["value"], figure.get("format", ""))
+
+
+def main() -> None:
+    """Writes the figures of every page anew."""
+    for page in pages():
+        before = page.read_text(encoding="utf-8")
+        page.write_text(rendered(before), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

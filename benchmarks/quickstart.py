@@ -1,0 +1,117 @@
+"""Writes the answer of a run of the quickstart into the files that the pages are made from.
+
+    make quickstart
+    python -m benchmarks.quickstart runs/quickstart --machine "two idle cores"
+
+`--recorded` says that docs/terminal.svg is a recording of this run (`benchmarks/recording.py`). The
+run becomes the first row of the table of runs, and the pages are written anew.
+"""
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks import pages
+from benchmarks.answers import agreement
+from benchmarks.printed_table import figure, write_result
+from fathom.search.formatting import format_count
+from fathom.search.run_folder import RunFolder, read_records
+from fathom.search.study.keys.config import load
+
+LADDER = pages.ROOT / "benchmarks" / "data" / "quickstart_ladder.jsonl"
+COLUMNS = ("run", "10k", "20k", "40k")
+
+
+def main() -> None:
+    """Writes quickstart.json and agreement.json, then the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path, help="run folder")
+    parser.add_argument("--machine", default="two cores", help="as a reader should know it")
+    parser.add_argument("--recorded", action="store_true", help="docs/terminal.svg shows this run")
+    asked = parser.parse_args()
+    folder, file = RunFolder(asked.run), pages.FIGURES / "quickstart.json"
+    records, ladder = read_records(folder.records), agreement.read_ladder(LADDER)
+    comparison = pages.FIGURES / "agreement.json"
+    agreement.compare(records, load(folder.config).seed, ladder, comparison)
+    command = [sys.executable, "-P", "-m", "fathom", "report", str(asked.run), "--json"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    ended = [record.ended for record in records if record.ended]
+    seconds = max(ended) - min(record.started for record in records)
+    spent, full = agreement.tokens(records), sum(row["tokens"] for row in ladder)
+    result = with_run(pages.measured("quickstart"), report["budgets"], seconds, asked)
+    result["figures"]["tokens_saved"] = figure(round(full / spent, 1), "times the search's tokens")
+    write_result(file, result)
+    pages.main()
+
+
+def with_run(
+    before: dict[str, Any],
+    budgets: Sequence[dict[str, Any]],
+    seconds: float,
+    asked: argparse.Namespace,
+) -> dict[str, Any]:
+    """Returns the file's contents with this run as the answer that every page shows."""
+    minutes = figure(math.ceil(seconds / 60), "minutes, from the first trial to the last")
+    figures = before["figures"] | {
+        "answer": figure(answer(budgets), "best depth in layers, 95 % interval in brackets"),
+        "minutes": minutes,
+    }
+    where = f"{asked.machine}, Python {platform.python_version()}, {date.today().isoformat()}"
+    row = [where, *map(cell, budgets)]
+    if asked.recorded:
+        recorded = "; ".join(
+            f"{name}: {text}" for name, text in zip(COLUMNS[1:], row[1:], strict=True)
+        )
+        figures |= {"recorded": figure(recorded, "as in the answer"), "recorded_minutes": minutes}
+    rows = [row, *(other for other in before["table"]["rows"] if other[0] != where)]
+    return {
+        **before,
+        "date": date.today().isoformat(),
+        "machine": asked.machine,
+        "figures": figures,
+        "table": before["table"] | {"rows": rows},
+    }
+
+
+def answer(budgets: Sequence[dict[str, Any]]) -> str:
+    """Returns the answer as a clause: "at 10k parameters **2 layers** are best [2-5], ..."."""
+    parts = [_clause(budget, first=place == 0) for place, budget in enumerate(budgets)]
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
+
+
+def _clause(budget: dict[str, Any], *, first: bool) -> str:
+    size = format_count(budget["budget"]) + (" parameters" if first else "")
+    if not settled(budget):
+        return f"at {size} no depth is settled (`{budget['verdict']}`)"
+    depth = budget["optimal_depth"]
+    many = "layer is" if depth == 1 else "layers are"
+    layers = f"{depth} {many} best" if first else depth
+    return f"at {size} **{layers}** [{_interval(budget)}]"
+
+
+def cell(budget: dict[str, Any]) -> str:
+    """Returns a budget's answer in a table: "2 [2-5]", or its verdict if no depth is settled."""
+    if not settled(budget):
+        return str(budget["verdict"])
+    return f"{budget['optimal_depth']} [{_interval(budget)}]"
+
+
+def settled(budget: dict[str, Any]) -> bool:
+    """True if the answer names a depth and an interval."""
+    return budget["verdict"] == "identified" and budget["interval"] is not None
+
+
+def _interval(budget: dict[str, Any]) -> str:
+    low, high = budget["interval"]
+    return f"{low}-{high}" if low < high else str(low)
+
+
+if __name__ == "__main__":
+    main()
