@@ -47,8 +47,16 @@ def compare(
 ) -> None:
     """Prints the table and the tokens of both, and writes them to `file`, if one is given."""
     table = PrintedTable(dict.fromkeys(COLUMNS, ""), file)
-    for optimum in find_optima(records, seed=seed):
-        table.add(*row_of(optimum, [row for row in ladder if row["budget"] == optimum.budget]))
+    optima = find_optima(records, seed=seed)
+    rows = [
+        row_of(best, [row for row in ladder if row["budget"] == best.budget]) for best in optima
+    ]
+    for cells in rows:
+        table.add(*cells)
+    agreeing = sum(cells[-1] == "yes" for cells in rows)
+    table.figure(
+        "inside", f"{agreeing} of {len(rows)}", "sizes whose ladder is best inside the interval"
+    )
     spent, full = tokens(records), sum(row["tokens"] for row in ladder)
     table.figure("search_tokens", format_count(spent), "tokens")
     table.figure("ladder_tokens", format_count(full), "tokens")

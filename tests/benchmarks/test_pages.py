@@ -16,9 +16,11 @@ MONTHS = "January|February|March|April|May|June|July|August|September|October|No
 NO_FIGURES = {
     rf"(\d+ )?({MONTHS}) \d{{4}}|\d{{4}}-\d\d-\d\d": "dates",
     r"\bet al\.,? \d{4}|\b\d{4}\.\d{4,5}\b": "papers",
-    r"\bx86-64|\bGPT-2|\b(Python|torch|ray|optuna|mlflow|transformers|litgpt|torchtitan|nanoGPT of"
-    r"|Optuna|Ray Tune|Ax|Syne Tune|NePS|Determined|dashboard\]\(\S+\)|Fathom\*\*|CC BY|License)"
-    r"\s\d+(\.\d+)*( to \d+(\.\d+)*)?": "versions and names",
+    r"\b(x86-64|GPT-2|Apache-2\.0)\b": "names",
+    r"\b(Python|torch|ray|optuna|mlflow|transformers|litgpt|torchtitan|nanoGPT of"
+    r"|Optuna|Ray Tune|Ax|Syne Tune|NePS|Determined|dashboard\]\(\S+\)|Fathom\*\*|CC BY)"
+    r"\s\d+(\.\d+)*( to \d+(\.\d+)*)?": "versions",
+    r"status \d+": "exit statuses",
     r"\d+ %(?= interval)|(?<=for )\d+ %": "the level of every interval",
     r"(?<=[a-z]#)\d+|(?<=\[)\d+\.\d+(?=\])": "issues and releases that are linked",
     r"\(\d\) (?=These)": "a footnote",
@@ -35,7 +37,7 @@ def test_a_page_shows_the_figures_that_the_files_have(page: Path) -> None:
 
 @pytest.mark.parametrize("page", COMPARED, ids=lambda page: page.stem)
 def test_every_number_of_a_page_comes_from_a_file_or_is_a_setting(page: Path) -> None:
-    """A setting stands in a command of its section, or among the `settings` of its file."""
+    """A setting stands in a command of its section, or in a file that the section shows."""
     text = page.read_text(encoding="utf-8")
 
     assert [loose for section in sections(text) for loose in loose_numbers(section)] == []
@@ -44,11 +46,11 @@ def test_every_number_of_a_page_comes_from_a_file_or_is_a_setting(page: Path) ->
 def test_a_number_that_no_file_has_is_found() -> None:
     section = (
         "## How often\n\n```sh\nfathom run --hours 8\n```\n\n"
-        "In 8 hours 47 answers of <!-- figure: coverage.one_minimum -->329<!-- / -->, on "
+        "In 8 hours 48 answers of <!-- figure: coverage.one_minimum -->329<!-- / -->, on "
         "23 November 2026 with Python 3.11.7 and `--seeds 3`: 95 % intervals, 0.123 nats, 10k.\n"
     )
 
-    assert loose_numbers(section) == ["47", "0.123", "10k"]
+    assert loose_numbers(section) == ["48", "0.123", "10k"]
     assert loose_numbers(section.replace("329", "330")) != [], "a figure is not what its file has"
 
 
@@ -97,12 +99,9 @@ def loose_numbers(section: str) -> list[str]:
 
 
 def settings_of(section: str) -> list[str]:
-    """Commands of a section, its tables, and the settings of its files."""
+    """Commands of a section, its tables, and the files that they and its figures are from."""
     blocks = re.findall(r"```.*?```", section, re.S)
     tables = [*TABLE.finditer(section)]
     names = {found["name"] for found in (*tables, *FIGURE.finditer(section))}
-    settings = [
-        json.loads((FIGURES / f"{name}.json").read_text("utf-8")).get("settings", {})
-        for name in names
-    ]
-    return [*blocks, *(found["shown"] for found in tables), json.dumps(settings)]
+    files = [(FIGURES / f"{name}.json").read_text(encoding="utf-8") for name in names]
+    return [*blocks, *(found["shown"] for found in tables), *files]

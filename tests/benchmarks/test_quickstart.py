@@ -1,0 +1,50 @@
+"""The answer of the quickstart, which every page shows: `benchmarks/quickstart.py`."""
+
+import argparse
+import html
+import re
+from typing import Any
+
+from benchmarks.pages import measured
+from benchmarks.quickstart import answer, with_run
+from tests.support.places import ROOT
+
+
+def budget(size: int, depth: int | None, *interval: int) -> dict[str, Any]:
+    found = {"budget": size, "optimal_depth": depth, "interval": [*interval] or None}
+    return {**found, "verdict": "identified" if interval else "insufficient"}
+
+
+BUDGETS = [budget(10_000, 1, 1, 2), budget(20_000, 3, 3, 3), budget(40_000, None)]
+
+
+def test_an_answer_names_the_depth_of_each_size_or_its_verdict() -> None:
+    assert answer(BUDGETS) == (
+        "at 10k parameters **1 layer is best** [1-2], at 20k **3** [3], "
+        "and at 40k no depth is settled (`insufficient`)"
+    )
+
+
+def test_a_run_becomes_the_first_row_and_the_answer_of_every_page() -> None:
+    asked = argparse.Namespace(machine="a laptop", recorded=True)
+    before = measured("quickstart")
+
+    once = with_run(before, BUDGETS, 61.0, asked)
+    twice = with_run(once, BUDGETS, 61.0, asked)
+
+    assert once["table"]["rows"][0][1:] == ["1 [1-2]", "3 [3]", "insufficient"]
+    assert once["table"]["rows"][1:] == before["table"]["rows"]
+    assert twice == once
+    assert once["figures"]["minutes"]["value"] == 2
+    assert once["figures"]["recorded"]["value"] == "10k: 1 [1-2]; 20k: 3 [3]; 40k: insufficient"
+
+
+def test_the_recording_ends_with_the_answer_that_its_caption_says() -> None:
+    drawn = (ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8")
+    text = html.unescape(re.sub(r"<[^>]+>", "\n", drawn))
+
+    for said in measured("quickstart")["figures"]["recorded"]["value"].split("; "):
+        size, shown = said.split(": ")
+        depth, _, interval = shown.partition(" ")
+        shapes = rf"^ *{size}\b.*\b{depth}\b.*{re.escape(interval.strip('[]'))}"
+        assert re.search(shapes, text, re.M), said

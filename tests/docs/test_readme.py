@@ -1,0 +1,39 @@
+"""The commands of the README's first screen run as they stand; `test_cli.py` takes its tour."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.markdown import blocks_of
+from tests.support.places import ROOT
+
+FIRST, *_ = [
+    block.text
+    for block in blocks_of(ROOT / "README.md")
+    if block.language == "sh" and not block.note
+]
+COMMANDS = [line.split("#")[0].strip() for line in FIRST.splitlines()]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[1])
+def test_a_command_of_the_first_screen_runs(command: str, tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    program, *arguments = shlex.split(command)
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", program, *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
