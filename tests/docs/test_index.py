@@ -1,4 +1,4 @@
-"""The commands of the README's first screen run as they stand; `test_cli.py` takes its tour."""
+"""The first screen of the README, which docs/index.md shows: its commands run as they stand."""
 
 import os
 import shlex
@@ -19,9 +19,11 @@ FIRST, *_ = [
 COMMANDS = [line.split("#")[0].strip() for line in FIRST.splitlines()]
 
 
+@pytest.mark.drill
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.split()[1])
 def test_a_command_of_the_first_screen_runs(command: str, tmp_path: Path) -> None:
+    """`ask` measures how fast this machine trains, which takes half a minute beside other work."""
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
     program, *arguments = shlex.split(command)
 
