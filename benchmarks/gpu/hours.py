@@ -14,7 +14,7 @@ from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.hardware.speed import Speed
 from fathom.search.study.planning.plan import plan_budget
 from fathom.search.training.assignment import Assignment
-from fathom.search.training.measure_speed import measured_rate
+from fathom.search.training.calibrate import measured_rate
 from fathom.search.training.trial import RunningTrial, catch_failures
 
 LABELS = ((5, 128), (6, 384), (12, 832), (24, 1152), (24, 1856))

@@ -13,7 +13,7 @@ from benchmarks.gpu.subject import shape_of
 from benchmarks.speed.rivals import Block, Task
 from benchmarks.speed.step import contestants, fathom
 from fathom.search.study.hardware.gpus import recognised
-from fathom.search.training.speed import matrix_rate
+from fathom.search.training.utilisation import matrix_rate
 
 SIZES = {
     "10M": (6, 384, 0.20),

@@ -28,7 +28,7 @@ from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.layer_metrics import diagnose, diagnostics_steps
 from fathom.search.training.loop import advance
-from fathom.search.training.speed import matrix_rate, speed
+from fathom.search.training.utilisation import matrix_rate, utilisation
 from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
 
@@ -126,7 +126,7 @@ def cost(
         lambda: steps(False),
         evaluate,
         look,
-        lambda: speed(model, tokens_per_second=1.0, bfloat16=False),
+        lambda: utilisation(model, tokens_per_second=1.0, bfloat16=False),
     ]
     seconds: list[list[float]] = [[] for _ in parts]
     for _ in range(ROUNDS + 1):

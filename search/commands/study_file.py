@@ -93,7 +93,7 @@ def check(
     from fathom.search.commands.check.check import check_study
     from fathom.search.commands.check.probe import Probe
     from fathom.search.run_folder import token_cache
-    from fathom.search.training.measure_speed import measure_speeds
+    from fathom.search.training.calibrate import measure_speeds
 
     probe = Probe(steps=steps)
     output.print_opening(config, probe, console)

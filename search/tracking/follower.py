@@ -25,7 +25,7 @@ from fathom.search.study.store_uri import TrackingError, first_line, without_cre
 from fathom.search.tracking import store
 from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.messages import CLOSE_SECONDS, Close, TrackedStudy
-from fathom.search.tracking.runs import StudyRuns
+from fathom.search.tracking.study_runs import StudyRuns
 from fathom.search.tracking.tail import RunTail
 
 NICENESS = 5

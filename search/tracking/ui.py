@@ -22,7 +22,7 @@ from fathom.search.study.store_uri import (
 )
 from fathom.search.tracking import store
 from fathom.search.tracking.pages import MODE
-from fathom.search.tracking.runs import STUDY_TAG
+from fathom.search.tracking.study_runs import STUDY_TAG
 from fathom.search.tracking.views import list_address
 
 STOP_SECONDS = 10.0

@@ -9,7 +9,7 @@ from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
-from fathom.search.training.speed import speed
+from fathom.search.training.utilisation import utilisation
 from fathom.search.training.state import Training, TrainPlan
 
 
@@ -50,7 +50,7 @@ def detailed_metrics(training: Training, objective: Objective) -> tuple[dict[str
     if at_end:
         tokens = training.step * plan.batch_size * objective.context
         rate = tokens / training.train_seconds / training.ranks.size
-        metrics |= speed(model, tokens_per_second=rate, bfloat16=plan.bfloat16)
+        metrics |= utilisation(model, tokens_per_second=rate, bfloat16=plan.bfloat16)
         metrics["compile_seconds"] = training.compile_seconds
     return metrics, layers
 

@@ -24,7 +24,7 @@ from fathom.search.tracking import store
 from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import TrackedStudy
-from fathom.search.tracking.runs import StudyRuns
+from fathom.search.tracking.study_runs import StudyRuns
 from tests.support.optima import verdict
 
 STARTED = 1_700_000_000.0

@@ -186,7 +186,7 @@ def measure_speed(config: StudyConfig | None, cluster: ClusterFacts) -> tuple[Fi
     if cluster.address or resources.threads < int(resources.cpus_per_trial):
         return ()
     # In a process of its own, which a CUDA that can't start may kill.
-    command = [sys.executable, "-P", "-m", "fathom.search.training.measure_speed"]
+    command = [sys.executable, "-P", "-m", "fathom.search.training.calibrate"]
     measured, trouble = output_of([*command, resources.model_dump_json()], SPEED_SECONDS)
     if trouble:
         return (warning("speed", f"not measured: {trouble}", "the time of a plan is an estimate"),)

@@ -17,7 +17,7 @@ from fathom.search.study.hardware.speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
-from fathom.search.training.measure_speed import measured_rate
+from fathom.search.training.calibrate import measured_rate
 
 Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
 """Measures a training; None where it could not."""

@@ -18,7 +18,7 @@ from fathom.search.training.layer_metrics import (
     summary,
 )
 from fathom.search.training.loop import train
-from fathom.search.training.speed import matrix_rate, speed
+from fathom.search.training.utilisation import matrix_rate, utilisation
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
@@ -115,6 +115,6 @@ def test_utilisation_is_the_speed_of_training_relative_to_a_matrix_product() -> 
     training, _ = trained(PLAN)
     rate = matrix_rate(CPU, False)
     tokens_per_second = 0.5 * rate / DEEP.train_flops_per_token
-    measured = speed(training.transformer, tokens_per_second=tokens_per_second, bfloat16=False)
+    measured = utilisation(training.transformer, tokens_per_second=tokens_per_second, bfloat16=False)
     assert measured["flop_utilisation"] == pytest.approx(0.5)
     assert measured["generation_seconds"] > 0

@@ -1,4 +1,4 @@
-"""The runs of a study in MLflow: `search/tracking/runs.py`."""
+"""The runs of a study in MLflow: `search/tracking/study_runs.py`."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from fathom.search.report.answer_log import AnswerSeries
 from fathom.search.report.text import summary_table
 from fathom.search.scheduling.audit import RungAudit
 from fathom.search.tracking import pages
-from fathom.search.tracking.run import WRITTEN_TAG
+from fathom.search.tracking.tracked_run import WRITTEN_TAG
 from fathom.search.tracking.views import ANSWERS, TAG
 from tests.support.tracked import (
     LAW,

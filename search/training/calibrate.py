@@ -1,6 +1,6 @@
 """Measures how fast this machine trains models of several sizes, by short trainings. Torch only.
 
-`python -m fathom.search.training.measure_speed RESOURCES` keeps the speeds in the user's cache
+`python -m fathom.search.training.calibrate RESOURCES` keeps the speeds in the user's cache
 folder; RESOURCES are those of a study, as JSON.
 """
 
