@@ -28,9 +28,9 @@ from fathom.search.study.planning.plan import vocab_size_of
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
 from fathom.search.training.layer_metrics import diagnose, diagnostics_steps
 from fathom.search.training.loop import advance
-from fathom.search.training.utilisation import matrix_rate, utilisation
 from fathom.search.training.state import Training
 from fathom.search.training.trial import train_plan
+from fathom.search.training.utilisation import matrix_rate, utilisation
 
 STEPS = 20
 """Training steps of one timed turn."""

@@ -14,8 +14,8 @@ from fathom.search.study.hardware.machine import Machine, speed_key, this_machin
 from fathom.search.study.hardware.speed import Rate, binned, keep_speeds
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget
-from fathom.search.training.device import granted_device
 from fathom.search.training.calibrate import measured_rate
+from fathom.search.training.device import granted_device
 from fathom.search.training.saving.trial_log import name_of
 
 GPU_KIND = "accelerator_type:"

@@ -61,9 +61,9 @@ class Architecture:
             {"residual": self.residual} | COMMON | {name: getattr(self, name) for name in OPTIONS}
         )
         found = [
-            f"`{option_key(name)}: {_word(value)}` (it has {' or '.join(map(_word, own))})"
-            for name, own in possible.items()
-            if (value := getattr(shape, name)) not in own
+            f"`{option_key(name)}: {_word(value)}` (it has {' or '.join(map(_word, values))})"
+            for name, values in possible.items()
+            if (value := getattr(shape, name)) not in values
         ]
         if shape.queries_per_key > 1 and not self.grouped:
             found.append(f"`{option_key('queries_per_key')}: {shape.queries_per_key}` (it has 1)")

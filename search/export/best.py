@@ -45,7 +45,9 @@ class BestShape:
 def best_yaml(conclusion: Conclusion) -> str:
     """Returns best.yaml: the best shape of each budget that has one, and the study."""
     config = conclusion.config
-    return entries_yaml(config, [_entry(own, config) for own in conclusion.optima if own.shape])
+    return entries_yaml(
+        config, [_entry(optimum, config) for optimum in conclusion.optima if optimum.shape]
+    )
 
 
 def entries_yaml(config: StudyConfig, entries: Sequence[Mapping[str, Any]]) -> str:

@@ -114,7 +114,7 @@ def _check(name: str, *, weights: bool) -> None:
 def write_folder(
     model: ExportedModel, name: str, out: Path | None, carry: Callable[[Path], None] | None
 ) -> list[str]:
-    """Write the folder, its weights by `carry`; returns the lines to print.
+    """Writes the folder, its weights by `carry`; returns the lines to print.
 
     Raises:
         ConfigError: if the folder exists.

@@ -117,13 +117,13 @@ def fit(
 
 
 def _first(architectures: Sequence[Architecture], shape: Shape) -> Architecture | None:
-    return next((one for one in architectures if not one.obstacles(shape)), None)
+    return next((known for known in architectures if not known.obstacles(shape)), None)
 
 
 def _refusal(name: str, architectures: Sequence[Architecture], shape: Shape) -> str:
 
-    def distance(one: Architecture) -> tuple[bool, int]:
-        return bool(one.encoder) != bool(shape.encoder_depth), len(one.obstacles(shape))
+    def distance(known: Architecture) -> tuple[bool, int]:
+        return bool(known.encoder) != bool(shape.encoder_depth), len(known.obstacles(shape))
 
     closest = min(architectures, key=distance)
     return (

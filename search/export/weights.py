@@ -26,7 +26,7 @@ Weights = dict[str, Tensor]
 
 
 def write_weights(model: ExportedModel, name: str, source: Path, folder: Path) -> None:
-    """Fold, rename and write the weights of `fathom train`; `source` is its folder or their file.
+    """Folds, renames and writes the weights of `fathom train`; `source` is its folder or file.
 
     Raises:
         ConfigError: if the weights are missing or incomplete.
@@ -61,20 +61,18 @@ def named_stacks(
 ) -> Weights:
     """Returns the weights of encoder and decoder, folded and under the framework's names."""
     prefix = "encoder."
-    decoder = {name: one for name, one in state.items() if not name.startswith(prefix)}
+    decoder = {name: weight for name, weight in state.items() if not name.startswith(prefix)}
     encoder = {name.removeprefix(prefix): state[name] for name in state if name not in decoder}
     assert architecture.encoder is not None
     weights: Weights = {}
-    for own, stack, names, of_encoder in (
+    for unfolded, stack, names, of_encoder in (
         (decoder, shape, architecture, False),
         (encoder, shape.encoder, architecture.encoder, True),
     ):
-        plain = folded(own, stack, parametrization, centred=False, of_encoder=of_encoder)
+        plain = folded(unfolded, stack, parametrization, centred=False, of_encoder=of_encoder)
         if not architecture.divides_logits:
-            plain = {
-                name: one * shape.head_dim**-0.5 if name.endswith((".q.weight", "cross_q.weight"))
-                else one for name, one in plain.items()
-            }  # fmt: skip
+            scale, queries = shape.head_dim**-0.5, (".q.weight", "cross_q.weight")
+            plain |= {name: plain[name] * scale for name in plain if name.endswith(queries)}
         if "positions.weight" in plain:
             unused = (0, 0, architecture.unused_positions, 0)
             plain["positions.weight"] = F.pad(plain["positions.weight"], unused)
@@ -106,7 +104,7 @@ def _sizes(state: Weights) -> dict[str, torch.Size]:
 
 
 def _save(weights: Weights, model: ExportedModel, name: str, folder: Path) -> None:
-    """Write the file that a format's framework loads."""
+    """Writes the file that a format's framework loads."""
     match name:
         case "hf":
             if model.architecture.name == "T5":  # its positions are biases of attention, 0 here

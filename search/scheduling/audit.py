@@ -50,7 +50,7 @@ class RungAudit:
     Above 0, deep trials catch up later: the rung ranks them too low.
     """
     place_of_best: int | None
-    """Place at this rung, from 1, of the trial that ends best."""
+    """Places at this rung, from 1, of the trial that ends best."""
     audit_trials: int
     """Finished exploring trials that are never paused."""
     audit_trials_pruned: int

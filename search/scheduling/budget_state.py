@@ -64,7 +64,7 @@ class BudgetState:
         return None
 
     def recount(self, planned: tuple[Choice, ...] | None) -> None:
-        """Count the trials that an earlier run began, and queue the rest of its planned batch."""
+        """Counts the trials that an earlier run began, and queues the rest of its planned batch."""
         started = [record.spec for record in self.ended] + list(self.waiting)
         self.started_in = Counter(spec.stage for spec in started)
         self.started = Counter(spec.shape for spec in started)

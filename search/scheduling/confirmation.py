@@ -74,8 +74,8 @@ def ladder_confirmations(
     config: ConfirmConfig, records: Sequence[TrialRecord]
 ) -> tuple[Choice, ...]:
     """Every seed and rate of the best explored shapes, all at once."""
-    ranked = sorted(forecasts(records), key=lambda own: own.loss)
-    best = list(dict.fromkeys(own.shape for own in ranked))[: config.depths]
+    ranked = sorted(forecasts(records), key=lambda forecast: forecast.loss)
+    best = list(dict.fromkeys(forecast.shape for forecast in ranked))[: config.depths]
     best.sort(key=lambda shape: shape.depth)
     seeds = [FRESH_SEEDS_FROM + number for number in range(config.seeds)]
     return tuple(Choice(shape, seed, 1.0) for seed in seeds for shape in best) + tuple(
@@ -100,7 +100,7 @@ def _may_be_best(records: Sequence[TrialRecord]) -> tuple[Choice, ...]:
     if not paused or centre is None:
         return ()
     estimates = combine_shapes(forecasts(forecastable(records))).depths
-    around = _around(centre, [own.depth for own in estimates])
+    around = _around(centre, [estimate.depth for estimate in estimates])
     leading = possible_depths(estimates, 0)
     chosen = around.intersection(paused) or leading.intersection(paused)
     return tuple(choice_of(paused[depth]) for depth in sorted(chosen))

@@ -60,7 +60,7 @@ def extend(
 
 
 def forget_checkpoints(folder: RunFolder, records: Sequence[TrialRecord], audits: Audits) -> None:
-    """Delete the checkpoints of stopped trials of budgets without a failed rung."""
+    """Deletes the checkpoints of stopped trials of budgets without a failed rung."""
     for record in records:
         failed = any(audit.failed for audit in audits[record.spec.budget])
         if record.outcome is Outcome.STOPPED and not failed:

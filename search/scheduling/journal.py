@@ -24,7 +24,7 @@ class RunningTrials:
         self._attempts: Counter[str] = Counter()  # starts minus ends
 
     def end(self, trial: str) -> bool:
-        """Count an end of a trial; True if it is not under way any more."""
+        """Counts an end of a trial; True if it is not under way any more."""
         self._attempts[trial] -= 1
         if self._attempts[trial] > 0:
             return False
@@ -104,7 +104,7 @@ def unfinished_budgets(config: StudyConfig, folder: RunFolder) -> frozenset[int]
 
 
 def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
-    """Read the records and the journal, whose torn last lines are truncated first.
+    """Reads the records and the journal, whose torn last lines are truncated first.
 
     Raises:
         DamagedFileError: at a line that can't be read, or that `check` refuses.
@@ -115,7 +115,7 @@ def read_past(folder: RunFolder, check: Check = lambda record: record) -> Past:
 
 
 def past_of(folder: RunFolder, check: Check = lambda record: record) -> Past:
-    """Read the records and the journal without changing them: a search may be writing there.
+    """Reads the records and the journal without changing them: a search may be writing there.
 
     Raises:
         DamagedFileError: at a line that can't be read, or that `check` refuses.

@@ -27,7 +27,7 @@ def most_telling(estimates: DepthEstimates, candidates: Sequence[int]) -> int | 
     if len(points.depths) < 3 or not candidates:
         return None
     curve, variance, freedom = fit(points), estimates.noise**2, estimates.degrees_of_freedom
-    trials = {own.depth: own.trials for own in estimates.depths}
+    trials = {estimate.depth: estimate.trials for estimate in estimates.depths}
     widths = {
         depth: _width(_repeated(points, depth, trials[depth], variance), freedom + 1)
         if depth in trials

@@ -74,7 +74,7 @@ class FileStudies(Studies):
         self._copies[study].write(contents)
 
     def close(self) -> None:
-        """Do nothing, since every write is made at once."""
+        """Does nothing, since every write is made at once."""
 
 
 class DatabaseStudies(Studies):
@@ -187,15 +187,15 @@ class Copy:
         if name not in self._ids:
             self._ids[name] = self._store.create_new_trial(self._study, template_trial=trial)
             return
-        own = self._ids[name]
-        known = self._store.get_trial(own)
+        number = self._ids[name]
+        known = self._store.get_trial(number)
         for tokens, loss in trial.intermediate_values.items():
             if known.intermediate_values.get(tokens) != loss:
-                self._store.set_trial_intermediate_value(own, tokens, loss)
+                self._store.set_trial_intermediate_value(number, tokens, loss)
         for key, value in trial.user_attrs.items():
             if key not in known.user_attrs or known.user_attrs[key] != value:
-                self._store.set_trial_user_attr(own, key, value)
-        self._store.set_trial_state_values(own, trial.state, trial.values)
+                self._store.set_trial_user_attr(number, key, value)
+        self._store.set_trial_state_values(number, trial.state, trial.values)
 
     def _open(self) -> None:
         study = optuna.create_study(study_name=self._name, storage=self._store, load_if_exists=True)

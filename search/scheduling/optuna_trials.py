@@ -1,9 +1,9 @@
-"""What Optuna's study of a budget shows other tools: trials, parameters, and the answer.
+"""Trials, parameters and the answer of a budget as its Optuna study shows them to other tools.
 
-Every trial stands once, whatever its stage and however often it was resumed: `depth`, `d_model` and
-`ff_ratio` are its parameters, its values at the rungs are intermediate values. A trial that is
-paused is WAITING, with what it has shown so far, until the search of its budget is done: it may be
-resumed, and Optuna changes no trial that has ended.
+Every trial is there once, whatever its stage and however often it was resumed: `depth`, `d_model`
+and `ff_ratio` are its parameters, its values at the rungs are intermediate values. A paused trial
+is WAITING until the search of its budget is done: it may be resumed, and Optuna changes no trial
+that has ended.
 """
 
 import math
@@ -22,18 +22,18 @@ from fathom.search.words import study_reason
 NAME = "trial"
 """Attribute of Optuna's trials that holds the name of ours."""
 End = tuple[object, object, TrialState]
-"""Outcome, tokens and Optuna's state of a trial: by these two of its ends differ."""
+"""Outcome, tokens and Optuna's state of a trial; a stored trial with others is out of date."""
 STATES: dict[Outcome | None, TrialState] = {
     Outcome.FINISHED: TrialState.COMPLETE,
     Outcome.STOPPED: TrialState.PRUNED,
     Outcome.DIVERGED: TrialState.PRUNED,
 }
-"""Optuna's state of an ended trial; of any other outcome it is FAIL."""
+"""Optuna's state of a trial by its outcome; FAIL for any other outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyContents:
-    """What the study of one budget is to hold."""
+    """Contents of the Optuna study of a budget."""
 
     space: Mapping[str, BaseDistribution]
     records: tuple[TrialRecord, ...] = ()
@@ -45,7 +45,7 @@ class StudyContents:
 
 
 def public_space(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
-    """The parameters of a study over these shapes."""
+    """Returns the parameters of a study of these shapes: name -> range of values."""
     depths = [shape.depth for shape in shapes]
     widths = [shape.d_model for shape in shapes]
     ratios = [shape.ff_ratio for shape in shapes]
@@ -57,12 +57,13 @@ def public_space(shapes: Sequence[Shape]) -> dict[str, BaseDistribution]:
 
 
 def stored_end(trial: FrozenTrial) -> End:
-    """The end of a trial in Optuna's study."""
+    """Returns the state in which Optuna stores a trial now."""
     return trial.user_attrs.get("outcome"), trial.user_attrs.get("tokens"), trial.state
 
 
 def trial_end(record: TrialRecord, done: bool) -> End:
-    """The end that a trial is to have there; `done` where no trial will be resumed."""
+    """Returns the state in which Optuna should store a finished, paused or failed trial; `done` is
+    true if no trial will be resumed."""
     paused = record.outcome is Outcome.STOPPED and not done
     state = TrialState.WAITING if paused else STATES.get(record.outcome, TrialState.FAIL)
     return record.outcome, record.tokens, state
@@ -76,7 +77,7 @@ def is_paused(end: End) -> bool:
 def public_trial(
     record: TrialRecord, space: Mapping[str, BaseDistribution], done: bool
 ) -> FrozenTrial | None:
-    """An ended trial as other tools see it; None where its shape is none of the study's, as in a
+    """Returns an ended trial as other tools see it; None if its shape is outside the space, as in a
     damaged record."""
     spec, shape = record.spec, record.spec.shape
     values = {"depth": shape.depth, "d_model": shape.d_model, "ff_ratio": shape.ff_ratio}
@@ -109,7 +110,8 @@ def public_trial(
 
 
 def answer_attributes(optimum: Optimum, records: Iterable[TrialRecord]) -> dict[str, object]:
-    """The answer of a budget, and whether the trial with the lowest loss has its shape."""
+    """Returns the answer of a budget as attributes of its Optuna study, and whether the trial with
+    the lowest loss has its shape."""
     shape = optimum.shape
     return {
         "optimal_depth": optimum.optimal_depth,

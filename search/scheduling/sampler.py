@@ -196,7 +196,7 @@ def comparable_ladder(shapes: Sequence[Shape], number: int, ratio: float) -> lis
     log, at ratios near `ratio`."""
     low, high = (f(shape.depth for shape in shapes) for f in (min, max))
     ends = [[shape for shape in shapes if shape.depth == depth] for depth in (low, high)]
-    found = {own[0].depth: min(own, key=lambda s: s.off_ratio(ratio)) for own in ends}
+    found = {end[0].depth: min(end, key=lambda s: s.off_ratio(ratio)) for end in ends}
     left = [shape for shape in shapes if shape.depth not in found]
     wanted = [low * (high / low) ** (step / (number - 1)) for step in range(1, number - 1)]
     for depth in wanted:

@@ -72,7 +72,7 @@ class Scheduler:
         }
         self._recover(past)
         for search in self.budgets.values():
-            self._copy(search)
+            self._write_study(search)
 
     @property
     def records(self) -> list[TrialRecord]:
@@ -97,11 +97,10 @@ class Scheduler:
         return None
 
     def report(self, trial: str, report: Report) -> bool:
-        """Record a report and what it means for the trial; True if the trial continues.
+        """Records a report and what follows from it; returns True if the trial continues.
 
-        Otherwise the trial has ended here: with the report's outcome, or paused at its rung. A rung
-        that the trial has reached before does not pause it again: the trial is there a second time
-        because it was resumed from its checkpoint.
+        Otherwise the trial has ended with the report's outcome, or is paused at its rung. A trial
+        pauses at a rung only once: it may come to it again, resumed from its checkpoint.
         """
         judged = self.live[trial].rungs
         search = self.budgets[self.live[trial].spec.budget]
@@ -135,26 +134,26 @@ class Scheduler:
         append_line(self.folder.records, to_json(record))
         search.sampler.tell(record)
         search.ended.append(record)
-        self._copy(search)
+        self._write_study(search)
         if outcome is not Outcome.STOPPED:  # a stopped one may be resumed
             self.folder.forget_checkpoint(trial)
         self._notify(record)
 
     def restart(self, trial: str) -> None:
-        """Queue a trial whose worker is gone, to continue from its last checkpoint."""
+        """Queues a trial whose worker is gone; it continues from its last checkpoint."""
         spec = self.live[trial].spec
         search = self.budgets[spec.budget]
         search.running.discard(trial)
         search.waiting.append(spec)
 
     def conclude(self, optima: Iterable[Optimum]) -> None:
-        """Write the answers into Optuna's studies."""
+        """Writes the answers into Optuna's studies."""
         for optimum in optima:
             search = self.budgets[optimum.budget]
-            self._copy(search, answer_attributes(optimum, search.ended))
+            self._write_study(search, answer_attributes(optimum, search.ended))
 
-    def _copy(self, search: BudgetState, answer: Mapping[str, object] | None = None) -> None:
-        """Write the ended and paused trials into Optuna's study."""
+    def _write_study(self, search: BudgetState, answer: Mapping[str, object] | None = None) -> None:
+        """Writes the ended and paused trials into Optuna's study."""
         budget, path = search.budget, self.folder.path.resolve()
         about = {"run_folder": str(path), "budget": budget.params, "count": self.config.count}
         contents = StudyContents(
@@ -228,7 +227,7 @@ class Scheduler:
         )
 
     def _plan_confirmations(self, search: BudgetState) -> None:
-        """Plan the next batch of confirming trials, and write it down before any of them starts."""
+        """Plans the next batch of confirming trials, and journals it before any of them starts."""
         config = self.config.confirm
         if self.config.sampler is not Sampler.LADDER:
             plain = self.config.plain_rates
@@ -247,7 +246,7 @@ class Scheduler:
             },
         )
         if search.settled:
-            self._copy(search)
+            self._write_study(search)
 
     def _begin(self, search: BudgetState, spec: TrialSpec) -> None:
         search.running.add(spec.trial)
@@ -275,15 +274,15 @@ class Scheduler:
         return [r for r in (*search.ended, *live) if r.spec.stage is Stage.EXPLORE]
 
     def _resume(self, search: BudgetState) -> bool:
-        """Queue the paused trials that the rule resumes, now that all are paused or have ended;
-        True if there are any."""
+        """Queues the paused trials that the rule resumes, now that all are paused or have ended;
+        returns True if there are any."""
         names = search.rule.resumed(self._exploring(search))
         paused = {record.spec.trial: record for record in search.ended}
         self._take_up(search, [paused[name] for name in names])
         return bool(names)
 
     def _take_up(self, search: BudgetState, paused: Iterable[TrialRecord]) -> None:
-        """Queue paused trials to go on from their last checkpoints."""
+        """Queues paused trials; they continue from their last checkpoints."""
         for stopped in paused:
             search.ended.remove(stopped)
             record = replace(stopped, outcome=None, reason="", ended=None)
@@ -299,7 +298,7 @@ class Scheduler:
         self._notify(record)
 
     def _recover(self, past: Past) -> None:
-        """Continue from the state that an earlier run left in the folder."""
+        """Continues from the state that an earlier run left in the folder."""
         for half in self.folder.marker.parent.glob(f"*{UNFINISHED}"):
             half.unlink(missing_ok=True)
         self.folder.ending.unlink(missing_ok=True)  # of a search that was killed while it ended

@@ -75,7 +75,7 @@ class TrainedDepths:
         self._estimates, self._plain_rates = estimates, plain_rates
         self._done = [r for r in records if r.loss is not None and r.spec.rate_scale == 1.0]
         self._ratio = usual_ratio(records)
-        self._losses = {own.depth: own.loss for own in estimates.depths}
+        self._losses = {estimate.depth: estimate.loss for estimate in estimates.depths}
         self._tried = {record.spec.shape.depth for record in records}
         self._possible = possible_depths(estimates.depths, WORSE)
 
@@ -97,8 +97,8 @@ class TrainedDepths:
         finished counts as enclosing: what is deeper than a diverging model diverges too.
         """
         forecast = self._forecast.depths
-        worse = {own.depth for own in forecast} - possible_depths(forecast, WORSE)
-        failed = self._tried - {own.depth for own in forecast}
+        worse = {estimate.depth for estimate in forecast} - possible_depths(forecast, WORSE)
+        failed = self._tried - {estimate.depth for estimate in forecast}
         ends = {min(self._losses), max(self._losses)}
         for end in sorted(ends, key=lambda depth: self._losses[depth]):
             shallow = end == min(self._losses)
@@ -238,14 +238,15 @@ class TrainedDepths:
 
     def _first(self, depth: int) -> Choice:
         """The first training of a depth at nearly the common ratio."""
-        own = [record for record in self._done if record.spec.shape.depth == depth]
-        return choice_of(min(own, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
+        trained = [record for record in self._done if record.spec.shape.depth == depth]
+        return choice_of(min(trained, key=lambda record: record.spec.shape.off_ratio(self._ratio)))
 
     def _repeat(self, depth: int, more: int = 0) -> Choice:
         """The next seed of a trained depth, after so many `more` of the same batch."""
         shape = self._first(depth).shape
-        own = [r.spec for r in self._records if r.spec.shape == shape and r.spec.rate_scale == 1.0]
-        last = max([FRESH_SEEDS_FROM - 1, *(spec.seed for spec in own)])
+        specs = (record.spec for record in self._records)
+        seeds = (spec.seed for spec in specs if spec.shape == shape and spec.rate_scale == 1.0)
+        last = max([FRESH_SEEDS_FROM - 1, *seeds])
         return Choice(shape, last + 1 + more, 1.0)
 
     def _new(self, depth: float) -> Choice:
@@ -263,12 +264,13 @@ class TrainedDepths:
 
 def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
     """The depths that are not worse than the best of them by so many standard errors."""
-    best = min(depths, key=lambda own: own.loss, default=None)
+    best = min(depths, key=lambda estimate: estimate.loss, default=None)
     return {
-        own.depth
-        for own in depths
+        estimate.depth
+        for estimate in depths
         if best
-        and own.loss - best.loss <= errors * math.hypot(own.standard_error, best.standard_error)
+        and estimate.loss - best.loss
+        <= errors * math.hypot(estimate.standard_error, best.standard_error)
     }
 
 

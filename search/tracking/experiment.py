@@ -55,7 +55,9 @@ def _rows(client: MlflowClient, uri: str, experiment: str, told: Mapping[str, st
     if found is None and experiment.isdecimal():
         found = client.get_experiment(experiment)
     if found is None:
-        names = ", ".join(printable(own.name) for own in client.search_experiments(max_results=10))
+        names = ", ".join(
+            printable(experiment.name) for experiment in client.search_experiments(max_results=10)
+        )
         raise TrackingError(
             f"`--experiment` must be one of {_shown(uri)}, got {printable(experiment)!r}; it has "
             f"{names or 'none'}"
@@ -89,7 +91,7 @@ def _history(
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each step at which a run has a loss; one without a history of it."""
     # A parent run may have metrics of the names that are parameters of its children.
-    numbers = {name: own for name, own in run.data.metrics.items() if name not in params}
+    numbers = {name: value for name, value in run.data.metrics.items() if name not in params}
     plain = {RUN: run.info.run_id, STEP: 0} | numbers | run.data.params
     if loss not in run.data.metrics:
         yield plain
@@ -102,8 +104,8 @@ def _history(
         if name in run.data.metrics
     }
     for step in values[loss]:
-        own = {name: history.get(step) for name, history in values.items()}
-        yield plain | own | {STEP: step}
+        there = {name: history.get(step) for name, history in values.items()}
+        yield plain | there | {STEP: step}
 
 
 def _shown(uri: str) -> str:

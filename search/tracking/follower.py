@@ -76,7 +76,7 @@ class Follower:
         self._wait_for({CONCLUSION if is_conclusion else DATA: item})
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
-        """Write what is missing, end every run, and return how many items could not be written.
+        """Writes what is missing, ends every run, and returns how many items could not be written.
 
         Gives up at the first attempt that fails, and in any case after `timeout_seconds`.
         """
@@ -145,7 +145,7 @@ class Follower:
             self._monitor.start()  # type: ignore[no-untyped-call]
 
     def _write(self, runs: StudyRuns, name: str) -> None:
-        """Write one item; a newer one that came meanwhile stays waiting."""
+        """Writes one item; a newer one that came meanwhile stays waiting."""
         with self._lock:
             # To the end of the line: an item that always fails must not hold up the others.
             item = self._waiting[name] = self._waiting.pop(name)

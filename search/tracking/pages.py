@@ -30,7 +30,7 @@ RUN_NOTE_CHARACTERS = 8000
 EXPERIMENT_NOTE_CHARACTERS = 20_000
 """Most characters that MLflow takes in a tag of an experiment."""
 MODE = "?workflowType=machine_learning"
-"""End of every address; without it MLflow opens on traces of language-model calls."""
+"""Ends of every address; without it MLflow opens on traces of language-model calls."""
 UNDER_WAY = (
     "Search under way; the answer will stand here. The study file is `config.yaml` in Artifacts."
 )
@@ -99,8 +99,8 @@ def artifact(path: Path) -> str:
     """
     if path.parent.name != FIGURES or path.stem == ANSWER:
         return path.name
-    own = BUDGET_FIGURE.fullmatch(path.name)
-    folder = f"{FIGURES}/{format_count(int(own[2]))}" if own else FIGURES
+    match = BUDGET_FIGURE.fullmatch(path.name)
+    folder = f"{FIGURES}/{format_count(int(match[2]))}" if match else FIGURES
     return f"{folder}/{path.name}"
 
 

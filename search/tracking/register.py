@@ -22,7 +22,7 @@ from fathom.search.tracking.metrics import LONGEST_PARAM
 
 
 def register_model(chosen: BestShape, weights: Path, name: str, uri: str) -> str:
-    """Log the model under a run of its own in the study's experiment; returns its address.
+    """Logs the model under a run of its own in the study's experiment; returns its address.
 
     It is pickled and its code goes along, so that `mlflow.pytorch.load_model` needs torch and
     nothing of ours. A traced graph would take sequences of one length only.

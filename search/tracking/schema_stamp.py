@@ -1,7 +1,6 @@
-"""A mark in an SQLite store: this version of MLflow has opened it with its present schema.
+"""Marks an SQLite store whose schema this version of MLflow has checked.
 
-By the mark a search knows, without MLflow's import of seconds, that the store can be used: it need
-not wait for that before its first trial.
+Later runs read the mark, and need not import MLflow (seconds) before their first trial.
 """
 
 import sqlite3
@@ -31,6 +30,7 @@ def stamp(path: Path) -> None:
 
 
 def _stamp(database: sqlite3.Connection) -> int:
-    """Returns 31 bits that differ for other versions of MLflow or of its schema."""
+    """Returns a number of 31 bits, which is another for another version of MLflow or of its
+    schema."""
     schema = database.execute("SELECT version_num FROM alembic_version").fetchall()
     return zlib.crc32(f"{version('mlflow')} {schema}".encode()) >> 1

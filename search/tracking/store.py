@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def settle() -> None:
-    """Make MLflow quick to fail, and silent: its log lines can hold credentials."""
+    """Makes MLflow quick to fail, and silent: its log lines can hold credentials."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     # Importing MLflow has started its telemetry; this looks at the setting again.
@@ -41,7 +41,7 @@ def settle() -> None:
 
 
 def check(uri: str) -> None:
-    """Refuse an address that can never work, before any compute is spent.
+    """Refuses an address that can never work, before any compute is spent.
 
     A server that does not answer is no error: it may come back.
 
@@ -85,7 +85,7 @@ def artifact_location(uri: str, study: str) -> str | None:
 
 
 def _create_database(path: Path) -> None:
-    """Make the database under another name and move it into place, since this takes seconds.
+    """Makes the database under another name and moves it into place, since this takes seconds.
 
     A process killed in between would otherwise leave half a schema, which MLflow never mends.
     """

@@ -66,7 +66,7 @@ class StudyRuns:
         return run
 
     def write_study(self, config_text: str) -> None:
-        """Write the study's run, its settings, the file it was started with, and the list."""
+        """Writes the study's run, its settings, the file it was started with, and the list."""
         run = self.study_run
         # MLflow lets no parameter change; a resumed study may have other resources, say.
         settings = metrics.study_params(config_text).items()
@@ -75,10 +75,12 @@ class StudyRuns:
         self._write_views(views.answers_view())
 
     def write_data(self, data: DataSet) -> None:
-        """Write what the study trains on; MLflow knows a data set by its name and digest."""
-        own = Dataset(data.name, data.digest, data.source_type, data.source, profile=data.profile)
+        """Writes what the study trains on; MLflow knows a data set by its name and digest."""
+        dataset = Dataset(
+            data.name, data.digest, data.source_type, data.source, profile=data.profile
+        )
         context = InputTag("mlflow.data.context", "training")
-        self._client.log_inputs(self.study_run.id, [DatasetInput(own, [context])])
+        self._client.log_inputs(self.study_run.id, [DatasetInput(dataset, [context])])
 
     def write_trial(self, record: TrialRecord) -> None:
         """Writes those parts of a trial that its MLflow run lacks."""
@@ -114,7 +116,7 @@ class StudyRuns:
         )
 
     def write_conclusion(self, conclusion: Conclusion) -> None:
-        """Write the answers: on each budget's run, on the study's run, and on the experiment."""
+        """Writes the answers: on each budget's run, on the study's run, and on the experiment."""
         for optimum in conclusion.optima:
             run, audits = self._budget_run(optimum.budget), conclusion.audits_of(optimum.budget)
             numbers = metrics.budget_metrics(optimum) | metrics.audit_metrics(audits)
@@ -123,7 +125,7 @@ class StudyRuns:
         self.write_summary(conclusion)
 
     def write_summary(self, conclusion: Conclusion) -> None:
-        """Write the answers and their files on the study's run, and on the experiment."""
+        """Writes the answers and their files on the study's run, and on the experiment."""
         study = self.study_run
         page = f"#/experiments/{self._experiment}/runs/{study.id}"
         files = [(path, pages.artifact(path)) for path in self._folder.results()]
@@ -148,11 +150,11 @@ class StudyRuns:
                 run.write(tags={"outcome": INTERRUPTED, pages.NOTE: f"**{INTERRUPTED}**"})
             run.end("FINISHED" if concluded and not is_trial else "KILLED")
 
-    def _write_views(self, own: dict[str, str]) -> None:
+    def _write_views(self, contents: dict[str, str]) -> None:
         """Writes views of MLflow's page; they are the experiment's, which may be another's."""
         if STUDY_TAG not in self._client.get_experiment(self._experiment).tags:
             return
-        for name, view in own.items():
+        for name, view in contents.items():
             self._client.set_experiment_tag(self._experiment, views.TAG + name, view)
 
     def _budget_run(self, budget: int, started: float | None = None) -> TrackedRun:
@@ -170,8 +172,8 @@ class StudyRuns:
         parent: TrackedRun | None = None,
         started: float | None = None,
     ) -> TrackedRun:
-        own = {"mlflow.parentRunId": parent.id} if parent else {pages.NOTE: pages.UNDER_WAY}
-        tags = own | {
+        place = {"mlflow.parentRunId": parent.id} if parent else {pages.NOTE: pages.UNDER_WAY}
+        tags = place | {
             STUDY_TAG: self._key,
             NODE_TAG: node,
             "mlflow.user": getuser(),

@@ -90,19 +90,19 @@ class TrackedRun:
             self._client.log_batch(self.id, metrics=changed)
 
     def rename(self, name: str) -> None:
-        """Change the run's name."""
+        """Changes the run's name."""
         if self.name != name:
             self._client.update_run(self.id, name=name)
             self.name = name
 
     def reopen(self) -> None:
-        """Mark a run that has ended as running."""
+        """Marks a run that has ended as running."""
         if self.status != "RUNNING":
             self._client.update_run(self.id, status="RUNNING")
             self.status = "RUNNING"
 
     def end(self, status: str, ended: float | None = None) -> None:
-        """End the run at a Unix time, by default now."""
+        """Ends the run at a Unix time, by default now."""
         self._client.set_terminated(self.id, status=status, end_time=milliseconds(ended))
         self.status = status
 

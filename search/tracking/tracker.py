@@ -89,27 +89,27 @@ class Tracker:
             raise refusal
 
     def trial(self, record: TrialRecord) -> None:
-        """Start the process, unless it runs, once a trial has a loss."""
+        """Starts the process, unless it runs, once a trial has a loss."""
         if record.curve:
             self._start()
 
     def data(self, data: DataSet) -> None:
-        """Hand over the description of the data set."""
+        """Hands over the description of the data set."""
         self._send(data)
 
     def conclude(self, conclusion: Conclusion) -> None:
-        """Hand over the answers; the files of the run folder hold the rest."""
+        """Hands over the answers; the files of the run folder hold the rest."""
         self._start()
         self._send(replace(conclusion, records=()))
 
     def leave(self) -> None:
-        """Let the process write what is missing and end every run, without waiting for it."""
+        """Lets the process write what is missing and end every run, without waiting for it."""
         if not self._ended:
             self._hang_up(CLOSE_SECONDS)
             self._ended = True
 
     def close(self, timeout_seconds: float = CLOSE_SECONDS) -> int:
-        """Write what is missing, end every run, and return how many items could not be written.
+        """Writes what is missing, ends every run, and returns how many items could not be written.
 
         Does nothing where this, or `leave`, was called before.
         """

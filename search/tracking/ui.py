@@ -39,7 +39,7 @@ SERVER_SETTINGS = {
 def open_ui(
     uri: str, *, host: str = "127.0.0.1", port: int = 5000, say: Callable[[str], None] = print
 ) -> None:
-    """Serve the page until Ctrl-C or SIGTERM, saying where studies are; a server has its page.
+    """Serves the page until Ctrl-C or SIGTERM, saying where studies are; a server has its page.
 
     Raises:
         TrackingError: when the address cannot be used, there is no store yet, the port is taken, or

@@ -86,8 +86,8 @@ def fitted(
     memory = usable_memory(config.resources, gpu)
     how = execution(config, shape, bfloat16=plan.bfloat16, gpu=gpu is not None)
     how = replace(how, ranks=ranks.size)
-    own = plan.batch_size // ranks.size
-    fit = fit_step(shape, own, memory, how, may_shard=may_shard(config))
+    sequences = plan.batch_size // ranks.size
+    fit = fit_step(shape, sequences, memory, how, may_shard=may_shard(config))
     return replace(
         plan, micro_batches=fit.micro_batches, recomputes=fit.recomputes, shards=fit.shards
     )

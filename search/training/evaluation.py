@@ -9,8 +9,8 @@ from fathom.models.sizing.compaction import counts_left
 from fathom.objectives.contract import Objective
 from fathom.search.records import HOPELESS_NATS
 from fathom.search.training.layer_metrics import Layers, diagnose, divergence_origin, summary
-from fathom.search.training.utilisation import utilisation
 from fathom.search.training.state import Training, TrainPlan
+from fathom.search.training.utilisation import utilisation
 
 
 def autocast(device: torch.device, plan: TrainPlan) -> torch.autocast:

@@ -1,4 +1,4 @@
-"""Train one model on one objective and yield what is measured. Torch only: no Ray, no MLflow.
+"""Trains one model on one objective and yields what is measured. Torch only: no Ray, no MLflow.
 
 The loop reads nothing but its arguments, draws no random number (a batch is a function of seed and
 step) and never waits for the device inside a step, so that it can be run, resumed bit-identically
@@ -27,7 +27,6 @@ from fathom.search.training.micro_batches import (
     is_out_of_memory,
     weighted_micro_batches,
 )
-from fathom.search.training.saving.best_weights import updated
 from fathom.search.training.state import Measurement, Training
 
 Measured = TypeVar("Measured")
@@ -43,7 +42,7 @@ def train(
     objective: Objective,
     interrupted: Callable[[], bool] = never,
 ) -> Iterator[Measurement]:
-    """Train from `training.step` to the end and yield a measurement at every evaluation step.
+    """Trains from `training.step` to the end and yields a measurement at every evaluation step.
 
     Between two measurements `training` may be saved; a diverged measurement is the last one. With
     patience, the measurement at the end is that of the best weights. `interrupted` is called after
@@ -82,7 +81,7 @@ def until_over(
 
 
 def _measure(training: Training, objective: Objective, train_loss: float) -> Measurement:
-    """Evaluate; where training stops with patience, restore the best weights and evaluate them."""
+    """Evaluates; if training stops early, restores the best weights and evaluates them."""
     step, plan, broadcast = training.step, training.plan, training.ranks.broadcast
 
     def measured() -> tuple[dict[str, float], Layers]:
@@ -94,10 +93,10 @@ def _measure(training: Training, objective: Objective, train_loss: float) -> Mea
     training.diverged = divergence_with_origin(training, loss, train_loss, objective)
     training.reset_statistics()
     if plan.patience is not None and step > plan.pretraining_steps and not training.diverged:
-        training.best = updated(training.best, training.model, step=step, loss=loss)
+        best = training.keep_best_weights(loss)
         if training.restore_best():
             metrics, layers = measured()
-            loss, metrics["best_step"] = metrics.pop("loss"), float(training.best.step)
+            loss, metrics["best_step"] = metrics.pop("loss"), float(best.step)
     return Measurement(
         step=step,
         loss=loss,
@@ -116,8 +115,8 @@ def advance(
     goal: int,
     interrupted: Callable[[], bool] = never,
 ) -> float:
-    """Train up to a step or an interrupt; returns the mean training loss since the last evaluation,
-    nats per token, which is read from the device once.
+    """Trains up to a step or an interrupt; returns the mean training loss since the last
+    evaluation, nats per token, which is read from the device once.
     """
     plan, ranks, optimizer = training.plan, training.ranks, training.optimizer
     began = time.perf_counter()
@@ -192,7 +191,7 @@ def _backward_in_parts(
 
 
 def compile_step(training: Training, objective: Objective) -> None:
-    """Compile a training step, so that no step is timed with it; changes no weight."""
+    """Compiles a training step, so that no step is timed with it; changes no weight."""
     plan = training.plan
     batch = objective.batch(seed=training.seed, step=training.step, batch_size=plan.batch_size)
     _backward(training, objective, batch)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,7 +20,6 @@ from fathom.objectives.contract import Batch, Model
 from fathom.search.training.layer_metrics import Layers, diagnostics_steps
 from fathom.search.training.ranks.data_parallel import SINGLE_PROCESS, Ranks
 from fathom.search.training.ranks.sharding import whole
-from fathom.search.training.saving.best_weights import BestWeights
 
 SINCE_EVALUATION = ("loss_sum", "loss_steps", "step_statistics")
 """Attributes of a `Training` that accumulate from one evaluation to the next."""
@@ -79,7 +78,7 @@ class TrainPlan:
 
     def remaining_evaluations(self, step: int) -> Sequence[int]:
         """Evaluation steps after a step, ascending."""
-        return [one for one in self.evaluation_steps if one > step]
+        return [evaluation for evaluation in self.evaluation_steps if evaluation > step]
 
     def rate_fraction(self, step: int) -> float:
         """The learning rate of a step, as a fraction of its peak."""
@@ -106,6 +105,25 @@ class Measurement:
     layers: Layers = field(default_factory=dict)
     diverged: str = ""
     """Reason why the training counts as diverged; empty when it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestWeights:
+    """The weights with the lowest held-out loss so far, which early stopping restores."""
+
+    step: int
+    loss: float
+    """Held-out loss, nats per token."""
+    weights: dict[str, Tensor]
+    """Copy of the model's `state_dict`."""
+    evaluations_since: int = 0
+
+    def reason(self, *, at_horizon: bool) -> str:
+        """Returns the reason of early stopping as one line."""
+        early = "stopped early, as its held-out loss fell no further"
+        end = "trained to the horizon" if at_horizon else early
+        before = f"{self.evaluations_since} evaluations before"
+        return f"{end}: restored the weights of step {self.step}, {before}"
 
 
 class Training:
@@ -168,6 +186,16 @@ class Training:
         assert isinstance(self.model, Transformer), "for Fathom's own model only"
         return self.model
 
+    def keep_best_weights(self, loss: float) -> BestWeights:
+        """Returns the best weights after an evaluation with this held-out loss, and keeps them."""
+        if self.best is not None and loss >= self.best.loss:
+            self.best = replace(self.best, evaluations_since=self.best.evaluations_since + 1)
+        else:
+            state = self.model.state_dict()
+            weights = {name: weight.detach().clone() for name, weight in state.items()}
+            self.best = BestWeights(step=self.step, loss=loss, weights=weights)
+        return self.best
+
     def state_dict(self) -> dict[str, Any]:
         """Returns everything needed to resume bit for bit, once all ranks have called it."""
         since = {name: getattr(self, name) for name in SINCE_EVALUATION} if self.loss_steps else {}
@@ -188,11 +216,11 @@ class Training:
         """The same with everything that a state may have, though training has not begun."""
         if isinstance(self.optimizer, ClippedAdamW):
             self.optimizer.make_moments()
-        weights = {name: one.clone() for name, one in self.model.state_dict().items()}
+        weights = {name: weight.clone() for name, weight in self.model.state_dict().items()}
         return self.state_dict() | {"best": {"weights": weights}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from a state saved by `state_dict`."""
+        """Resumes from a state saved by `state_dict`."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
@@ -223,12 +251,12 @@ class Training:
         return self.step == self.plan.steps or bool(self.ended or self.diverged)
 
     def reset_statistics(self) -> None:
-        """Start to accumulate the losses of the next evaluation."""
+        """Starts to accumulate the losses of the next evaluation."""
         self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
         self.step_statistics = []
 
     def restore_best(self) -> bool:
-        """Restore the best weights if training stops here; True when they were restored."""
+        """Restores the best weights if training stops here; True when they were restored."""
         best, patience, at_horizon = self.best, self.plan.patience, self.step == self.plan.steps
         if best is None or patience is None or not best.evaluations_since:
             return False

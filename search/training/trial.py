@@ -123,7 +123,7 @@ class RunningTrial:
         self._log.setup_seconds = time.perf_counter() - began
 
     def reports(self) -> Iterator[Report]:
-        """Train to the end; reports at rungs, every few seconds between them, and at the end.
+        """Trains to the end; reports at rungs, every few seconds between them, and at the end.
 
         An interrupt of the search also makes the trial save its state and report. So does every
         rank, and all but the leader's reports are for nobody.
@@ -163,12 +163,12 @@ class RunningTrial:
             yield log.report(None, Outcome.FINISHED, reason)
 
     def train_with_leader(self) -> None:
-        """Train on a rank that is not the leader, until the leader ends."""
+        """Trains on a rank that is not the leader, until the leader ends."""
         for _ in self.reports():
             pass
 
     def stop_other_ranks(self) -> None:
-        """End the other ranks, which wait for the leader after a report."""
+        """Ends the other ranks, which wait for the leader after a report."""
         self._training.ranks.broadcast(lambda: False)
 
     def _measurements(self) -> Iterator[Measurement | None]:
@@ -193,13 +193,13 @@ class RunningTrial:
         return look.ends
 
     def save_weights(self, path: Path) -> None:
-        """Write the model's weights, as its `state_dict`; of a user's model as its own."""
+        """Writes the model's weights, as its `state_dict`; of a user's model as its own."""
         model = self._training.model
-        own = model.inner if isinstance(model, OwnModel) else model
-        checkpoint.save(own.state_dict(), path)
+        module = model.inner if isinstance(model, OwnModel) else model
+        checkpoint.save(module.state_dict(), path)
 
     def save_compact(self, out: Path) -> list[str]:
-        """Write what auto-sizing has left as a smaller model; returns the lines to print."""
+        """Writes what auto-sizing has left as a smaller model; returns the lines to print."""
         if self._training.auto_sizing is None:
             return []
         return write_compact(self._training.transformer, out)
@@ -212,7 +212,7 @@ class RunningTrial:
             return files_of(self._objective, training.model)
 
     def save(self) -> None:
-        """Save the state of this moment in the trial's checkpoint file.
+        """Saves the state of this moment in the trial's checkpoint file.
 
         Raises:
             DiskFullError: when the disk has no room for it; the file before is still there.

@@ -12,7 +12,9 @@ TRIES = 3
 """Repetitions of a timing, of which the fastest counts: others were disturbed."""
 
 
-def utilisation(model: Transformer, *, tokens_per_second: float, bfloat16: bool) -> dict[str, float]:
+def utilisation(
+    model: Transformer, *, tokens_per_second: float, bfloat16: bool
+) -> dict[str, float]:
     """Metrics of speed at the end of a training.
 
     `flop_utilisation`: the training's operations per second, as a fraction of those of a large

@@ -34,6 +34,6 @@ def arguments_of(assignment: Assignment, folder: Path, *, resume: bool) -> list[
 
 def best_arguments(config: StudyConfig, budget: int, shape: Shape) -> list[str]:
     """The study's command for the best shape of a budget, as `fathom train` starts it first."""
-    own = next(own for own in expand_budgets(config) if own.params == budget)
-    assignment = best_assignment(config, own, shape, checkpoint="")
+    (expanded,) = (known for known in expand_budgets(config) if known.params == budget)
+    assignment = best_assignment(config, expanded, shape, checkpoint="")
     return arguments_of(assignment, TRAINED, resume=False)

@@ -1,4 +1,4 @@
-"""What a line of a command says: JSON, or what a parser of the user's own makes of it."""
+"""Reads losses and parameters from the lines that a command prints, as JSON or by a parser."""
 
 import json
 import math
@@ -10,9 +10,9 @@ from fathom.objectives.keys import short
 from fathom.search.record_json import LARGEST, LARGEST_REAL
 
 Parser = Callable[[str], Mapping[str, Any] | None]
-"""From a line to its values, or None where it has none."""
+"""A function from a line to its values by name; None for a line without values."""
 OWN = ("tokens", "step", "parameters", "loss", "train_loss")
-"""Names that have a meaning; every other number of a line is a metric."""
+"""Names of values with a meaning of their own; every other number of a line is a metric."""
 
 
 class LineError(ValueError):
@@ -32,7 +32,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What a line says: nothing, an evaluation, the number of parameters, or both."""
+    """The evaluation and the number of parameters in a line; None for what it does not have."""
 
     evaluation: Evaluation | None = None
     parameters: int | None = None
@@ -40,7 +40,7 @@ class CommandLine:
 
 
 def json_values(text: str) -> Mapping[str, Any] | None:
-    """The object in a line of JSON; None where the line is none, as most lines of a log."""
+    """Returns the object in a line of JSON; None if the line is something else, as most are."""
     if not text.startswith("{"):
         return None
     try:
@@ -51,7 +51,7 @@ def json_values(text: str) -> Mapping[str, Any] | None:
 
 
 def read_line(text: str, parser: Parser, *, tokens_per_step: int) -> CommandLine:
-    """What a line says; nothing where it has neither a loss nor a number of parameters.
+    """Returns the evaluation and the number of parameters in a line, each None if it is not there.
 
     Raises:
         LineError: if a value can't be right, or a loss comes without its tokens.

@@ -75,7 +75,7 @@ class Ranks:
         return batch.chunk(self.size)[self.rank]
 
     def backward(self, loss: Tensor) -> None:
-        """Compute gradients of this rank's part of a loss; several ranks average theirs."""
+        """Computes gradients of this rank's part of a loss; several ranks average theirs."""
         (loss * self.size if self.size > 1 else loss).backward()  # type: ignore[no-untyped-call]
 
     def broadcast(self, make: Callable[[], Value]) -> Value:
@@ -87,11 +87,11 @@ class Ranks:
         value: Value = values[0]
         return value
 
-    def sum(self, own: Tensor) -> Tensor:
+    def sum(self, part: Tensor) -> Tensor:
         """The sum of a tensor over all ranks, in place."""
         if self.size > 1:
-            torch.distributed.all_reduce(own)
-        return own
+            torch.distributed.all_reduce(part)
+        return part
 
 
 SINGLE_PROCESS = Ranks()

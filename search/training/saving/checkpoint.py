@@ -87,7 +87,7 @@ def _copied(state: Any) -> Any:
 
 
 def save(state: dict[str, Any], path: Path) -> None:
-    """Replace the file; a kill at any moment leaves the old one or the new one.
+    """Replaces the file; a kill at any moment leaves the old one or the new one.
 
     So do two processes that write at once: a worker that was cut off trains for a while beside the
     one that replaced it.

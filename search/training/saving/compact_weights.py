@@ -17,11 +17,11 @@ from fathom.search.training.saving.weights_folder import COMPACT, SIZES, read_no
 
 
 def write_compact(model: Transformer, out: Path) -> list[str]:
-    """Write the compact model of a training and its sizes; returns the lines to print."""
+    """Writes the compact model of a training and its sizes; returns the lines to print."""
     small, sizes = compacted(model), sizes_left(model)
     checkpoint.save(small.state_dict(), out / COMPACT)
-    total = sum(one.numel() for one in small.parameters())
-    content = {"parameters": total, "layers": [asdict(own) for own in sizes]}
+    total = sum(weight.numel() for weight in small.parameters())
+    content = {"parameters": total, "layers": [asdict(layer) for layer in sizes]}
     write_atomically(out / SIZES, yaml.safe_dump(content, sort_keys=False))
     return [*sizes_in_words(model, sizes), f"the smaller model in {out / COMPACT}"]
 
@@ -29,8 +29,8 @@ def write_compact(model: Transformer, out: Path) -> list[str]:
 def sizes_in_words(model: Transformer, sizes: Sequence[LayerSizes]) -> list[str]:
     """Lines that say what auto-sizing has left of a model."""
     shape = model.shape
-    layers = sum(own.branches > 0 for own in sizes)
-    heads, neurons = ([getattr(own, name) for own in sizes] for name in ("n_heads", "d_ff"))
+    layers = sum(layer.branches > 0 for layer in sizes)
+    heads, neurons = ([getattr(layer, name) for layer in sizes] for name in ("n_heads", "d_ff"))
     return [
         f"auto-sizing left {params_left(shape, sizes):,} of {shape.params_total:,} parameters, "
         f"{layers} of {len(sizes)} layers",
@@ -48,8 +48,8 @@ def read_compact(folder: Path) -> Transformer:
     note, sizes = read_note(folder), read_sizes(folder)
     state = checkpoint.load(folder / COMPACT, torch.device("cpu"))
     small = compact_model(note.shape, note.config.model.parametrization.build(), sizes)
-    wanted = {name: one.shape for name, one in small.state_dict().items()}
-    if state is None or {name: one.shape for name, one in state.items()} != wanted:
+    wanted = {name: weight.shape for name, weight in small.state_dict().items()}
+    if state is None or {name: weight.shape for name, weight in state.items()} != wanted:
         raise ConfigError(
             f"{folder / COMPACT} must be the weights that `fathom train` leaves at its end, and is "
             "not; run the training to its end"

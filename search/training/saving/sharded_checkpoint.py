@@ -93,9 +93,9 @@ def with_parts(state: State, path: Path, like: Callable[[], State]) -> State:
 def _mapped(state: Any, change: Callable[[str, Any], Any], name: str = "") -> Any:
     """The same state with each leaf as `change` returns it, given its name and itself."""
     if isinstance(state, dict):
-        return {key: _mapped(own, change, f"{name}/{key}") for key, own in state.items()}
+        return {key: _mapped(part, change, f"{name}/{key}") for key, part in state.items()}
     if isinstance(state, list):
-        return [_mapped(own, change, f"{name}/{at}") for at, own in enumerate(state)]
+        return [_mapped(part, change, f"{name}/{at}") for at, part in enumerate(state)]
     return change(name, state)
 
 

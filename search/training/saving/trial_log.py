@@ -61,7 +61,7 @@ class TrialLog:
         self.setup_seconds = 0.0
 
     def add(self, measurement: Measurement) -> None:
-        """Add a point to the curve."""
+        """Adds a point to the curve."""
         point = CurvePoint(
             step=measurement.step,
             tokens=measurement.step * self._tokens_per_step,
@@ -106,7 +106,7 @@ class TrialLog:
         )
 
     def save(self, training: dict[str, Any]) -> None:
-        """Begin to save the state of the training and its curve in the trial's checkpoint file.
+        """Begins to save the state of the training and its curve in the trial's checkpoint file.
 
         Raises:
             DiskFullError: when there was no room for the state before.
@@ -228,6 +228,6 @@ def name_of(device: torch.device) -> str:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Forget the accelerator memory that earlier trials have used."""
+    """Forgets the accelerator memory that earlier trials have used."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

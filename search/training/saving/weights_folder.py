@@ -36,7 +36,7 @@ class Note:
 
 
 def claim(out: Path, note: Note) -> None:
-    """Write the note of a training into its folder; a checkpoint of another would not fit.
+    """Writes the note of a training into its folder; a checkpoint of another would not fit.
 
     Raises:
         ConfigError: when the folder holds another training.
@@ -99,7 +99,7 @@ def read_sizes(folder: Path) -> list[LayerSizes]:
             "`train.auto_sizing`; run the training to its end"
         )
     try:
-        return [LayerSizes(**own) for own in parse_yaml(read_text(path))["layers"]]
+        return [LayerSizes(**layer) for layer in parse_yaml(read_text(path))["layers"]]
     except (YamlError, *DAMAGE) as error:
         raise ConfigError(
             f"{path} must have the sizes of each layer, as `fathom train` leaves it: "

@@ -18,8 +18,8 @@ from fathom.search.training.layer_metrics import (
     summary,
 )
 from fathom.search.training.loop import train
-from fathom.search.training.utilisation import matrix_rate, utilisation
 from fathom.search.training.state import Measurement, Training, TrainPlan
+from fathom.search.training.utilisation import matrix_rate, utilisation
 from tests.support.toy import CPU, Successor
 from tests.support.training import PARAMETRIZATION, SHAPE
 from tests.support.training import SHORT_PLAN as PLAN
@@ -115,6 +115,8 @@ def test_utilisation_is_the_speed_of_training_relative_to_a_matrix_product() -> 
     training, _ = trained(PLAN)
     rate = matrix_rate(CPU, False)
     tokens_per_second = 0.5 * rate / DEEP.train_flops_per_token
-    measured = utilisation(training.transformer, tokens_per_second=tokens_per_second, bfloat16=False)
+    measured = utilisation(
+        training.transformer, tokens_per_second=tokens_per_second, bfloat16=False
+    )
     assert measured["flop_utilisation"] == pytest.approx(0.5)
     assert measured["generation_seconds"] > 0
