@@ -19,6 +19,7 @@ from fathom.search.run_folder import MARKER, RunFolder, read_records
 from fathom.search.study.fingerprint import fingerprint_of, write_fingerprint
 from fathom.search.study.keys.config import dump
 from fathom.search.study.keys.groups import StoppingConfig
+from tests.support.command_line import assert_refused, fathom, here
 from tests.support.dry_run import Simulation, scheduler, slow_deep, study
 from tests.support.markdown import blocks_of
 from tests.support.places import ROOT
@@ -35,101 +36,49 @@ space: {depth: [1, 6], n_heads: 2}
 """
 
 
-def fathom(
-    *arguments: str | Path, cwd: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "search", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
-
-
-def assert_user_error(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("fathom: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stdout.startswith("Study ") or not done.stdout
-    assert done.stdout.count("\n") <= 3, "the steps before it"
-    for word in words:
-        assert word in done.stderr
-
-
 BROKEN = {
-    "unknown key": (GOOD + "trails: 3\n", ("`trails`", "`trials`")),
-    "unknown key in a group": (GOOD.replace("n_heads", "n_head"), ("space.n_head", "n_heads")),
-    "wrong type": (GOOD + "trials: many\n", ("trials", "many")),
-    "impossible budget": (GOOD.replace("[20k, 40k, 80k]", "[100]"), ("100", "nearest budget")),
-    "budget of words": (GOOD.replace("[20k", "[large"), ("budgets", "large")),
-    "budgets descending": (GOOD.replace("[20k, 40k, 80k]", "[40k, 20k]"), ("ascend",)),
-    "no budgets": (GOOD.replace("[20k, 40k, 80k]", "[]"), ("budgets",)),
-    "a long path": (
-        GOOD.replace("stdlib", "x" * 4000),
-        ("corpus must be", "... ", "check the path"),
-    ),
-    "missing corpus": (GOOD.replace("stdlib", "./nowhere.txt"), ("nowhere.txt",)),
-    "unknown corpus": (GOOD.replace("stdlib", "shakespear"), ("shakespear", "tiny_shakespeare")),
-    "unknown tokenizer": (GOOD.replace("stdlib", "stdlib, tokenizer: words"), ("tokenizer",)),
-    "contradictory ranges": (GOOD.replace("[1, 6]", "[6, 1]"), ("depth", "[6, 1]")),
-    "depth zero": (GOOD.replace("[1, 6]", "[0, 6]"), ("depth", "0")),
-    "negative tokens": (GOOD.replace("tokens: 20k", "tokens: -5"), ("tokens", "-5")),
-    "two horizons": (GOOD + "tokens_per_parameter: 20\n", ("tokens_per_parameter", "keep one")),
-    "post-norm under CompleteP": (GOOD + "model: {residual: post}\n", ("completep", "`mup`")),
-    "odd heads": (GOOD.replace("n_heads: 2", "head_dim: 9"), ("head_dim", "9")),
-    "a list": ("- study\n- good\n", ("mapping", "list")),
-    "empty": ("", ("mapping", "empty")),
-    "a tag that would run code": (GOOD + "seed: !!python/object/apply:os.getpid []\n", ("YAML",)),
-    "not YAML": ("study: [", ("YAML",)),
-    "a key twice": (GOOD + "study: again\n", ("study", "twice")),
-    "a name that leaves the folder": (GOOD.replace("good", "../evil"), ("study", "../evil")),
-    "the name of MLflow's file": (GOOD.replace("study: good", "study: mlflow.db"), ("`study`",)),
-    "no count called that": (GOOD.replace("non_embedding", "all"), ("count", "all")),
-    "rates without 1": (GOOD + "confirm: {rates: [0.5, 2]}\n", ("rates", "1")),
-    "not a number": (GOOD + "train: {learning_rate: .nan}\n", ("learning_rate",)),
-    "rung in the cool-down": (GOOD + "stopping: {first_rung: 0.9}\n", ("first_rung", "0.9")),
-    "tracking address": (GOOD + "tracking: {uri: 'gopher://x'}\n", ("gopher",)),
-    "optuna's address": (
-        GOOD + "tracking: {optuna: 'mysql://x/y'}\n",
-        ("tracking.optuna", "mysql"),
-    ),
+    "unknown key": ("plan", GOOD + "trails: 3\n", "did you mean `trials`?"),
+    "unknown key in a group": ("plan", GOOD.replace("n_heads", "n_head"), "space.n_head"),
+    "impossible budget": ("plan", GOOD.replace("[20k, 40k, 80k]", "[100]"), "nearest budget"),
+    "a long path": ("plan", GOOD.replace("stdlib", "x" * 4000), " ... "),
+    "missing corpus": ("run", GOOD.replace("stdlib", "./nowhere.txt"), "nowhere.txt"),
+    "unknown corpus": ("run", GOOD.replace("stdlib", "shakespear"), "tiny_shakespeare"),
+    "a tag that would run code": ("plan", GOOD + "seed: !!python/name:os.getpid\n", "YAML"),
+    "empty": ("plan", "", "it is empty"),
+    "tracking address": ("run", GOOD + "tracking: {uri: 'gopher://x'}\n", "gopher"),
+    "optuna's address": ("run", GOOD + "tracking: {optuna: 'mysql://x/y'}\n", "tracking.optuna"),
 }
-ADDRESSES = ("tracking address", "optuna's address")
 
 
-# Reading the file is the same for both verbs; what `run` alone looks at is tried with `run`.
-CASES = [("plan", name) for name in BROKEN if name not in ADDRESSES]
-CASES += [("run", name) for name in ("missing corpus", "unknown corpus", *ADDRESSES)]
-
-
-@pytest.mark.parametrize(("verb", "broken"), CASES)
+@pytest.mark.parametrize(("verb", "text", "word"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_study_is_one_line_status_2_and_nothing_written(
-    tmp_path: Path, verb: str, broken: str
+    tmp_path: Path, verb: str, text: str, word: str
 ) -> None:
-    text, words = BROKEN[broken]
     (tmp_path / "study.yaml").write_text(text)
-    done = fathom(verb, "study.yaml", cwd=tmp_path)
-    assert_user_error(done, *words)
+    assert_refused(here(verb, "study.yaml", cwd=tmp_path), word)
+    assert os.listdir(tmp_path) == ["study.yaml"]
+
+
+def test_a_process_of_its_own_ends_with_that_status_and_line(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(GOOD + "trails: 3\n")
+    assert_refused(fathom("run", "study.yaml", cwd=tmp_path), "`trails`", "`trials`")
     assert os.listdir(tmp_path) == ["study.yaml"]
 
 
 def test_every_verb_of_a_study_takes_values_instead_of_the_files(tmp_path: Path) -> None:
     for verb in ("plan", "check", "doctor", "run", "ui"):
         file = ["--study", TINY] if verb == "ui" else [TINY]
-        refused = fathom(verb, *file, "--set", "tokens=20k", "--set", "trials=0", cwd=tmp_path)
-        assert_user_error(refused, "fathom: --set trials=0: `trials` must be at least 1, got 0")
+        refused = here(verb, *file, "--set", "tokens=20k", "--set", "trials=0", cwd=tmp_path)
+        assert_refused(refused, "fathom: --set trials=0: `trials` must be at least 1, got 0")
     assert not os.listdir(tmp_path)
-    planned = fathom("plan", TINY, "--set", "study=mine", "--set", "budgets=[30k]")
+    planned = here("plan", TINY, "--set", "study=mine", "--set", "budgets=[30k]")
     assert planned.stdout.startswith("mine: ")
     assert " 30k " in planned.stdout
 
 
 def test_each_mistake_of_a_study_file_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(GOOD.replace("[1, 6]", "[6, 1]") + "trails: 3\n")
-    done = fathom("plan", "study.yaml", cwd=tmp_path)
+    done = here("plan", "study.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert [line[:22] for line in done.stderr.splitlines()] == [
         "fathom: study.yaml:7: ",
@@ -138,14 +87,14 @@ def test_each_mistake_of_a_study_file_is_a_line(tmp_path: Path) -> None:
 
 
 def test_a_study_file_that_is_not_there_or_not_text_is_a_users_error(tmp_path: Path) -> None:
-    assert_user_error(fathom("plan", tmp_path / "none.yaml"), "none.yaml")
+    assert_refused(here("plan", tmp_path / "none.yaml"), "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00study")
-    assert_user_error(fathom("plan", tmp_path / "binary.yaml"), "binary.yaml")
-    assert_user_error(fathom("plan", tmp_path), str(tmp_path))
+    assert_refused(here("plan", tmp_path / "binary.yaml"), "binary.yaml")
+    assert_refused(here("plan", tmp_path), str(tmp_path))
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    done = fathom("--version")
+    done = here("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"fathom {version('fathom-depth')}\n"
 
@@ -165,7 +114,7 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_a_command_line_that_is_not_understood_is_one_line(
     arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    assert_user_error(fathom(*arguments), *words)
+    assert_refused(here(*arguments), *words)
 
 
 def test_ctrl_c_in_a_finaliser_is_not_lost() -> None:
@@ -190,27 +139,27 @@ cli.main()
 def test_a_folder_of_runs_that_can_not_be_written_to_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     for runs in ("file", "file/below"):
-        refused = fathom("run", TINY, "--runs", runs, cwd=tmp_path)
-        assert_user_error(refused, f"`--runs` must be a folder that can be written to, got {runs}")
+        refused = here("run", TINY, "--runs", runs, cwd=tmp_path)
+        assert_refused(refused, f"`--runs` must be a folder that can be written to, got {runs}")
 
 
 def test_a_file_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
-    done = fathom("schema", "--out", "nowhere/schema.json", cwd=tmp_path)
+    done = here("schema", "--out", "nowhere/schema.json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "fathom: No such file or directory: nowhere/schema.json\n"
 
 
 @pytest.mark.parametrize("verb", ["export", "train"])
 def test_a_folder_that_is_not_there_is_called_so(verb: str, tmp_path: Path) -> None:
-    assert_user_error(fathom(verb, tmp_path / "nope"), "there is no", "nope", "name a run folder")
+    assert_refused(here(verb, tmp_path / "nope"), "there is no", "nope", "name a run folder")
 
 
 def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
-    assert_user_error(fathom("report", tmp_path), "config.yaml")
-    assert_user_error(fathom("export", tmp_path), "is not a run folder")
-    assert_user_error(fathom("predict", "--params", "1M", "--law", tmp_path), str(tmp_path))
-    assert_user_error(fathom("train", tmp_path / "best.yaml"), "best.yaml")
-    assert_user_error(fathom("predict", "--params", "huge"), "huge")
+    assert_refused(here("report", tmp_path), "config.yaml")
+    assert_refused(here("export", tmp_path), "is not a run folder")
+    assert_refused(here("predict", "--params", "1M", "--law", tmp_path), str(tmp_path))
+    assert_refused(here("train", tmp_path / "best.yaml"), "best.yaml")
+    assert_refused(here("predict", "--params", "huge"), "huge")
     assert os.listdir(tmp_path) == []
 
 
@@ -243,10 +192,10 @@ def test_quick_verbs_import_no_framework(arguments: tuple[str, ...], needed: lis
 
 
 def test_plan_prints_the_contracts_json() -> None:
-    plan = json.loads(fathom("plan", TINY, "--json", "--shapes").stdout)
+    plan = json.loads(here("plan", TINY, "--json", "--shapes").stdout)
     assert [entry["budget"] for entry in plan["budgets"]] == [8000, 12000, 20000]
     assert (plan["device"] in ("core", "GPU"), plan["cost"]) == (True, None)
-    priced = json.loads(fathom("plan", TINY, "--json", "--price", "2.5").stdout)
+    priced = json.loads(here("plan", TINY, "--json", "--price", "2.5").stdout)
     assert priced["cost"] == pytest.approx(2.5 * priced["device_hours"])
     keys = {"budget", "count", "tokens", "shapes", "depths", "worst_count_error", "trials"}
     for entry in plan["budgets"]:
@@ -259,7 +208,7 @@ def test_plan_prints_the_contracts_json() -> None:
 
 
 def test_predict_prints_the_contracts_json() -> None:
-    prediction = json.loads(fathom("predict", "--params", "174e9", "--json").stdout)
+    prediction = json.loads(here("predict", "--params", "174e9", "--json").stdout)
     assert set(prediction) == {"params", "law", "depth", "d_model", "interval", "extrapolated"}
     assert round(prediction["depth"]) == 80
     assert prediction["law"] == "levine2020"
@@ -288,7 +237,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for command in tour():
         name, *arguments = shlex.split(command)
         assert name == "fathom"
-        done = fathom(*arguments, cwd=folder)
+        done = here(*arguments, cwd=folder)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert "Traceback" not in done.stderr
         assert done.stdout or "--out" in arguments, command
@@ -361,10 +310,10 @@ def test_a_failed_audit_is_reported_with_its_remedy_which_is_to_extend(tmp_path:
 def test_another_study_of_the_same_name_is_refused(finished: Path) -> None:
     changed = finished / "changed.yaml"
     changed.write_text(TINY.read_text().replace("trials: 4", "trials: 5"))
-    assert_user_error(fathom("run", changed, cwd=finished), "runs/tiny", "`trials` (4, not 5)")
+    assert_refused(fathom("run", changed, cwd=finished), "runs/tiny", "`trials` (4, not 5)")
     changed.write_text(TINY.read_text())
     refused = fathom("run", changed, "--set", "train.learning_rate=1", cwd=finished)
-    assert_user_error(refused, "runs/tiny", "another `train.learning_rate` (0.001, not 1.0)")
+    assert_refused(refused, "runs/tiny", "another `train.learning_rate` (0.001, not 1.0)")
 
 
 def test_report_prints_the_contracts_json(finished: Path) -> None:
@@ -383,7 +332,7 @@ def test_report_prints_the_contracts_json(finished: Path) -> None:
 
 
 def test_an_exported_shape_has_been_trained_and_resumes(finished: Path) -> None:
-    assert_user_error(fathom("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
+    assert_refused(here("export", "runs/tiny", "--budget", "7M", cwd=finished), "7M", "8k")
     assert (finished / "trained" / "weights.pt").exists()
     again = fathom("train", "best.yaml", cwd=finished)
     assert again.returncode == 0, again.stderr

@@ -1,16 +1,15 @@
 """The command `analyse`, as a person types it."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
-from fathom.search.cli import main
 from fathom.search.record_json import to_json
 from fathom.search.run_folder import append_line
 from fathom.search.tracking import store
+from tests.support.command_line import here
 from tests.support.simulated import simulated_study
 from tests.support.tables import DEPTHS, planted_loss, write_table
 
@@ -28,18 +27,13 @@ def table(tmp_path: Path) -> Path:
     return write_table(tmp_path / "runs.csv", ["n_layer", "n_params", "seed", "val/loss"], rows)
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    sys.argv = ["fathom", "analyse", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    streams = capsys.readouterr()
-    return int(ended.value.code or 0), streams.out, streams.err
+def said(*arguments: object) -> tuple[int, str, str]:
+    done = here("analyse", *arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_a_table_has_an_answer_with_its_columns(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, out, _ = said(capsys, table)
+def test_a_table_has_an_answer_with_its_columns(table: Path) -> None:
+    status, out, _ = said(table)
 
     assert status == 0
     assert "depth = n_layer, loss = val/loss, params_total = n_params, seed" in out
@@ -48,39 +42,33 @@ def test_a_table_has_an_answer_with_its_columns(
     assert "These data do not show" in out
 
 
-def test_a_stated_noise_stands_beside_the_answer(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "0.0040 stated" in said(capsys, table, "--noise", 0.004)[1]
+def test_a_stated_noise_stands_beside_the_answer(table: Path) -> None:
+    assert "0.0040 stated" in said(table, "--noise", 0.004)[1]
 
 
-def test_programs_read_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(capsys, table, "--json")[1])
+def test_programs_read_json(table: Path) -> None:
+    found = json.loads(said(table, "--json")[1])
 
     assert found["columns"]["loss"] == "val/loss"
     assert found["answers"][0]["budgets"][0]["verdict"] == "identified"
 
 
-def test_a_report_is_written_and_nothing_of_others_is_touched(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_is_written_and_nothing_of_others_is_touched(table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
-    assert said(capsys, table, "--report", folder)[0] == 0
-    assert said(capsys, table, "--report", folder)[0] == 0, "its own report is replaced"
+    assert said(table, "--report", folder)[0] == 0
+    assert said(table, "--report", folder)[0] == 0, "its own report is replaced"
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "val/loss" in page
     assert "best.yaml" not in page
-    status, _, error = said(capsys, table, "--report", tmp_path)
+    status, _, error = said(table, "--report", tmp_path)
     assert (status, error.count("\n")) == (2, 1)
     assert "which has something else" in error
 
 
-def test_names_of_others_reach_no_terminal_as_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_others_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
     rows = [(d, 1e7, planted_loss(d), "\x1b[2J[red]") for d in DEPTHS]
     evil = write_table(tmp_path / "[bold]e\x1bvil.csv", ["depth", "n\x07", "loss", "name"], rows)
-    _, out, _ = said(capsys, evil, "--map", "n\x07=params")
+    _, out, _ = said(evil, "--map", "n\x07=params")
 
     assert "\x1b" not in out
     assert "\x07" not in out
@@ -97,42 +85,36 @@ def test_names_of_others_reach_no_terminal_as_they_are(
         (["--experiment", "x"], "`--experiment` is one of an MLflow store"),
     ],
 )
-def test_a_mistake_is_one_line(
-    table: Path, capsys: pytest.CaptureFixture[str], arguments: list[object], message: str
-) -> None:
-    status, out, error = said(capsys, table, *arguments)
+def test_a_mistake_is_one_line(table: Path, arguments: list[object], message: str) -> None:
+    status, out, error = said(table, *arguments)
 
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert message in error
 
 
-def test_where_no_table_is_one_line_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_no_table_is_one_line_says_so(tmp_path: Path) -> None:
     for path, there in ((tmp_path / "x.csv", "nothing"), (tmp_path, "a folder")):
-        status, _, error = said(capsys, path)
+        status, _, error = said(path)
         assert status == 2
         assert f"where there is {there}" in error
 
 
 def test_a_run_folder_has_the_answer_of_its_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fathom.search.commands.analyse_source.read_records", lambda *_: RECORDS)
     (tmp_path / "config.yaml").write_text(STUDY)
     append_line(tmp_path / "records.jsonl", to_json(RECORDS[0]))
-    status, out, _ = said(capsys, tmp_path)
+    status, out, _ = said(tmp_path)
     assert status == 0
     assert f"a run folder, {len(RECORDS)} trials" in out
-    assert "are for tables" in said(capsys, tmp_path, "--budget", "1M")[2]
+    assert "are for tables" in said(tmp_path, "--budget", "1M")[2]
 
 
 RECORDS = simulated_study()
 
 
-def test_an_experiment_of_mlflow_is_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_experiment_of_mlflow_is_a_table(tmp_path: Path) -> None:
     store.settle()
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     client = store.connect(uri)
@@ -141,12 +123,12 @@ def test_an_experiment_of_mlflow_is_a_table(
         for seed in range(2):
             log_run(client, experiment, depth, seed)
 
-    status, out, _ = said(capsys, uri, "--experiment", "mine")
+    status, out, _ = said(uri, "--experiment", "mine")
 
     assert status == 0
     assert "50 rows, 10 runs of 5 shapes" in out
     assert "identified" in out
-    assert "got 'other'; it has mine" in said(capsys, uri, "--experiment", "other")[2]
+    assert "got 'other'; it has mine" in said(uri, "--experiment", "other")[2]
 
 
 def log_run(client: MlflowClient, experiment: str, depth: int, seed: int) -> None:

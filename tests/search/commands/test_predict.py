@@ -1,8 +1,6 @@
 """Predictions: one size or a table, by a published law or a run's own."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from fathom.search.record_json import to_json
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import append_line, read_records
 from fathom.search.study.file.errors import ConfigError
+from tests.support.command_line import assert_refused, here
 from tests.support.simulated import simulated_study
 
 BUDGETS = (300_000, 1_000_000, 3_000_000)
@@ -60,14 +59,8 @@ def run(study: list[TrialRecord], tmp_path_factory: pytest.TempPathFactory) -> s
     return run_of(tmp_path_factory.mktemp("run"), study)
 
 
-def fathom(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "search", *arguments], capture_output=True, text=True, check=False
-    )
-
-
 def test_the_published_law_without_a_size_gives_its_table_of_nine() -> None:
-    found = json.loads(fathom("predict", "--law", "levine2020", "--json").stdout)
+    found = json.loads(here("predict", "--law", "levine2020", "--json").stdout)
 
     assert [row["model"] for row in found["rows"]] == [
         *("125M", "350M", "760M", "1.3B", "2.7B", "6.7B", "13B", "175B", "1T")
@@ -81,7 +74,7 @@ def test_the_published_law_without_a_size_gives_its_table_of_nine() -> None:
 
 
 def test_the_published_table_is_printed_with_the_note_on_a_trillion() -> None:
-    done = fathom("predict")
+    done = here("predict")
 
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["2.7B", "32,", "2560", "2.52B", "47.1", "2111"] in lines
@@ -179,8 +172,5 @@ def test_a_run_whose_budgets_are_no_parameters_has_no_law_and_says_why(
 
 
 def test_a_folder_that_is_no_run_is_one_line_and_status_2(tmp_path: Path) -> None:
-    done = fathom("predict", "--law", str(tmp_path))
-
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "`--law` must be levine2020 or a run folder" in done.stderr
+    refused = here("predict", "--law", tmp_path)
+    assert_refused(refused, "`--law` must be levine2020 or a run folder")

@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,6 +27,7 @@ from fathom.search.commands.check.output import check_json, rate_text, reason, s
 from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import RatePoint, Sweep
 from fathom.search.study.keys.config import StudyConfig, parse
+from tests.support.command_line import assert_refused, fathom, here
 from tests.support.places import ROOT
 from tests.support.toy import Successor
 
@@ -358,16 +356,6 @@ def test_all_axes_have_to_carry_over() -> None:
 # The verb.
 
 
-def fathom(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "search", *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_the_verb_prints_json_for_programs_progress_for_people_and_its_status_is_the_verdict() -> (
     None
 ):
@@ -383,7 +371,4 @@ def test_a_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:
     path.write_text(
         "study: fair\nobjective: {name: language, corpus: nowhere.txt}\nbudgets: [1M]\n"
     )
-    done = fathom("check", path)
-    assert done.returncode == 2
-    assert "nowhere.txt" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert_refused(here("check", path), "nowhere.txt")

@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,8 +26,8 @@ from fathom.search.study.planning.draft import (
     write_study,
 )
 from fathom.search.study.planning.plan import plan_study, search_hours
+from tests.support.command_line import assert_refused, here
 from tests.support.objectives import prepared
-from tests.support.places import ROOT
 
 WORDS = ("deep", "wide", "thé", "model", "layer", "of", "a", "the", "is", "not", "worth", "more")
 
@@ -191,22 +189,11 @@ def test_a_file_names_its_study(file: str, name: str) -> None:
     assert study_name(Path(file)) == name
 
 
-def fathom(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "search", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT), "COLUMNS": "120"},
-    )
-
-
 def test_a_drafted_study_can_be_planned_unchanged(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(a_text(100_000))
-    done = fathom(tmp_path, "init", "my.yaml", "--corpus", "text.txt", "--tokenizer", "chars")
+    done = here("init", "my.yaml", "--corpus", "text.txt", "--tokenizer", "chars", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    planned = fathom(tmp_path, *done.stdout.splitlines()[-2].split()[-2:])
+    planned = here(*done.stdout.splitlines()[-2].split()[-2:], cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.yaml", FILE, "text.txt"]
 
@@ -217,11 +204,7 @@ def test_an_unusable_corpus_is_one_line_and_nothing_is_written(tmp_path: Path, c
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\1\2")
     (tmp_path / "empty").mkdir()
     before = sorted(tmp_path.iterdir())
-    done = fathom(tmp_path, "init", "my.yaml", "--corpus", corpus)
-    assert done.returncode == 2
-    assert done.stderr.startswith("fathom: ")
-    assert done.stderr.count("\n") == 1
-    assert not done.stdout
+    assert_refused(here("init", "my.yaml", "--corpus", corpus, cwd=tmp_path))
     assert sorted(tmp_path.iterdir()) == before
 
 
