@@ -33,7 +33,8 @@ OPTIMUM_ROW = (
     *("curve_minimum", "curve_minimum_interval"),
     *("family_disagreement", "share_without_minimum", "noise", "params_slope", "best_ff_ratio"),
 )
-"""Names of the attributes of an optimum, as tables and files list them."""
+"""Names of the values of an optimum, as tables and files list them; those of its interval and its
+curve are None unless it is located."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +218,7 @@ def optimum_row(optimum: Optimum, reason: str | None = None) -> dict[str, Any]:
         "reason": study_reason(optimum.verdict) if reason is None else reason,
     }
     return {
-        name: values[name] if name in values else _plain(getattr(optimum, name))
+        name: values[name] if name in values else _plain(getattr(optimum, name, None))
         for name in OPTIMUM_ROW
     }
 

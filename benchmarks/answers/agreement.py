@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.printed_table import PrintedTable, add_json_option
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.formatting import format_count
 from fathom.search.records import TrialRecord
 from fathom.search.run_folder import RunFolder, read_lines, read_records
@@ -93,12 +93,12 @@ def row_of(optimum: Optimum, ladder: list[dict[str, float]]) -> list[str]:
     best = min(means, key=lambda depth: means[depth])
     cells = ", ".join(f"{depth}: {mean:.4f}" for depth, mean in means.items())
     error = standard_error(losses)
-    low, high = optimum.interval or (math.inf, -math.inf)
+    low, high = optimum.interval if isinstance(optimum, Located) else (math.inf, -math.inf)
     return [
         format_count(optimum.budget),
         f"{cells} (standard error {error:.4f})",
         str(best),
-        f"{optimum.optimal_depth or '-'} [{low}-{high}]" if optimum.interval else "-",
+        f"{optimum.optimal_depth or '-'} [{low}-{high}]" if isinstance(optimum, Located) else "-",
         optimum.kind.value,
         "yes" if low <= best <= high else "no",
     ]

@@ -27,7 +27,7 @@ from benchmarks.worlds.planted import (
     symmetric,
     two_humps,
 )
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.study.keys.config import StudyConfig, parse
 
@@ -237,7 +237,7 @@ def row(name: str, found: list[tuple[Planted, Optimum]]) -> list[object]:
 
 def covers(planted: Planted, optimum: Optimum) -> bool:
     """True if the best whole depth lies in the interval of whole depths."""
-    assert optimum.interval is not None, "what is identified has an interval"
+    assert isinstance(optimum, Located), "what is identified has an interval"
     low, high = optimum.interval
     return low <= min(range(1, 33), key=planted.curve) <= high
 
@@ -245,7 +245,7 @@ def covers(planted: Planted, optimum: Optimum) -> bool:
 def covers_exactly(planted: Planted, optimum: Optimum) -> bool:
     """True if the planted minimum lies in the interval before it is rounded to whole depths."""
     assert planted.depth is not None, "only one-humped worlds are asked"
-    assert optimum.curve_minimum_interval is not None, "what is identified has an interval"
+    assert isinstance(optimum, Located), "what is identified has an interval"
     low, high = optimum.curve_minimum_interval
     return low <= planted.depth <= high
 

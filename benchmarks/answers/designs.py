@@ -20,7 +20,7 @@ from benchmarks.answers.coverage import CASES, STUDY, Planted, covers_exactly, n
 from benchmarks.answers.limit import fewest_trainings
 from benchmarks.simulate.study import search_records
 from benchmarks.worlds.planted import World
-from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.analysis.optimum import Located, Optimum, find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.study.keys.config import parse
@@ -139,7 +139,7 @@ def answers(
 
 def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
     """Returns one table row."""
-    placed = [a for a in found if a.optimum.curve_minimum_interval and a.planted.depth]
+    placed = [a for a in found if isinstance(a.optimum, Located) and a.planted.depth]
     identified = [a for a in placed if a.optimum.kind is Kind.IDENTIFIED]
     named = [a for a in found if a.optimum.optimal_depth is not None and a.planted.depth]
     cells = [
@@ -164,7 +164,7 @@ def row(name: str, noise: str, found: Sequence[DesignAnswer]) -> str:
 
 def width(answer: DesignAnswer) -> float:
     """Width of the interval in ln depth, before rounding."""
-    assert answer.optimum.curve_minimum_interval, "only answers with an interval are asked"
+    assert isinstance(answer.optimum, Located), "only answers with an interval are asked"
     low, high = answer.optimum.curve_minimum_interval
     return log(high / low)
 

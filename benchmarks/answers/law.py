@@ -21,7 +21,7 @@ from fathom.models.shape import Count
 from fathom.search.analysis.law import Law, fit_laws
 from fathom.search.analysis.law_fit import sized_depths
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.formatting import format_count
 from fathom.search.study.planning.budget import count_of
 from fathom.search.tables.analysis import TableQuestion, budget_count, find_answers
@@ -54,11 +54,11 @@ def main() -> None:
         asked = replace(question, horizons=(count_of("--horizon", text),))
         (fitted,) = find_answers(small, asked, count, told.table.name)
         (whole,) = find_answers(runs, asked, count, told.table.name)
-        larger = [own for own in whole.optima if own.budget > below and own.curve_minimum]
+        larger = [o for o in whole.optima if o.budget > below and isinstance(o, Located)]
         print_horizon(text, fitted.optima, larger)
 
 
-def print_horizon(tokens: str, fitted: Sequence[Optimum], larger: Sequence[Optimum]) -> None:
+def print_horizon(tokens: str, fitted: Sequence[Optimum], larger: Sequence[Located]) -> None:
     """Prints the best depths at a horizon and a row for each law."""
     print(f"\n{tokens} tokens. Fitted: {'; '.join(map(_seen, fitted))}.")
     heads = "".join(f" | {_seen(own)}" for own in larger)
@@ -71,7 +71,7 @@ def print_horizon(tokens: str, fitted: Sequence[Optimum], larger: Sequence[Optim
         print("no law")
 
 
-def _row(law: Law | NullLaw, larger: Sequence[Optimum]) -> str:
+def _row(law: Law | NullLaw, larger: Sequence[Located]) -> str:
     error = law.leave_one_out_error
     cells = [law.name, "-" if error is None else f"{error:.2f}"]
     misses, wrong, within = [], [], 0
@@ -93,15 +93,13 @@ def _row(law: Law | NullLaw, larger: Sequence[Optimum]) -> str:
     return f"| {' | '.join([*cells, *ends])} |"
 
 
-def _seen(own: Optimum) -> str:
-    if own.curve_minimum is None or own.curve_minimum_interval is None:
-        return f"{format_count(own.budget)} {own.kind}"
-    low, high = own.curve_minimum_interval
-    span = f"{own.depths[0].depth} to {own.depths[-1].depth}"
-    return (
-        f"{format_count(own.budget)} {own.curve_minimum:.0f} [{low:.0f}-{high:.0f}] of {span}, "
-        f"{own.kind}"
-    )
+def _seen(optimum: Optimum) -> str:
+    size = format_count(optimum.budget)
+    if not isinstance(optimum, Located):
+        return f"{size} {optimum.kind}"
+    low, high = optimum.curve_minimum_interval
+    span = f"{optimum.depths[0].depth} to {optimum.depths[-1].depth}"
+    return f"{size} {optimum.curve_minimum:.0f} [{low:.0f}-{high:.0f}] of {span}, {optimum.kind}"
 
 
 if __name__ == "__main__":

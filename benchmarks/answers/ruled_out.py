@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.simulate.driver import Loss, SimulatedWorkers, new_scheduler
 from benchmarks.simulate.study import TWO_BUDGETS
 from fathom.search.analysis.interim import depth_losses, interim_answer
-from fathom.search.analysis.optimum import find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import TrialRecord, TrialSpec
 from fathom.search.report.terminal.ruled_out import RuledOut
 from fathom.search.study.keys.config import parse
@@ -55,7 +55,7 @@ def _searched(seed: int) -> list[tuple[set[int], tuple[int, int], int]]:
                 if answer and losses:
                     out.update(ruled_out.changes(answer, losses.losses)[0])
         optima = find_optima(search.records, seed=seed)
-    return [(ever[own.budget], own.interval, planted) for own in optima if own.interval]
+    return [(ever[o.budget], o.interval, planted) for o in optima if isinstance(o, Located)]
 
 
 def _is(record: TrialRecord, budget: int) -> bool:

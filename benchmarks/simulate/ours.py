@@ -9,7 +9,7 @@ from benchmarks.worlds.known import Known
 from fathom.models.shape import Count
 from fathom.search.analysis.interim import ENOUGH_DEPTHS
 from fathom.search.analysis.joint_curve import best_of, finished_depths
-from fathom.search.analysis.optimum import find_optimum
+from fathom.search.analysis.optimum import Located, find_optimum
 from fathom.search.records import Stage, TrialRecord
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.scheduler import Scheduler
@@ -76,7 +76,9 @@ class FathomSearch:
         if len(finished_depths(records)) < ENOUGH_DEPTHS:
             return self.known.depths
         found = find_optimum(records, seed=self.config.seed, draws=DRAWS)
-        low, high = found.interval or (self.known.depths[0], self.known.depths[-1])
+        low, high = self.known.depths[0], self.known.depths[-1]
+        if isinstance(found, Located):
+            low, high = found.interval
         tested = {own.depth for own in found.depths}
         best = found.optimal_depth or found.lowest_depth
         if best in tested:

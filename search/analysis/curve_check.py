@@ -78,7 +78,7 @@ def one_loss_fits(points: DepthPoints, degrees_of_freedom: int) -> bool:
     return float(fdtrc(spare, degrees_of_freedom, squares / spare)) > CHANCE_OF_FLAT
 
 
-def telling_depths(points: DepthPoints) -> tuple[int, ...]:
+def informative_depths(points: DepthPoints) -> tuple[int, ...]:
     """Depths whose training would show the shape of losses that no curve fits: in the gaps beside
     every tested depth that is better than its neighbours."""
     depths, found = points.depths.tolist(), set()

@@ -11,7 +11,7 @@ from fathom.search.analysis.joint_curve import (
     fit_joint_curve,
     incumbent_depth,
 )
-from fathom.search.analysis.optimum import find_optimum
+from fathom.search.analysis.optimum import Located, find_optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
 
@@ -84,7 +84,7 @@ def interim_answer(
     optimum = find_optimum(records, seed=seed) if enough else None
     if optimum and optimum.lowest_depth is None:
         return None  # nothing finished
-    low, high = (optimum.interval if optimum else None) or (None, None)
+    low, high = optimum.interval if isinstance(optimum, Located) else (None, None)
     outcomes = Counter(record.outcome for record in records)
     return InterimAnswer(
         budget=evaluated[0].spec.budget,

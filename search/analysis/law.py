@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, inf, isfinite, sqrt
+from typing import TypeGuard
 
 import numpy as np
 from scipy.special import wrightomega
@@ -25,7 +26,7 @@ from fathom.search.analysis.law_fit import (
     leave_one_out,
     sized_depths,
 )
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 
 LOGARITHMIC = "logarithmic"
@@ -142,22 +143,23 @@ def depth_and_slopes(name: str, line: Array, params: Array) -> tuple[Array, Arra
     return depth, slopes
 
 
-def usable(optima: Sequence[Optimum]) -> tuple[Optimum, ...]:
+def usable(optima: Sequence[Optimum]) -> tuple[Located, ...]:
     """The optima that laws are fitted to: those that are settled, and every edge that says on which
     side the best depth lies."""
     return tuple(
-        own for own in optima if is_settled(own) or (own.kind is Kind.EDGE and _is_bound(own))
+        optimum
+        for optimum in optima
+        if isinstance(optimum, Located) and (is_settled(optimum) or _is_bound(optimum))
     )
 
 
-def is_settled(own: Optimum) -> bool:
+def is_settled(optimum: Optimum) -> TypeGuard[Located]:
     """True if the best depth is measured, with an interval."""
-    settled = own.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
-    return settled and own.curve_minimum_interval is not None
+    return isinstance(optimum, Located) and optimum.kind in (Kind.IDENTIFIED, Kind.PLATEAU)
 
 
-def _is_bound(own: Optimum) -> bool:
-    return own.curve_minimum_interval is not None and not all(cut_sides(own))
+def _is_bound(optimum: Located) -> bool:
+    return optimum.kind is Kind.EDGE and not all(cut_sides(optimum))
 
 
 def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
@@ -180,7 +182,7 @@ def fit_laws(optima: Sequence[Optimum]) -> tuple[Law, ...]:
 
 def law_points(optima: Sequence[Optimum]) -> SizedDepths | None:
     """The points that laws are fitted to; None where there are too few."""
-    fitted = [own for own in usable(optima) if own.count.of_parameters]
+    fitted = [optimum for optimum in usable(optima) if optimum.count.of_parameters]
     return sized_depths(fitted) if len(fitted) >= FEWEST_BUDGETS else None
 
 

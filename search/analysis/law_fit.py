@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from fathom.search.analysis.depth_estimates import Array, excess_variance
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.verdict import Kind
 
 Form = Callable[[Array, Array], tuple[Array, Array]]
@@ -117,40 +117,38 @@ class LawFit:
     scatter: float
 
 
-def sized_depths(optima: Sequence[Optimum]) -> SizedDepths:
-    """The points of usable optima. A 95 % interval is 3.92 standard errors wide."""
-    return SizedDepths(*np.array([_point(own) for own in optima]).T.copy())
+def sized_depths(optima: Sequence[Located]) -> SizedDepths:
+    """Returns the points of usable optima. A 95 % interval is 3.92 standard errors wide."""
+    return SizedDepths(*np.array([_point(optimum) for optimum in optima]).T.copy())
 
 
-def _point(own: Optimum) -> tuple[float, float, float, float]:
-    assert own.curve_minimum, "a usable optimum has a lowest point"
-    assert own.curve_minimum_interval, "a usable optimum has an interval"
-    low, high = own.curve_minimum_interval
-    below, above = log(own.curve_minimum / low), log(high / own.curve_minimum)
-    cut_below, cut_above = cut_sides(own)
+def _point(optimum: Located) -> tuple[float, float, float, float]:
+    low, high = optimum.curve_minimum_interval
+    below, above = log(optimum.curve_minimum / low), log(high / optimum.curve_minimum)
+    cut_below, cut_above = cut_sides(optimum)
     # A side that ends with the tested depths says less than the other of how far the depth is off.
     whole = [width for width, cut in ((below, cut_below), (above, cut_above)) if not cut]
     width = sum(whole) / len(whole) if whole else max(below, above)
     error = max(SMALLEST_ERROR, width / NORMAL_95)
     side = 0.0
-    if own.kind is Kind.EDGE and (own.share_without_minimum or 0.0) >= MOSTLY_BEYOND:
-        at_first, at_last = _at_ends(own)
+    if optimum.kind is Kind.EDGE and optimum.share_without_minimum >= MOSTLY_BEYOND:
+        at_first, at_last = _at_ends(optimum)
         side = 1.0 if at_last else -1.0 if at_first else 0.0
-    return float(own.budget), log(own.curve_minimum), error, side
+    return float(optimum.budget), log(optimum.curve_minimum), error, side
 
 
-def cut_sides(own: Optimum) -> tuple[bool, bool]:
+def cut_sides(optimum: Located) -> tuple[bool, bool]:
     """True where an optimum's interval ends with the tested depths, below and above; an interval
     from the fewest layers that such a model can have is whole."""
-    at_first, at_last = _at_ends(own)
-    return at_first and own.depths[0].depth > own.least_depth, at_last
+    at_first, at_last = _at_ends(optimum)
+    return at_first and optimum.depths[0].depth > optimum.least_depth, at_last
 
 
-def _at_ends(own: Optimum) -> tuple[bool, bool]:
-    if not own.depths or own.curve_minimum_interval is None:
+def _at_ends(optimum: Located) -> tuple[bool, bool]:
+    if not optimum.depths:
         return False, False
-    low, high = own.curve_minimum_interval
-    first, last = own.depths[0].depth, own.depths[-1].depth
+    low, high = optimum.curve_minimum_interval
+    first, last = optimum.depths[0].depth, optimum.depths[-1].depth
     return low <= first * (1 + AT_END), high >= last * (1 - AT_END)
 
 

@@ -1,4 +1,4 @@
-"""The best depth of one budget, with its interval, plateau and verdict.
+"""The best depth of one budget, located with its interval and plateau or not, and the verdict.
 
 From records alone: `depth_estimates.py` estimates the loss of each depth, `curve_fit.py` fits
 curves over depth, `verdict.py` turns the result into a verdict.
@@ -6,6 +6,7 @@ curves over depth, `verdict.py` turns the result into a verdict.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -14,7 +15,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.curve_check import (
     better_measured,
     fits,
-    telling_depths,
+    informative_depths,
     uncontradicted,
 )
 from fathom.search.analysis.curve_families import DepthPoints, Parabola, PowerCurve
@@ -34,6 +35,7 @@ from fathom.search.analysis.verdict import (
     Verdict,
     judge,
     no_curve,
+    too_few_depths,
 )
 from fathom.search.records import Outcome, TrialRecord, by_budget
 
@@ -43,8 +45,17 @@ plateau."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Optimum:
-    """The best depth of one budget after `tokens` of training."""
+class Curves:
+    """The likeliest curve of each family through the losses of the depths."""
+
+    power: PowerCurve
+    """`a L^-p + b L^q + c`, which decides."""
+    parabola: Parabola
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetAnswer:
+    """What the trials of one budget show after `tokens` of training, located or not."""
 
     budget: int
     count: Count
@@ -52,36 +63,10 @@ class Optimum:
     """Training tokens of a trial that runs to the end."""
     horizon_unit: str = "tokens"
     """What `tokens` counts: a table may have steps, or nothing at all."""
-    optimal_depth: int | None
-    """The best depth; None when no trial finished, or no curve fits the measured losses."""
-    lowest_depth: int | None
-    """The tested depth with the lowest measured loss; None only when no trial finished."""
-    telling_depths: tuple[int, ...]
-    """Depths to train where no curve fits the measured losses; empty where one does."""
-    interval: tuple[int, int] | None
-    """95 % interval in whole depths; None with fewer than three depths."""
-    curve_minimum: float | None
-    """Depth where the curve is lowest, before rounding; None without an interval."""
-    curve_minimum_interval: tuple[float, float] | None
-    """95 % interval of it, before rounding."""
-    plateau: tuple[int, ...]
-    """Every whole depth of the tested range that can not be distinguished from the best."""
     verdict: Verdict
-    loss: float | None
-    """Fitted (or mean) loss at `optimal_depth`, or else at `lowest_depth`, nats per token."""
     shape: Shape | None
-    """The best finished shape at `optimal_depth`, or at the tested depth lowest on the curve, or at
-    `lowest_depth` where no curve fits."""
-    power: PowerCurve | None
-    """The likeliest curve `a L^-p + b L^q + c`; None with fewer than three depths."""
-    parabola: Parabola | None
-    """The parabola; None with fewer than three depths."""
-    family_disagreement: float | None
-    """Factor, at least 1, between the depths that the two families call best; None where no curve
-    fits."""
-    share_without_minimum: float | None
-    """Share of the bootstrap draws without a lowest point inside the tested range; they are not
-    thrown away but count for the end that is lower."""
+    """The best finished shape at the best depth, or at the tested depth lowest on the curve, or at
+    the depth with the lowest measured loss where no curve fits."""
     depths: tuple[DepthEstimate, ...]
     """Estimates of the depths, ascending."""
     noise: float
@@ -99,28 +84,88 @@ class Optimum:
         return self.verdict.kind
 
     @property
-    def shallowest_depth(self) -> int | None:
-        """The shallowest depth of the plateau, which is the cheapest to serve."""
-        return self.plateau[0] if self.plateau else None
-
-    @property
     def least_depth(self) -> int:
         """The fewest layers that such a model can have."""
         return self.shape.least_depth if self.shape else 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located(BudgetAnswer):
+    """The best depth of a budget, from a curve that fits its losses."""
+
+    optimal_depth: int
+    lowest_depth: int
+    """The tested depth with the lowest measured loss."""
+    loss: float
+    """Fitted (or mean) loss at `optimal_depth`, nats per token."""
+    interval: tuple[int, int]
+    """95 % interval in whole depths."""
+    curve_minimum: float
+    """Depth where the curve is lowest, before rounding."""
+    curve_minimum_interval: tuple[float, float]
+    """95 % interval of it, before rounding."""
+    plateau: tuple[int, ...]
+    """Every whole depth of the tested range that can not be distinguished from the best."""
+    curves: Curves
+    family_disagreement: float
+    """Factor, at least 1, between the depths that the two families call best."""
+    share_without_minimum: float
+    """Share of the bootstrap draws without a lowest point inside the tested range; they are not
+    thrown away but count for the end that is lower."""
+
+    @property
+    def shallowest_depth(self) -> int:
+        """The shallowest depth of the plateau, which is the cheapest to serve."""
+        return self.plateau[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotLocated(BudgetAnswer):
+    """A budget with fewer than three finished depths, or with losses that no curve fits."""
+
+    lowest_depth: int | None
+    """The tested depth with the lowest measured loss; None when no trial finished."""
+    curves: Curves | None
+    """The likeliest curves, which do not fit the losses; None with fewer than three depths."""
+
+    @property
+    def optimal_depth(self) -> int | None:
+        """The best of fewer than three depths; None where none finished, or no curve fits."""
+        return None if self.curves else self.lowest_depth
+
+    @property
+    def loss(self) -> float | None:
+        """Mean loss at `lowest_depth`, nats per token."""
+        lowest = (known.loss for known in self.depths if known.depth == self.lowest_depth)
+        return next(lowest, None)
+
+    @property
+    def plateau(self) -> tuple[int, ...]:
+        """The best depth, if there is one."""
+        return (self.optimal_depth,) if self.optimal_depth else ()
+
+    @property
+    def shallowest_depth(self) -> int | None:
+        """The same."""
+        return self.optimal_depth
+
+
+Optimum = Located | NotLocated
+"""The optimum of one budget."""
+
+
 def find_optima(
     records: Sequence[TrialRecord], *, seed: int, noise: float | None = None
 ) -> tuple[Optimum, ...]:
-    """The optimum of each budget, by budget; `noise` between seeds as for `find_optimum`."""
-    own = by_budget(records).values()
-    return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in own)
+    """Returns the optimum of each budget, by budget; `noise` is that of `find_optimum`."""
+    budgets = by_budget(records).values()
+    return tuple(find_optimum(trials, seed=seed, noise=noise) for trials in budgets)
 
 
 def find_optimum(
     records: Sequence[TrialRecord], *, seed: int, draws: int = 2000, noise: float | None = None
 ) -> Optimum:
-    """The optimum of the one budget that the records are of; the same for the same seed.
+    """Returns the optimum of the one budget that the records are of; the same for the same seed.
 
     `noise` between seeds, nats, is measured unless it is stated.
 
@@ -129,77 +174,113 @@ def find_optimum(
     """
     spec = _only_budget(records).spec
     estimates = estimate_depths(records, noise)
-    measured, joined = points_of(estimates), fit_joint_curve(records, estimates)
-    points, curves, held, drawn = measured, None, None, None
+    fitted = _fit_curves(records, estimates)
+    if fitted is None or not fitted.holds:
+        return _not_located(records, estimates, fitted)
+    generator = np.random.default_rng([seed, spec.budget])
     freedom = max(estimates.degrees_of_freedom, KNOWN_NOISE)
-    if joined and len(measured.depths) >= 3:
-        points, finished = with_ruled_out_ends(measured, joined)
-        curves = fit(points, certain=finished)
-        # What was measured must lie on a curve; forecasts of paused depths refute none.
-        held = curves if fits(fit(measured), estimates.degrees_of_freedom) else None
-    if held:
-        generator = np.random.default_rng([seed, spec.budget])
-        drawn = draw(held, generator, draws=draws, degrees_of_freedom=freedom)
-    certain = float(stdtrit(freedom, CERTAIN))
-    # The finished depths have the last word: the curve's lowest point is kept in their interval.
-    minimum = float(np.clip(joined.optimum, *drawn.interval)) if joined and drawn else None
-    lowest = int(points.depths[points.best]) if len(points.depths) else None
-    telling = telling_depths(measured) if curves and not held else None
-    depth = decide(points, minimum, certain) if telling is None else None
-    plateau: tuple[int, ...] = (depth,) if depth else ()
-    location = None
-    if minimum and held and drawn and depth:
-        interval, exact = _interval(held, depth, drawn, certain)
-        depth = better_measured(held, depth, interval)
-        plateau = _plateau(points, drawn, depth)
-        location = _locate(points, depth, interval, minimum, exact, drawn, plateau)
-    decided = minimum is not None and whole_depth(minimum) == depth
-    best = _tested(estimates, depth or lowest, joined if decided else None, location)
-    if telling is None or lowest is None:
-        verdict = judge(records, estimates, location, plateau)
-    else:
-        verdict = no_curve(estimates, lowest, telling)
-    branches = any(own.shape.d_ff for own in estimates.depths)
-    return Optimum(
-        budget=spec.budget,
-        count=spec.count,
-        tokens=spec.horizon_tokens,
-        optimal_depth=depth,
-        lowest_depth=lowest,
-        telling_depths=telling or (),
-        interval=location.interval if location else None,
-        curve_minimum=location.minimum if location else None,
-        curve_minimum_interval=location.minimum_interval if location else None,
-        plateau=plateau,
-        verdict=verdict,
-        loss=curves.power(depth) if curves and depth and decided else best.loss if best else None,
-        shape=best.shape if best else None,
-        power=curves.power if curves else None,
-        parabola=curves.parabola if curves else None,
-        family_disagreement=_factor(held.optimum, held.parabola_optimum) if held else None,
-        share_without_minimum=drawn.share_without_minimum if drawn else None,
-        depths=estimates.depths,
-        noise=estimates.noise,
-        params_slope=estimates.params_slope,
-        best_ff_ratio=estimates.best_ratio if branches else None,
-        trials={own.value: sum(r.outcome is own for r in records) for own in Outcome},
+    drawn = draw(fitted.curves, generator, draws=draws, degrees_of_freedom=freedom)
+    location = _locate(fitted, drawn, float(stdtrit(freedom, CERTAIN)))
+    return Located(
+        **_measured(records, estimates),
+        verdict=judge(records, estimates, location),
+        **_best(fitted, location, estimates),
+        lowest_depth=_lowest(fitted.curves.points),
+        interval=location.interval,
+        curve_minimum=location.minimum,
+        curve_minimum_interval=location.minimum_interval,
+        plateau=tuple(location.plateau),
+        curves=Curves(power=fitted.curves.power, parabola=fitted.curves.parabola),
+        family_disagreement=_factor(fitted.curves.optimum, fitted.curves.parabola_optimum),
+        share_without_minimum=drawn.share_without_minimum,
     )
 
 
-def decide(points: DepthPoints, minimum: float | None, certain: float) -> int | None:
-    """The whole depth at the lowest point, unless the losses contradict it; None without any.
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """The curves of a budget with three finished depths or more."""
+
+    curves: Fit
+    """Through the finished depths, and those beyond them that forecasts rule out."""
+    joint: Fit
+    """Through the finished depths and the forecasts of all paused ones."""
+    holds: bool
+    """Whether what was measured lies on a curve; forecasts of paused depths refute none."""
+
+
+def _fit_curves(records: Sequence[TrialRecord], estimates: DepthEstimates) -> _Fitted | None:
+    """Returns the curves; None with fewer than three finished depths."""
+    measured, joint = points_of(estimates), fit_joint_curve(records, estimates)
+    if joint is None or len(measured.depths) < 3:
+        return None
+    points, finished = with_ruled_out_ends(measured, joint)
+    holds = fits(fit(measured), estimates.degrees_of_freedom)
+    return _Fitted(fit(points, certain=finished), joint, holds)
+
+
+def _measured(records: Sequence[TrialRecord], estimates: DepthEstimates) -> dict[str, Any]:
+    """The fields of an answer that need no curve."""
+    spec = records[0].spec
+    branches = any(estimate.shape.d_ff for estimate in estimates.depths)
+    return {
+        "budget": spec.budget,
+        "count": spec.count,
+        "tokens": spec.horizon_tokens,
+        "depths": estimates.depths,
+        "noise": estimates.noise,
+        "params_slope": estimates.params_slope,
+        "best_ff_ratio": estimates.best_ratio if branches else None,
+        "trials": {
+            outcome.value: sum(record.outcome is outcome for record in records)
+            for outcome in Outcome
+        },
+    }
+
+
+def _not_located(
+    records: Sequence[TrialRecord], estimates: DepthEstimates, fitted: _Fitted | None
+) -> NotLocated:
+    measured = points_of(estimates)
+    curves = fitted and fitted.curves
+    lowest = _lowest(curves.points if curves else measured) if len(measured.depths) else None
+    return NotLocated(
+        **_measured(records, estimates),
+        verdict=too_few_depths(estimates)
+        if curves is None or lowest is None
+        else no_curve(estimates, lowest, informative_depths(measured)),
+        shape=next((known.shape for known in estimates.depths if known.depth == lowest), None),
+        lowest_depth=lowest,
+        curves=Curves(power=curves.power, parabola=curves.parabola) if curves else None,
+    )
+
+
+def _best(fitted: _Fitted, location: Location, estimates: DepthEstimates) -> dict[str, Any]:
+    """The best depth, its loss, and the best finished shape at or near it."""
+    depth, tested = location.depth, {known.depth: known for known in estimates.depths}
+    on_curve = whole_depth(location.lowest) == depth
+    if depth in tested or not on_curve:
+        nearest = depth
+    else:
+        low, high = location.interval
+        inside = [known for known in tested if low <= known <= high]
+        nearest = fitted.joint.best_of(inside or list(tested))
+    loss = fitted.curves.power(depth) if on_curve else tested[nearest].loss
+    return {"optimal_depth": depth, "loss": loss, "shape": tested[nearest].shape}
+
+
+def _lowest(points: DepthPoints) -> int:
+    return int(points.depths[points.best])
+
+
+def decide(points: DepthPoints, minimum: float, certain: float) -> int:
+    """Returns the whole depth at the lowest point, unless the losses contradict it.
 
     It may not lie at or beyond a tested depth that is worse than the best tested one by so many
-    standard errors; then, and where there is no curve, the best tested depth stands.
+    standard errors; then the best tested depth stands.
     """
-    if not len(points.depths):
-        return None
-    best = int(points.depths[points.best])
-    if minimum is None:
-        return best
     turn = whole_depth(minimum)
     shallowest, deepest = _possible(points, certain)
-    return turn if shallowest <= turn <= deepest else best
+    return turn if shallowest <= turn <= deepest else _lowest(points)
 
 
 def _possible(points: DepthPoints, errors: float) -> tuple[int, int]:
@@ -228,24 +309,24 @@ def _interval(
     return (min(whole_depth(low), depth), max(whole_depth(high), depth)), (low, high)
 
 
-def _locate(
-    points: DepthPoints,
-    depth: int,
-    interval: tuple[int, int],
-    minimum: float,
-    minimum_interval: tuple[float, float],
-    drawn: Draws,
-    plateau: Sequence[int],
-) -> Location:
+def _locate(fitted: _Fitted, drawn: Draws, certain: float) -> Location:
     """The best depth with its interval, how often it falls on an end of the range, and how much
     worse the depths of the plateau and of the interval may be."""
-    low, high = minimum_interval
+    points = fitted.curves.points
+    # The finished depths have the last word: the curve's lowest point is kept in their interval.
+    lowest = float(np.clip(fitted.joint.optimum, *drawn.interval))
+    depth = decide(points, lowest, certain)
+    interval, exact = _interval(fitted.curves, depth, drawn, certain)
+    depth = better_measured(fitted.curves, depth, interval)
+    plateau = _plateau(points, drawn, depth)
     shallow, deep = (np.isclose(drawn.optima, end).mean() for end in points.depths[[0, -1]])
     return Location(
         depth=depth,
+        lowest=lowest,
         interval=interval,
-        minimum=min(max(minimum, low), high),
-        minimum_interval=minimum_interval,
+        minimum=min(max(lowest, exact[0]), exact[1]),
+        minimum_interval=exact,
+        plateau=plateau,
         shallow_share=float(shallow),
         deep_share=float(deep),
         difference=drawn.worst(plateau[0], plateau[-1]),
@@ -273,22 +354,8 @@ def _plateau(points: DepthPoints, drawn: Draws, depth: int) -> tuple[int, ...]:
     return tuple(range(first, last + 1))
 
 
-def _factor(one: float, other: float) -> float:
-    return max(one / other, other / one)
-
-
-def _tested(
-    estimates: DepthEstimates, depth: int | None, joined: Fit | None, location: Location | None
-) -> DepthEstimate | None:
-    """The estimate at the answered depth if it was tested, else of the best tested depth in the
-    interval; None without a depth."""
-    if depth is None:
-        return None
-    tested = {own.depth: own for own in estimates.depths}
-    if depth in tested or joined is None or location is None:
-        return tested[depth]
-    low, high = location.interval
-    return tested[joined.best_of([own for own in tested if low <= own <= high] or list(tested))]
+def _factor(first: float, second: float) -> float:
+    return max(first / second, second / first)
 
 
 def _only_budget(records: Sequence[TrialRecord]) -> TrialRecord:

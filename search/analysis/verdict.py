@@ -228,10 +228,14 @@ class Location:
     depth: int
     interval: tuple[int, int]
     """95 % interval in whole depths."""
+    lowest: float
+    """Depth where the curve through all trials is lowest, before rounding."""
     minimum: float
-    """Depth where the curve is lowest, before rounding."""
+    """The same, kept inside its interval."""
     minimum_interval: tuple[float, float]
     """95 % interval of it, before rounding."""
+    plateau: Sequence[int]
+    """Whole depths that can not be distinguished from the best."""
     shallow_share: float
     """Share of the draws that are lowest at the shallow end of the tested range."""
     deep_share: float
@@ -246,19 +250,15 @@ class Location:
 def judge(
     records: Sequence[TrialRecord],
     estimates: DepthEstimates,
-    location: Location | None,
-    plateau: Sequence[int],
+    location: Location,
 ) -> Verdict:
-    """Returns the verdict on one budget; no location means fewer than three depths.
+    """Returns the verdict on a budget whose losses a curve fits.
 
     Flat comes before edge, because the ends of a flat range win by chance.
     """
-    if location is None:
-        depths = tuple(estimate.depth for estimate in estimates.depths)
-        return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
     if (repeats := estimates.degrees_of_freedom) < KNOWN_NOISE:
         return Verdict(Kind.INSUFFICIENT, NoiseUnknown(repeats), Seeds(FEWEST_SEEDS))
-    tested, least = location.tested, records[0].spec.shape.least_depth
+    tested, plateau, least = location.tested, location.plateau, records[0].spec.shape.least_depth
     level = _log2_span(plateau) / _log2_span(tested)
     if level >= MOSTLY_LEVEL or (level >= 0.5 and _flat(estimates)):
         flat = FlatRange((plateau[0], plateau[-1]), location.difference)
@@ -280,6 +280,12 @@ def judge(
         remedy = TheseDepths((location.depth,), tuple(tested))
         return Verdict(Kind.INSUFFICIENT, cause, remedy)
     return Verdict(Kind.IDENTIFIED, NarrowInterval(location.interval, (tested[0], tested[-1])))
+
+
+def too_few_depths(estimates: DepthEstimates) -> Verdict:
+    """Returns the verdict on a budget with fewer than three finished depths."""
+    depths = tuple(estimate.depth for estimate in estimates.depths)
+    return Verdict(Kind.INSUFFICIENT, TooFewDepths(depths), Advice.MORE_DEPTHS)
 
 
 def no_curve(estimates: DepthEstimates, lowest: int, informative: Sequence[int]) -> Verdict:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fathom.search.analysis.law import Law, Prediction, fit_laws, usable
 from fathom.search.analysis.null_laws import NullLaw, fit_null_laws
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.published import GPT3, LEVINE, TRILLION_NOTE, levine2020
 from fathom.search.conclusion import best_law
 from fathom.search.formatting import format_count
@@ -146,7 +146,7 @@ def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_
     row: Row = {
         "budget": optimum.budget,
         "measured_depth": optimum.optimal_depth,
-        "measured_interval": optimum.interval,
+        "measured_interval": optimum.interval if isinstance(optimum, Located) else None,
         "verdict": optimum.kind.value,
         "fitted": is_used,
         "null_laws": {own.name: null_depths.get(own.name) for own in null_laws},

@@ -6,7 +6,7 @@ from math import exp
 from fathom.search.analysis.depth_estimates import KNOWN_NOISE, seed_noise
 from fathom.search.analysis.law import FEWEST_BUDGETS, usable
 from fathom.search.analysis.null_laws import as_good
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind, open_ends
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import format_count, ranges
@@ -33,7 +33,7 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
     if verdict_limit := _verdict_limit(optimum):
         yield verdict_limit
     tested = [own.depth for own in optimum.depths]
-    if optimum.interval is not None and optimum.kind is not Kind.EDGE:
+    if isinstance(optimum, Located) and optimum.kind is not Kind.EDGE:
         ends = open_ends(optimum.interval, tested, optimum.least_depth)
         if ends:
             yield (
@@ -41,8 +41,8 @@ def _answer_limits(optimum: Optimum) -> Iterator[str]:
                 f" at {' and at '.join(map(str, ends))} because no depth beyond was trained to the"
                 " end."
             )
-    factor = optimum.family_disagreement
-    if factor is not None and factor >= FACTOR_WORTH_A_WARNING:
+    factor = optimum.family_disagreement if isinstance(optimum, Located) else 1.0
+    if factor >= FACTOR_WORTH_A_WARNING:
         yield (
             "a best depth that does not depend on the family of curves; the two put it a factor"
             f" of {factor:.2f} apart."

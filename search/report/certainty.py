@@ -1,6 +1,6 @@
 """The certainty of a budget's best depth, as headings and facts."""
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.report.text import plateau
 
@@ -10,7 +10,7 @@ def certainty(optimum: Optimum) -> dict[str, str]:
     if not optimum.depths:
         return {}
     facts: dict[str, str] = {}
-    if optimum.curve_minimum is not None and optimum.curve_minimum_interval is not None:
+    if isinstance(optimum, Located):
         low, high = optimum.curve_minimum_interval
         facts["Lowest point of the curve"] = f"{optimum.curve_minimum:.2f} layers, " + (
             "as far as was tested; it may lie beyond"
@@ -22,12 +22,11 @@ def certainty(optimum: Optimum) -> dict[str, str]:
             f"depth {optimum.shallowest_depth}, the shallowest of the plateau {plateau(optimum)},"
             f" which may lie within {PLATEAU_WIDTH} nats of the best"
         )
-    if optimum.family_disagreement is not None:
+    if isinstance(optimum, Located):
         facts["Other family of curves"] = (
             f"a parabola puts the best depth a factor of {optimum.family_disagreement:.2f} away,"
             " a measure of the doubt about the model"
         )
-    if optimum.share_without_minimum is not None:
         facts["Draws without a lowest point"] = (
             f"{100 * optimum.share_without_minimum:.1f} % of the bootstrap have none inside the"
             " tested depths; they count for the end that is lower"

@@ -85,8 +85,7 @@ def _budget_json(optimum: Optimum, conclusion: Findings) -> dict[str, Any]:
             "failed": counts[Outcome.FAILED] + counts[Outcome.OUT_OF_MEMORY],
         },
         "depths": [{name: getattr(own, name) for name in DEPTH.split()} for own in optimum.depths],
-        "power": asdict(optimum.power) if optimum.power else None,
-        "parabola": asdict(optimum.parabola) if optimum.parabola else None,
+        **(asdict(optimum.curves) if optimum.curves else {"power": None, "parabola": None}),
         "rungs": [asdict(audit) for audit in conclusion.audits_of(optimum.budget)],
     }
 
@@ -174,10 +173,11 @@ def _optimum(optimum: Optimum, reason: str) -> Row:
 
 def _fits(optimum: Optimum) -> list[Row]:
     """Returns one row for each coefficient of a curve; losses in nats, depths in layers."""
+    if optimum.curves is None:
+        return []
     return [
         {"budget": optimum.budget, "formula": formula, "coefficient": name, "value": value}
-        for formula, curve in ((POWER, optimum.power), (PARABOLA, optimum.parabola))
-        if curve is not None
+        for formula, curve in ((POWER, optimum.curves.power), (PARABOLA, optimum.curves.parabola))
         for name, value in asdict(curve).items()
     ]
 

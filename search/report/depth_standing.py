@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import PLATEAU_WIDTH, Kind
 from fathom.search.formatting import ranges, rounded_count
 from fathom.search.records import Outcome, TrialRecord
@@ -89,7 +89,7 @@ def _unmeasured(records: Sequence[TrialRecord], out: bool) -> str:
 
 
 def _inside(depth: int, optimum: Optimum) -> bool:
-    if optimum.interval is None:
+    if not isinstance(optimum, Located):
         return True
     low, high = optimum.interval
     return low <= depth <= high

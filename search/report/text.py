@@ -7,7 +7,7 @@ from math import exp
 from fathom.models.shape import Shape
 from fathom.search.analysis.law import LOGARITHMIC, Law
 from fathom.search.analysis.null_laws import CUBE_ROOT, SAME_DEPTH, NullLaw, as_good
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
 from fathom.search.formatting import exact_count, format_count, ranges, rounded_count
@@ -92,7 +92,7 @@ def depth_text(optimum: Optimum) -> str:
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     """Returns the 95 % interval, if any; it is open at an end beyond which the best may lie."""
-    if optimum.interval is None:
+    if not isinstance(optimum, Located):
         return ""
     low, high = optimum.interval
     text = ranges(range(low, high + 1))

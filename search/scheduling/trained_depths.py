@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from fathom.models.shape import Shape
-from fathom.search.analysis.curve_check import telling_depths
+from fathom.search.analysis.curve_check import informative_depths
 from fathom.search.analysis.curve_fit import CLEAR, points_of
 from fathom.search.analysis.depth_estimates import (
     KNOWN_NOISE,
@@ -18,7 +18,7 @@ from fathom.search.analysis.depth_estimates import (
     seed_noise,
 )
 from fathom.search.analysis.forecast import forecastable, forecasts
-from fathom.search.analysis.optimum import Optimum, find_optimum
+from fathom.search.analysis.optimum import Located, Optimum, find_optimum
 from fathom.search.analysis.rates import RateBracket, rate_brackets
 from fathom.search.analysis.verdict import Kind
 from fathom.search.records import Outcome, TrialRecord
@@ -176,7 +176,7 @@ class TrainedDepths:
         """The depths that would show the shape of losses that no curve fits."""
         if self._optimum.optimal_depth is not None or not self._room():
             return ()
-        depths = telling_depths(points_of(self._estimates))
+        depths = informative_depths(points_of(self._estimates))
         new = (self._new(depth) for depth in depths)
         return tuple(c for c in dict.fromkeys(new) if c.shape.depth not in self._losses)
 
@@ -194,9 +194,10 @@ class TrainedDepths:
     def closer(self) -> tuple[Choice, ...]:
         """A depth in the widest gap of more than `GAP` that the interval reaches into, where a
         notch could hide; empty once settled."""
-        if _settled(self._optimum) or self._optimum.curve_minimum_interval is None:
+        optimum = _unsettled(self._optimum)
+        if optimum is None:
             return ()
-        first, last = self._optimum.curve_minimum_interval
+        first, last = optimum.curve_minimum_interval
         gaps = (
             (low, high)
             for low, high in pairwise(sorted(self._losses))
@@ -207,10 +208,9 @@ class TrainedDepths:
     def narrowing(self) -> tuple[Choice, ...]:
         """The next training, where it narrows the interval most; where none would, but the noise
         hides the effect of depth, another seed of the depths in question; none once settled."""
-        optimum = self._optimum
-        if _settled(optimum):
+        optimum = _unsettled(self._optimum)
+        if optimum is None:
             return ()
-        assert optimum.curve_minimum_interval, "what is not settled has an interval"
         low, high = optimum.curve_minimum_interval
         again = [d for d in sorted(self._possible) if self._seeds(d) < self._config.seeds]
         new = [
@@ -274,13 +274,14 @@ def possible_depths(depths: Sequence[DepthEstimate], errors: float) -> set[int]:
     }
 
 
-def _settled(optimum: Optimum) -> bool:
-    """True if nothing more is worth training: the interval is narrow, or all depths are as good."""
-    if optimum.curve_minimum_interval is None or optimum.kind is Kind.PLATEAU:
-        return True
+def _unsettled(optimum: Optimum) -> Located | None:
+    """Returns an optimum whose interval more trials would narrow; None where nothing more is worth
+    training: its interval is narrow, no depth is worse than others, or no curve fits."""
+    if not isinstance(optimum, Located) or optimum.kind is Kind.PLATEAU:
+        return None
     low, high = optimum.curve_minimum_interval
-    one_left = optimum.interval is not None and optimum.interval[0] == optimum.interval[1]
-    return one_left or math.log(high / low) <= NARROW
+    one_left = optimum.interval[0] == optimum.interval[1]
+    return None if one_left or math.log(high / low) <= NARROW else optimum
 
 
 def choice_of(record: TrialRecord) -> Choice:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import Law
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
@@ -141,7 +141,7 @@ def headline(optimum: Optimum) -> str:
     horizon = f"after {rounded_count(optimum.tokens)} tokens"
     if optimum.optimal_depth is None:
         return f"{size}: {depth_text(optimum)} ({optimum.kind}), {horizon}"
-    within = f", 95 % interval {interval(optimum)}" if optimum.interval else ""
+    within = f", 95 % interval {interval(optimum)}" if isinstance(optimum, Located) else ""
     return f"{size}: best depth {optimum.optimal_depth} ({optimum.kind.value}{within}), {horizon}"
 
 

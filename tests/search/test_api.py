@@ -17,6 +17,7 @@ from fathom.search.run_folder import RunFolderError
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.config import dump
 from tests.support.dry_run import Simulation, scheduler, study
+from tests.support.optima import not_located
 
 
 def grows(spec: TrialSpec, share: float) -> float:
@@ -89,7 +90,7 @@ def test_a_budget_without_a_best_depth_is_trained_and_exported_only_anyway(
 ) -> None:
     [optimum, *rest] = found.conclusion.optima
     doubtful = load(found.folder.path)
-    none = replace(optimum, optimal_depth=None)
+    none = not_located(optimum, 2)
     doubtful.conclusion = replace(found.conclusion, optima=(none, *rest))
 
     with pytest.raises(ConfigError, match=r"budget 20k has no best depth: .* --anyway"):

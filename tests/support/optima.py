@@ -1,17 +1,36 @@
 """Optima of budgets without trials, for what is fitted across budgets."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import exp
 
 import numpy as np
 
 from fathom.models.shape import Count
+from fathom.search.analysis.curve_families import Parabola, PowerCurve
 from fathom.search.analysis.depth_estimates import DepthEstimate
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import BudgetAnswer, Curves, Located, NotLocated, Optimum
 from fathom.search.analysis.verdict import Kind, NarrowInterval, Verdict
 from tests.support.training import SHAPE
 
 BUDGETS = (300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000)
+
+
+CURVES = Curves(
+    power=PowerCurve(a=0.1, b=0.1, c=1.5, p=1.0, q=1.0, scale=4.0),
+    parabola=Parabola(c0=1.7, c1=-0.1, c2=0.03),
+)
+
+
+def located(optimum: Optimum) -> Located:
+    """The same optimum, which is located."""
+    assert isinstance(optimum, Located)
+    return optimum
+
+
+def not_located(optimum: Optimum, lowest: int | None) -> NotLocated:
+    """The optimum as if no curve fitted its losses, or no trial had finished."""
+    measured = {field.name: getattr(optimum, field.name) for field in fields(BudgetAnswer)}
+    return NotLocated(**measured, lowest_depth=lowest, curves=CURVES if lowest else None)
 
 
 def verdict(kind: Kind) -> Verdict:
@@ -19,14 +38,13 @@ def verdict(kind: Kind) -> Verdict:
     return Verdict(kind, NarrowInterval((3, 4), (1, 8)))
 
 
-def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Optimum:
+def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Located:
     whole = max(1, round(depth))
-    return Optimum(
+    return Located(
         budget=budget,
         count=Count.NON_EMBEDDING,
         tokens=20 * budget,
-        lowest_depth=None,
-        telling_depths=(),
+        lowest_depth=whole,
         optimal_depth=whole,
         interval=(max(1, whole - 1), whole + 1),
         plateau=(whole,),
@@ -35,8 +53,7 @@ def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Optim
         shape=None,
         curve_minimum=depth,
         curve_minimum_interval=(depth * 0.9, depth / 0.9),
-        power=None,
-        parabola=None,
+        curves=CURVES,
         family_disagreement=1.0,
         share_without_minimum=0.0,
         params_slope=-0.2,
@@ -49,7 +66,7 @@ def optimum(budget: int, depth: float, *, kind: Kind = Kind.IDENTIFIED) -> Optim
 
 def edge(
     budget: int, depth: float, tested: tuple[int, int], *, beyond: float = 1.0, error: float = 0.1
-) -> Optimum:
+) -> Located:
     """An optimum at or near an end of the tested depths, where its interval is cut."""
     low, high = np.clip([depth * exp(-1.96 * error), depth * exp(1.96 * error)], *tested).tolist()
     return replace(

@@ -12,7 +12,7 @@ from fathom.models.shape import Count, Shape
 from fathom.search.analysis.depth_estimates import DepthEstimate
 from fathom.search.analysis.interim import InterimAnswer
 from fathom.search.analysis.law import POWER, Law
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.record_json import to_json, to_values
@@ -25,7 +25,7 @@ from fathom.search.tracking.dataset import DataSet
 from fathom.search.tracking.follower import Follower
 from fathom.search.tracking.messages import TrackedStudy
 from fathom.search.tracking.study_runs import StudyRuns
-from tests.support.optima import verdict
+from tests.support.optima import CURVES, not_located, verdict
 
 STARTED = 1_700_000_000.0
 SHAPE = Shape(depth=4, d_model=64, d_ff=256, n_heads=4, head_dim=16, vocab_size=256, context=64)
@@ -95,30 +95,30 @@ def trial(
 
 
 def optimum(depth: int | None = 6, *, budget: int = 1_000_000) -> Optimum:
-    return Optimum(
+    whole = depth or 6
+    found = Located(
         budget=budget,
         count=Count.TOTAL,
         tokens=20_000_000,
-        optimal_depth=depth,
-        lowest_depth=depth,
-        telling_depths=(),
-        interval=(depth - 1, depth + 2) if depth else None,
-        plateau=(depth,) if depth else (),
+        optimal_depth=whole,
+        lowest_depth=whole,
+        interval=(whole - 1, whole + 2),
+        plateau=(whole,),
         verdict=verdict(Kind.IDENTIFIED if depth else Kind.INSUFFICIENT),
-        loss=1.5 if depth else None,
+        loss=1.5,
         shape=SHAPE if depth else None,
-        curve_minimum=None,
-        curve_minimum_interval=None,
-        power=None,
-        parabola=None,
-        family_disagreement=None,
-        share_without_minimum=None,
+        curve_minimum=float(whole),
+        curve_minimum_interval=(whole - 0.5, whole + 1.5),
+        curves=CURVES,
+        family_disagreement=1.0,
+        share_without_minimum=0.0,
         depths=(DepthEstimate(depth=4, loss=1.51, standard_error=0.002, trials=3, shape=SHAPE),),
         noise=0.004,
         params_slope=-0.2,
         best_ff_ratio=4.0,
         trials={outcome.value: 1 for outcome in Outcome},
     )
+    return found if depth else not_located(found, None)
 
 
 def answers(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fathom.search.analysis.law import is_settled
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located
 from fathom.search.commands.ask.question import Question
 from fathom.search.conclusion import Conclusion
 from fathom.search.formatting import format_count, rounded_count
@@ -12,15 +12,14 @@ from fathom.search.report.text import plateau, sentence, shape_elsewhere, shape_
 from fathom.search.words import both_ends, study_reason
 
 
-def searched(question: Question, conclusion: Conclusion) -> Optimum | None:
+def searched(question: Question, conclusion: Conclusion) -> Located | None:
     """The optimum of the asked size; None if it is no budget, or its search leaves it open."""
-    own = (o for o in conclusion.optima if is_settled(o) and o.budget == question.params)
-    return next(own, None)
+    optima = (o for o in conclusion.optima if is_settled(o) and o.budget == question.params)
+    return next(optima, None)
 
 
-def searched_lines(found: Optimum) -> list[str]:
+def searched_lines(found: Located) -> list[str]:
     """Lines of the answer for people."""
-    assert found.interval, "a settled optimum has one"
     assert found.shape, "a settled optimum has one"
     size = f"{format_count(found.budget)} {found.count.unit_in_full}"
     return [
@@ -35,7 +34,7 @@ def searched_lines(found: Optimum) -> list[str]:
     ]
 
 
-def searched_json(question: Question, found: Optimum) -> dict[str, Any]:
+def searched_json(question: Question, found: Located) -> dict[str, Any]:
     """The answer as JSON, with the keys of an answer by a law; `law` is null."""
     return {
         "params": question.params,
@@ -43,7 +42,7 @@ def searched_json(question: Question, found: Optimum) -> dict[str, Any]:
         "count": question.count.value,
         "law": None,
         "depth": found.optimal_depth,
-        "interval": list(found.interval) if found.interval else None,
+        "interval": list(found.interval),
         "extrapolated": False,
         "times_beyond": 1.0,
         "params_range": [question.params, question.params],

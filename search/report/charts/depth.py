@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.records import Outcome, Stage, TrialRecord, TrialSpec
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import (
@@ -84,7 +84,7 @@ def _caption(some_finished: bool) -> str:
 
 def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
     marks: list[chart.Mark] = []
-    if optimum.interval is not None:
+    if isinstance(optimum, Located):
         # Half a layer on each side: the interval is in whole depths.
         low, high = optimum.interval
         ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
@@ -106,12 +106,13 @@ def _conclusion(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Ma
 
 def _curves(optimum: Optimum) -> list[chart.Mark]:
     """Returns the curves of both families over the fitted depths."""
-    if optimum.power is None or optimum.parabola is None:
+    curves = optimum.curves
+    if curves is None:
         return []
     grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth)
     families = (
-        ("parabola", optimum.parabola, colours.MUTED, 1.2),
-        ("fit", optimum.power, colours.ACCENT, 2.5),
+        ("parabola", curves.parabola, colours.MUTED, 1.2),
+        ("fit", curves.power, colours.ACCENT, 2.5),
     )
     return [
         chart.Line(
@@ -121,7 +122,7 @@ def _curves(optimum: Optimum) -> list[chart.Mark]:
             hue=hue,
             hover=name,
             width=width,
-            dash=curve is optimum.parabola,
+            dash=curve is curves.parabola,
         )
         for name, curve, hue, width in families
     ]

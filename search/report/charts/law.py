@@ -7,7 +7,7 @@ import numpy as np
 
 from fathom.models.shape import Count
 from fathom.search.analysis.law import Law, Prediction
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.published import (
     ASPECT_RATIO,
     COMPLETEP_WIDTHS,
@@ -70,19 +70,25 @@ def _caption(known: Sequence[Optimum], laws: Sequence[Law]) -> str:
 
 def _optima(known: Sequence[Optimum]) -> Iterator[chart.Points]:
     for settled in (True, False):
-        own = [o for o in known if (o.kind not in NOT_FOR_THE_LAW) is settled]
-        depths = [o.curve_minimum or float(o.optimal_depth or 0) for o in own]
+        optima = [o for o in known if (o.kind not in NOT_FOR_THE_LAW) is settled]
+        places = [_place(optimum) for optimum in optima]
         yield chart.Points(
             name="best depth" if settled else "best depth, not settled",
-            x=tuple(o.budget for o in own),
-            y=tuple(depths),
-            bars=tuple(
-                o.curve_minimum_interval or (d, d) for o, d in zip(own, depths, strict=True)
-            ),
-            hover=tuple(f"{format_count(o.budget)}: {o.kind.value}" for o in own),
+            x=tuple(optimum.budget for optimum in optima),
+            y=tuple(depth for depth, _ in places),
+            bars=tuple(interval for _, interval in places),
+            hover=tuple(f"{format_count(o.budget)}: {o.kind.value}" for o in optima),
             hue=colours.INK if settled else colours.ORANGE,
             marker=chart.Marker.DIAMOND if settled else chart.Marker.HOLLOW,
         )
+
+
+def _place(optimum: Optimum) -> tuple[float, tuple[float, float]]:
+    """Returns the lowest point of the curve with its interval; without them the best depth."""
+    if isinstance(optimum, Located):
+        return optimum.curve_minimum, optimum.curve_minimum_interval
+    depth = float(optimum.optimal_depth or 0)
+    return depth, (depth, depth)
 
 
 def _laws(laws: Sequence[Law], grid: Sequence[float]) -> list[chart.Mark]:

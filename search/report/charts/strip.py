@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import drawn_error
 from fathom.search.report.depth_standing import DepthStanding
@@ -41,7 +41,7 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
 def _scale(optimum: Optimum) -> chart.Axis:
     """Returns an axis on which the good depths lie apart; far worse ones lie above it."""
     losses = [own.loss - drawn_error(own) for own in optimum.depths]
-    low = min([*losses, *([optimum.loss] if optimum.interval and optimum.loss else [])])
+    low = min([*losses, *([optimum.loss] if isinstance(optimum, Located) else [])])
     heights = [own.loss + drawn_error(own) - low for own in optimum.depths]
     room = max(3 * median(heights), 0.01)
     high = low + min(room, max(heights))
@@ -67,7 +67,7 @@ def _edge(y: chart.Axis) -> float:
 
 
 def _interval(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark]:
-    if optimum.interval is None:
+    if not isinstance(optimum, Located):
         return []
     low, high = optimum.interval
     ends = (max(x.low, low - 0.5), min(x.high, high + 0.5))
@@ -76,10 +76,10 @@ def _interval(optimum: Optimum, x: chart.Axis, y: chart.Axis) -> list[chart.Mark
 
 
 def _curve(optimum: Optimum) -> list[chart.Mark]:
-    if optimum.power is None:
+    if optimum.curves is None:
         return []
     grid = chart.log_grid(optimum.depths[0].depth, optimum.depths[-1].depth, 40)
-    heights = tuple(optimum.power(depth) for depth in grid)
+    heights = tuple(optimum.curves.power(depth) for depth in grid)
     return [chart.Line(name="fit", x=grid, y=heights, hue=colours.ACCENT, hover="fit")]
 
 

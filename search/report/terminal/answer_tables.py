@@ -7,7 +7,7 @@ from rich.console import Console
 from fathom.models.shape import Shape
 from fathom.search.analysis.interim import DepthLoss
 from fathom.search.analysis.null_laws import as_good
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.analysis.papers.findings import PaperFindings
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Findings
@@ -104,13 +104,13 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
     if len(losses) < 2:
         return None
     best = optimum.optimal_depth
-    bounds = f" [{_bounds(optimum)}]" if optimum.interval else ""
+    bounds = f" [{_bounds(optimum)}]" if isinstance(optimum, Located) else ""
     answer = f"depth {best}{bounds}" if best else "no best depth"
     return DepthPicture(
         title=f"{format_count(optimum.budget)}: {answer}, {optimum.kind.value}",
         losses=losses,
-        curve=optimum.power if best else None,
-        interval=optimum.interval,
+        curve=optimum.curves.power if best and optimum.curves else None,
+        interval=optimum.interval if isinstance(optimum, Located) else None,
         best=best,
     )
 

@@ -1,7 +1,7 @@
 """The table that holds a search against its ladder: `benchmarks/answers/agreement.py`."""
 
 from benchmarks.answers.agreement import read_ladder, row_of, standard_error
-from fathom.search.analysis.optimum import find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from tests.support.places import ROOT
 from tests.support.simulated import simulated_study
 
@@ -18,7 +18,7 @@ def ladder(budget: int, best: int) -> list[dict[str, float]]:
 
 def test_a_ladder_whose_best_depth_is_inside_the_interval_agrees() -> None:
     optimum = find_optima(simulated_study(), seed=0)[0]
-    assert optimum.interval is not None
+    assert isinstance(optimum, Located)
     inside, outside = optimum.interval[0], optimum.interval[1] + 3
     assert row_of(optimum, ladder(optimum.budget, inside))[-1] == "yes"
     assert row_of(optimum, ladder(optimum.budget, outside))[-1] == "no"

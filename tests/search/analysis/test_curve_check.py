@@ -6,7 +6,7 @@ from benchmarks.worlds.planted import symmetric
 from fathom.search.analysis.curve_check import (
     better_measured,
     fits,
-    telling_depths,
+    informative_depths,
     uncontradicted,
 )
 from fathom.search.analysis.curve_families import DepthPoints
@@ -63,7 +63,7 @@ def test_five_depths_or_an_unknown_noise_can_not_refuse_a_curve() -> None:
 
 
 def test_depths_beside_each_hump_tell_more() -> None:
-    assert telling_depths(fitted(TWO_HUMPS, 0.002).points) == (3, 6, 11, 23)
+    assert informative_depths(fitted(TWO_HUMPS, 0.002).points) == (3, 6, 11, 23)
 
 
 NOTCHED = {1: 1.70, 2: 1.64, 3: 1.60, 5: 1.615, 8: 1.63, 14: 1.66, 24: 1.70}

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from fathom.search.analysis.law import FEWEST_BUDGETS, Law, fit_laws, usable
 from fathom.search.analysis.law_fit import sized_depths
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.analysis.published import levine2020
 from tests.support.optima import BUDGETS, edge, optimum
 from tests.support.simulated import planted_depth, simulated_study
@@ -46,25 +46,24 @@ def test_a_study_leads_to_a_law_that_covers_its_truth() -> None:
 
 def noisy_optimum(
     budget: int, depth: float, error: float, generator: np.random.Generator
-) -> Optimum:
+) -> Located:
     """An optimum whose interval says honestly how far ln depth may be off."""
     found = depth * exp(error * generator.standard_normal())
     ends = (found * exp(-1.96 * error), found * exp(1.96 * error))
     return replace(optimum(budget, found), curve_minimum_interval=ends)
 
 
-def seen(own: Optimum, error: float, tested: tuple[int, int]) -> Optimum:
+def seen(optimum: Located, error: float, tested: tuple[int, int]) -> Located:
     """An optimum as a bootstrap within the tested depths shows it: an edge where a quarter of the
     draws lie beyond."""
-    assert own.curve_minimum
-    draws = log(own.curve_minimum) + error * ndtri((np.arange(200) + 0.5) / 200)
+    draws = log(optimum.curve_minimum) + error * ndtri((np.arange(200) + 0.5) / 200)
     ends = log(tested[0]), log(tested[1])
     kept = np.clip(draws, *ends)
     beyond = float(np.mean(draws >= ends[1]))
     low, high = np.exp(np.quantile(kept, [0.025, 0.975])).tolist()
     if beyond < 0.25:
-        return replace(own, curve_minimum_interval=(low, high))
-    found = edge(own.budget, exp(kept.mean()), tested, beyond=beyond)
+        return replace(optimum, curve_minimum_interval=(low, high))
+    found = edge(optimum.budget, exp(kept.mean()), tested, beyond=beyond)
     return replace(found, curve_minimum_interval=(low, high))
 
 

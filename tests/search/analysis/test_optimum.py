@@ -18,11 +18,18 @@ from benchmarks.worlds.planted import (
     two_humps,
 )
 from fathom.search.analysis.depth_estimates import NOISE_FLOOR, estimate_depths
-from fathom.search.analysis.optimum import Optimum, find_optima, find_optimum
-from fathom.search.analysis.verdict import Kind, Location, judge
+from fathom.search.analysis.optimum import (
+    Located,
+    NotLocated,
+    Optimum,
+    find_optima,
+    find_optimum,
+)
+from fathom.search.analysis.verdict import Kind, Location, TheseDepths, judge
 from fathom.search.records import Outcome
 from fathom.search.report.text import interval
 from fathom.search.words import study_reason
+from tests.support.optima import located
 from tests.support.simulated import confirm, cut, planted_depth, simulated_study
 
 DEPTHS = (1, 2, 3, 4, 6, 8)
@@ -36,9 +43,9 @@ def confirmed(curve: Curve, depths: tuple[int, ...] = DEPTHS, noise: float = 0.0
 @pytest.mark.parametrize("curve", [symmetric(3.2), asymmetric(3.2), asymmetric(3.2, 0.6, 2.0)])
 def test_a_planted_optimum_is_identified(curve: Curve) -> None:
     found = confirmed(curve)
+    assert isinstance(found, Located)
     assert found.kind is Kind.IDENTIFIED
     assert found.optimal_depth == 3
-    assert found.interval is not None
     assert found.interval[0] <= 3 <= found.interval[1]
     assert 3 in found.plateau
     assert found.curve_minimum == pytest.approx(3.2, rel=0.15)
@@ -67,7 +74,7 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
         curve = (symmetric(truth), asymmetric(truth))[trial % 2]
         world = World(curve=curve, noise=0.006)
         found = find_optimum(confirm(world, DEPTHS, generator), seed=trial, draws=1000)
-        if found.interval is not None:
+        if isinstance(found, Located):
             best = min(range(1, 9), key=curve)
             covered.append(found.interval[0] <= best <= found.interval[1])
     assert len(covered) >= 114, "the test of fit refuses few curves with one hump"
@@ -76,8 +83,8 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
 
 def test_more_noise_widens_the_interval() -> None:
     quiet, loud = (confirmed(symmetric(3.5, 0.03), noise=noise) for noise in (0.001, 0.01))
-    assert quiet.interval is not None
-    assert loud.interval is not None
+    assert isinstance(quiet, Located)
+    assert isinstance(loud, Located)
     assert loud.interval[1] - loud.interval[0] > quiet.interval[1] - quiet.interval[0]
     assert len(loud.plateau) > len(quiet.plateau)
 
@@ -92,7 +99,7 @@ def test_the_minimum_may_lie_between_tested_depths() -> None:
 def test_a_minimum_far_from_every_tested_depth_is_not_identified() -> None:
     found = confirmed(symmetric(10.0, 0.2), depths=(2, 3, 4, 24, 32), noise=0.001)
     assert found.kind is Kind.INSUFFICIENT
-    assert found.interval is not None
+    assert isinstance(found, Located)
     assert 4 < found.interval[0] <= found.interval[1] < 24
     assert f"train depth {found.optimal_depth} too" in study_reason(found.verdict)
 
@@ -164,8 +171,8 @@ def test_two_depths_are_insufficient_but_the_better_one_is_named() -> None:
     found = confirmed(symmetric(2.0), depths=(2, 6))
     assert found.kind is Kind.INSUFFICIENT
     assert found.optimal_depth == 2
-    assert found.interval is None
-    assert (found.power, found.parabola) == (None, None)
+    assert isinstance(found, NotLocated)
+    assert found.curves is None
     assert "`confirm.depths`" in study_reason(found.verdict)
 
 
@@ -190,9 +197,9 @@ def test_without_a_repeated_trial_flat_cannot_be_told_from_noise() -> None:
 
 def test_the_same_seed_gives_the_same_answer_and_order_does_not_matter() -> None:
     records = simulated_study(budgets=(1_000_000,))
-    assert find_optimum(records, seed=3) == find_optimum(records, seed=3)
-    turned = find_optimum(records[::-1], seed=3)
-    assert turned.interval == find_optimum(records, seed=3).interval
+    found, turned = find_optimum(records, seed=3), find_optimum(records[::-1], seed=3)
+    assert find_optimum(records, seed=3) == found
+    assert located(turned).interval == located(found).interval
 
 
 @pytest.mark.parametrize(
@@ -205,14 +212,16 @@ def test_more_than_one_hump_or_a_step_has_no_best_depth(curve: Curve) -> None:
     best = min(depths, key=curve)
     assert found.kind is Kind.INSUFFICIENT
     assert (found.optimal_depth, found.lowest_depth) == (None, best)
-    assert (found.interval, found.curve_minimum, found.plateau) == (None, None, ())
+    assert isinstance(found, NotLocated)
+    assert found.plateau == ()
     assert found.shape is not None
     assert found.shape.depth == best
     assert found.loss == pytest.approx(1.6 + curve(best), abs=0.01)
     assert study_reason(found.verdict).startswith("more than one hump or a step: no curve fits")
     assert f"that of depth {best} is the lowest" in study_reason(found.verdict)
-    assert found.telling_depths
-    assert not set(found.telling_depths) & set(depths)
+    assert isinstance(found.verdict.remedy, TheseDepths)
+    assert found.verdict.remedy.depths
+    assert not set(found.verdict.remedy.depths) & set(depths)
 
 
 def test_records_of_two_budgets_or_none_are_refused_in_one_line() -> None:
@@ -243,21 +252,23 @@ def test_the_width_of_the_interval_decides_the_word(
     location = Location(
         depth=min(interval[0] + 1, 7),
         interval=interval,
+        lowest=3.0,
         minimum=3.0,
         minimum_interval=(2.0, 4.0),
+        plateau=(3,),
         shallow_share=0.0,
         deep_share=0.1,
         difference=difference,
         interval_difference=difference,
         tested=DEPTHS,
     )
-    assert judge(records, estimate_depths(records), location, (3,)).kind is kind
+    assert judge(records, estimate_depths(records), location).kind is kind
 
 
 def test_a_range_cut_by_the_tested_depths_asks_for_depths_beyond() -> None:
     found = confirmed(symmetric(6.0, 0.02), noise=0.004)
     assert found.kind is Kind.EDGE
-    assert found.interval is not None
+    assert isinstance(found, Located)
     assert found.interval[1] == 8
     assert study_reason(found.verdict).startswith(
         "the best depth may lie above the deepest tested, 8"

@@ -19,7 +19,7 @@ from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.keys.groups import TrackingConfig
 from fathom.search.words import study_reason
 from tests.support.dry_run import Simulation, scheduler, study
-from tests.support.optima import verdict
+from tests.support.optima import not_located, verdict
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,8 @@ def test_a_budget_without_a_best_depth_is_exported_and_trained_only_anyway(
     tmp_path: Path, found: Conclusion
 ) -> None:
     [optimum, *rest] = found.optima
-    none = replace(optimum, optimal_depth=None, verdict=Verdict(Kind.INSUFFICIENT, NoCurveFits(3)))
+    none = not_located(optimum, 3)
+    none = replace(none, verdict=Verdict(Kind.INSUFFICIENT, NoCurveFits(3)))
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(replace(found, optima=(none, *rest))))
     check_answered(path, str(rest[0].budget))

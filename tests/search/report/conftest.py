@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import TrialRecord
+from tests.support.optima import located
 from tests.support.reporting import BUDGETS, publish
 from tests.support.simulated import simulated_study
 
@@ -16,8 +17,8 @@ def study() -> list[TrialRecord]:
 
 
 @pytest.fixture(scope="module")
-def optima(study: list[TrialRecord]) -> tuple[Optimum, ...]:
-    return find_optima(study, seed=0)
+def optima(study: list[TrialRecord]) -> tuple[Located, ...]:
+    return tuple(map(located, find_optima(study, seed=0)))
 
 
 @pytest.fixture(scope="module")

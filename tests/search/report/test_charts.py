@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.analysis.law import fit_laws
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.papers.findings import find_paper_findings
 from fathom.search.records import TrialRecord
 from fathom.search.report import page as page_module
@@ -51,7 +51,7 @@ APART = 14.0
 
 
 def test_every_chart_names_its_units_and_its_question(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     for chart in make_charts(conclusion_of(study)):
         for axis in (chart.x, chart.y):
@@ -64,7 +64,7 @@ def test_every_chart_names_its_units_and_its_question(
 
 
 def test_loss_against_depth_shows_every_trial_once(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     own = of_budget(study, BUDGETS[0])
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
@@ -80,7 +80,7 @@ def test_loss_against_depth_shows_every_trial_once(
 
 
 def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     crossings = find_paper_findings(study, seed=0).crossings
     assert crossings is not None
@@ -102,7 +102,7 @@ def test_depths_are_drawn_against_one_another_and_crossings_lie_on_their_lines(
 
 
 def test_rungs_are_marked_on_the_learning_curves(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
@@ -213,12 +213,10 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
 
 
 def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
     optimum = optima[1]
-    assert optimum.power
-    assert optimum.parabola
 
     lines = {
         mark.name: mark
@@ -227,7 +225,7 @@ def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
     }
 
     assert set(lines) == {"fit", "parabola"}
-    for name, curve in (("fit", optimum.power), ("parabola", optimum.parabola)):
+    for name, curve in (("fit", optimum.curves.power), ("parabola", optimum.curves.parabola)):
         line = lines[name]
         assert line.x[0] == optimum.depths[0].depth
         assert line.x[-1] == pytest.approx(optimum.depths[-1].depth)
@@ -236,7 +234,7 @@ def test_both_families_of_curves_are_drawn_over_the_depths_that_finished(
     assert not lines["fit"].dash
 
 
-def test_bars_are_inside_the_scale(study: list[TrialRecord], optima: tuple[Optimum, ...]) -> None:
+def test_bars_are_inside_the_scale(study: list[TrialRecord], optima: tuple[Located, ...]) -> None:
     unsure = replace(
         optima[0], depths=tuple(replace(own, standard_error=0.05) for own in optima[0].depths)
     )
@@ -249,7 +247,7 @@ def test_bars_are_inside_the_scale(study: list[TrialRecord], optima: tuple[Optim
 
 
 def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
-    optima: tuple[Optimum, ...],
+    optima: tuple[Located, ...],
 ) -> None:
     laws = fit_laws(optima)
     chart = depth_against_budget(optima, laws)
@@ -279,7 +277,7 @@ def test_best_depths_are_the_lowest_points_of_the_curves_beside_published_ones(
 
 @pytest.mark.parametrize("against", ["step-time", "flops"])
 def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
-    against: str, study: list[TrialRecord], optima: tuple[Optimum, ...]
+    against: str, study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     charts = {chart.key: chart for chart in make_charts(conclusion_of(study))}
 
@@ -302,7 +300,7 @@ def test_the_pareto_front_joins_trials_that_no_cheaper_one_beats(
 
 
 def test_step_times_of_one_type_of_device_alone_are_compared(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     own = [record for record in of_budget(study, BUDGETS[0]) if record.loss is not None]
     mixed = [replace(r, device="L4" if at < 2 else "H200") for at, r in enumerate(own)]
@@ -326,7 +324,7 @@ def test_a_hover_text_has_the_learning_rate_of_the_trial(
 
 
 def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
-    study: list[TrialRecord], optima: tuple[Optimum, ...], tmp_path: Path
+    study: list[TrialRecord], optima: tuple[Located, ...], tmp_path: Path
 ) -> None:
     chart = next(chart for chart in make_charts(conclusion_of(study)) if chart.budget)
     line = next(mark for mark in chart.marks if isinstance(mark, Line))
@@ -338,7 +336,7 @@ def test_a_legend_of_many_rows_makes_a_figure_higher_and_not_its_axes_lower(
     assert high[1] > 20 * 25 + 2.7 * 160, "twenty rows below the lowest axes"
 
 
-def test_many_horizons_are_named_by_the_first_and_the_last(optima: tuple[Optimum, ...]) -> None:
+def test_many_horizons_are_named_by_the_first_and_the_last(optima: tuple[Located, ...]) -> None:
     known = next(optimum for optimum in optima if optimum.optimal_depth)
     many = [replace(known, budget=n * 10**6, tokens=n * 2 * 10**7) for n in range(1, 101)]
     chart = depth_against_budget(many, ())

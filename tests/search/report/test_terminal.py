@@ -32,6 +32,7 @@ from fathom.search.run_folder import read_records
 from fathom.search.scheduling.scheduler import Scheduler
 from fathom.search.study.planning.plan import plan_study
 from tests.support.dry_run import MACHINE, Simulation, best_at_four, scheduler, study
+from tests.support.optima import located
 
 EVENTS_TO_AN_INTERVAL = 190
 """Reports after which three depths are confirmed, and the search goes on."""
@@ -197,8 +198,7 @@ def test_the_last_lines_of_a_search_say_what_its_table_says(
     shown, text = watched(tmp_path)
     conclusion = conclude(shown._scheduler.records, shown._scheduler.config)
     for optimum in conclusion.optima:
-        assert optimum.interval
-        low, high = optimum.interval
+        low, high = located(optimum).interval
         [line] = [line for line in text.splitlines() if f" {format_count(optimum.budget)} " in line]
         assert (
             f"best depth {optimum.optimal_depth} [{low}-{high}], {optimum.kind},"

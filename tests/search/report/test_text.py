@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fathom.search.analysis.law import fit_laws
 from fathom.search.analysis.null_laws import fit_null_laws
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, Optimum, find_optima
 from fathom.search.analysis.verdict import Kind
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, Stage, TrialRecord
@@ -21,12 +21,12 @@ from fathom.search.report.text import (
     plateau,
     shape_text,
 )
-from tests.support.optima import verdict
+from tests.support.optima import not_located, verdict
 from tests.support.reporting import BUDGETS, CONFIG, of_budget, page_on, visible
 
 
 def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
-    optima: tuple[Optimum, ...],
+    optima: tuple[Located, ...],
 ) -> None:
     planted = replace(
         optima[1],
@@ -44,13 +44,12 @@ def test_the_answer_is_one_line_with_all_that_the_optimum_depends_on(
     assert plateau(replace(planted, plateau=(7,))) == "7"
     rounded = answer(replace(planted, tokens=600_064, interval=(7, 7)))
     assert rounded.startswith("10M parameters, 600k tokens, total count: depth 7 [7], ")
-    nothing = replace(planted, optimal_depth=None, interval=None)
-    assert "no depth yet" in answer(replace(nothing, lowest_depth=None))
-    assert "no best depth (lowest measured: 4), " in answer(replace(nothing, lowest_depth=4))
+    assert "no depth yet" in answer(not_located(planted, None))
+    assert "no best depth (lowest measured: 4), " in answer(not_located(planted, 4))
 
 
 def test_the_report_says_what_the_data_do_not_show(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     edge = replace(optima[0], verdict=verdict(Kind.EDGE))
     short = replace(optima[1], verdict=verdict(Kind.INSUFFICIENT))
@@ -74,7 +73,7 @@ def limits_of(optimum: Optimum, records: Sequence[TrialRecord] = ()) -> list[str
     return [limit for limit in unsupported(concluded(records, (optimum,))) if "Law" not in limit]
 
 
-def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Optimum, ...]) -> None:
+def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Located, ...]) -> None:
     flat = replace(optima[1], optimal_depth=5, plateau=(3, 4, 5, 6, 8))
 
     assert (
@@ -83,7 +82,7 @@ def test_depths_that_cannot_be_told_from_the_best_are_named(optima: tuple[Optimu
     assert limits_of(replace(flat, optimal_depth=4, interval=(3, 5), plateau=(4,))) == []
 
 
-def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimum, ...]) -> None:
+def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Located, ...]) -> None:
     assert any(
         "a factor of 1.60 apart" in x
         for x in limits_of(replace(optima[1], family_disagreement=1.6))
@@ -92,7 +91,7 @@ def test_families_that_disagree_are_a_doubt_about_the_model(optima: tuple[Optimu
 
 
 def test_the_next_steps_name_the_largest_budget_that_is_settled(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     *settled, largest = optima
     found = concluded(study, (*settled, replace(largest, verdict=verdict(Kind.INSUFFICIENT))))
@@ -107,7 +106,7 @@ def test_the_next_steps_name_the_largest_budget_that_is_settled(
     assert "What next What the lines above say" in visible(page_of(unsettled, ()))
 
 
-def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Optimum, ...]) -> None:
+def test_an_interval_that_ends_at_a_tested_end_is_a_caveat(optima: tuple[Located, ...]) -> None:
     tested = [own.depth for own in optima[1].depths]
     cut = replace(optima[1], interval=(3, tested[-1]), verdict=verdict(Kind.PLATEAU))
 
@@ -134,7 +133,7 @@ def test_noise_from_few_repeats_is_reported_as_assumed(study: list[TrialRecord])
 
 
 def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
-    optima: tuple[Optimum, ...],
+    optima: tuple[Located, ...],
 ) -> None:
     assert 5 not in {own.depth for own in optima[1].depths}
     untested = replace(optima[1], optimal_depth=5)
@@ -142,7 +141,7 @@ def test_a_best_depth_that_was_not_trained_is_reported_as_read_from_the_curve(
     assert any("1M: the loss of depth 5 itself" in limit for limit in limits_of(untested))
 
 
-def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Optimum, ...]) -> None:
+def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Located, ...]) -> None:
     known = replace(
         optima[1],
         curve_minimum=4.6,
@@ -171,7 +170,7 @@ def test_the_certainty_of_a_depth_stands_beside_it(optima: tuple[Optimum, ...]) 
 
 
 def test_the_laws_are_reported_with_their_test_and_their_scatter(
-    optima: tuple[Optimum, ...],
+    optima: tuple[Located, ...],
 ) -> None:
     law = fit_laws(optima)[0]
 
@@ -184,7 +183,7 @@ def test_the_laws_are_reported_with_their_test_and_their_scatter(
 
 
 def test_a_shape_of_two_stacks_says_how_many_layers_each_has(
-    optima: tuple[Optimum, ...],
+    optima: tuple[Located, ...],
 ) -> None:
     (shape, *_) = [own.shape for own in optima if own.shape and own.shape.depth > 1]
 
@@ -194,7 +193,7 @@ def test_a_shape_of_two_stacks_says_how_many_layers_each_has(
 
 
 def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_well(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     laws, null = fit_laws(optima), fit_null_laws(optima)
 
@@ -215,7 +214,7 @@ def test_null_laws_are_reported_beside_the_law_and_named_where_they_predict_as_w
 
 
 def test_predictions_of_a_law_beyond_the_budgets_are_marked(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     laws = fit_laws(optima)
 
@@ -230,7 +229,7 @@ def test_predictions_of_a_law_beyond_the_budgets_are_marked(
 
 
 def test_a_law_of_few_budgets_is_reported_with_uncertain_scatter(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     limits = unsupported(concluded(study, optima))
 

@@ -14,7 +14,7 @@ import yaml
 from PIL import Image
 from rich.console import Console
 
-from fathom.search.analysis.optimum import Optimum
+from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.papers.crossings import CrossingKind
 from fathom.search.conclusion import Conclusion
 from fathom.search.export.best import best_yaml
@@ -38,7 +38,7 @@ from tests.support.simulated import simulated_study
 
 
 def test_the_page_opens_with_the_answer_of_every_budget(
-    page: str, optima: tuple[Optimum, ...]
+    page: str, optima: tuple[Located, ...]
 ) -> None:
     words = visible(page)
 
@@ -52,7 +52,7 @@ def test_the_page_opens_with_the_answer_of_every_budget(
 
 
 def test_the_shape_in_a_row_is_one_shape_whatever_depth_the_curve_calls_best(
-    study: list[TrialRecord], optima: tuple[Optimum, ...]
+    study: list[TrialRecord], optima: tuple[Located, ...]
 ) -> None:
     [optimum, *_] = optima
     shape = optimum.shape

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.search.analysis.optimum import Optimum, find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.conclusion import Conclusion
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.data import save_tables, tables
@@ -66,10 +66,9 @@ def test_every_number_of_the_table_can_be_traced_to_the_records(
 
 
 def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
-    run_folder: Path, optima: tuple[Optimum, ...]
+    run_folder: Path, optima: tuple[Located, ...]
 ) -> None:
     for row, optimum in zip(rows(run_folder, "optima"), optima, strict=True):
-        assert optimum.curve_minimum_interval
         assert float(row["curve_minimum"]) == optimum.curve_minimum
         assert float(row["curve_minimum_interval_low"]) == optimum.curve_minimum_interval[0]
         assert int(row["shallowest_depth"]) == optimum.shallowest_depth
@@ -79,12 +78,11 @@ def test_the_tables_hold_every_value_of_an_optimum_with_its_unit(
         assert float(row["params_slope"]) == optimum.params_slope
         assert float(row["best_ff_ratio"]) == optimum.best_ff_ratio
     fits = rows(run_folder, "fits")
-    assert optima[0].power
     assert {
         row["coefficient"]: float(row["value"])
         for row in fits
         if row["budget"] == str(BUDGETS[0]) and row["formula"].startswith("a z^-p")
-    } == asdict(optima[0].power)
+    } == asdict(optima[0].curves.power)
 
 
 def test_the_tables_hold_every_trial_and_every_evaluation(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from benchmarks.simulate.study import TWO_BUDGETS
-from fathom.search.analysis.optimum import find_optima
+from fathom.search.analysis.optimum import Located, find_optima
 from fathom.search.records import Outcome, Stage, TrialSpec
 from fathom.search.run_folder import read_lines, read_records
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -227,5 +227,5 @@ def test_a_search_without_feed_forward_finds_the_planted_depth(
     assert {record.spec.shape.d_ff for record in search.records} == {0}
     for optimum in find_optima(search.records, seed=0):
         assert optimum.best_ff_ratio is None
-        assert optimum.interval is not None
+        assert isinstance(optimum, Located)
         assert optimum.interval[0] <= 4 <= optimum.interval[1]
