@@ -194,7 +194,7 @@ def test_every_provider_runs_the_same_commands_on_the_same_files(
 ) -> None:
     other = settings_of(file)
     shared = (*COMMANDS, "file_mounts", "cluster_synced_files", "rsync_exclude")
-    written = ((json.dumps(one.get(key)) for one in (cluster, other)) for key in shared)
+    written = ((json.dumps(settings.get(key)) for settings in (cluster, other)) for key in shared)
 
     for ours, theirs in written:
         # What the provider needs besides is the one difference.

@@ -36,7 +36,7 @@ class AlikeFailures:
     def holds(self, trial: str, report: Report) -> bool:
         """True if a report is of a failure that may be that of every trial, and is held back."""
         failed = report.outcome is Outcome.FAILED
-        reasons = {NUMBERS.sub("", own.reason) for own in (*self._reports.values(), report)}
+        reasons = {NUMBERS.sub("", held.reason) for held in (*self._reports.values(), report)}
         if report.points or (failed and len(reasons) > 1):
             self._over = True
         if self._over or not failed:

@@ -77,7 +77,9 @@ class Interrupt:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {one: signal.signal(one, request) for one in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         except KeyboardInterrupt:  # Ray, where it hears of one, raises one of its own
@@ -85,8 +87,8 @@ class Interrupt:
                 raise InterruptNow from None
             raise
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler or signal.SIG_DFL)
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)
             ending.unlink(missing_ok=True)
 
 

@@ -122,8 +122,8 @@ def _start(again: str) -> None:
     except BaseException:
         over.set()
         ray.shutdown()
-        for one in started:
-            one.kill()
+        for child in started:
+            child.kill()
         raise
 
 

@@ -82,7 +82,11 @@ class _Trainer(TorchTrainer):
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()  # type: ignore[misc]
-        return [own for own in callbacks if not isinstance(own, PlacementGroupCleanerCallback)]
+        return [
+            callback
+            for callback in callbacks
+            if not isinstance(callback, PlacementGroupCleanerCallback)
+        ]
 
 
 def _trainer(settings: dict[str, Any], storage: str) -> TorchTrainer:
@@ -151,13 +155,15 @@ def _next(reports: Queue, end: Future[Any]) -> Report | None:
 def root_cause(error: BaseException) -> Exception:
     """The error that ended the workers: one that fails ends the others, whose errors say less."""
     raised = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
-    failures = [getattr(one, "health_check_failure", one) for one in raised]  # of a lost process
-    for one in failures:
-        if isinstance(one, OutOfMemoryError):  # its node's: Ray has killed it
-            return MemoryError(str(one))
-    lost = any(type(one).__module__.startswith("ray.") for one in failures)
-    own = [one for one in failures if not _is_peer_lost(one)]
-    return WorkerLostError(str(error)) if lost or not own else max(own, key=is_out_of_memory)
+    failures = [
+        getattr(failure, "health_check_failure", failure) for failure in raised
+    ]  # of a lost process
+    for failure in failures:
+        if isinstance(failure, OutOfMemoryError):  # its node's: Ray has killed it
+            return MemoryError(str(failure))
+    lost = any(type(failure).__module__.startswith("ray.") for failure in failures)
+    causes = [failure for failure in failures if not _is_peer_lost(failure)]
+    return WorkerLostError(str(error)) if lost or not causes else max(causes, key=is_out_of_memory)
 
 
 def _is_peer_lost(error: Exception) -> bool:

@@ -39,9 +39,9 @@ def cluster_machine(config: StudyConfig, gpu: str | None = None) -> Machine | No
     if share > gpus or resources.cpus_per_trial * resources.processes_per_trial > cpus:
         return None
     kinds = [recognised(name.removeprefix(GPU_KIND)) for name in there if GPU_KIND in name]
-    kind = gpu or next((one.name for one in kinds if one), None)
-    own = resources.model_copy(update={"gpus_per_trial": share})
-    machine = this_machine(config.model_copy(update={"resources": own}), kind if share else None)
+    kind = gpu or next((known.name for known in kinds if known), None)
+    shared = resources.model_copy(update={"gpus_per_trial": share})
+    machine = this_machine(config.model_copy(update={"resources": shared}), kind if share else None)
     slots = resources.trials_at_once(cpus, gpus)
     has = f"GPUs: {gpus:g}" if share else f"CPU cores: {cpus:g}"
     description = f"a cluster ({has}, trials at a time: {slots})"

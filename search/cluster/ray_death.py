@@ -42,15 +42,19 @@ def _watch(over: threading.Event, started: Sequence[subprocess.Popen[bytes]], ag
         was_up, up = up, ray.is_initialized()
         if was_up and not up:
             return
-        ended = [(_name(one), status) for one in started if (status := one.poll()) is not None]
+        ended = [
+            (_name(process), status)
+            for process in started
+            if (status := process.poll()) is not None
+        ]
         dead = [
             f"its {name} {_how(status)}"
             for name, status in ended
             if (name in VITAL if up else status < 0)
         ]
         if dead and found_dead:
-            for one in started:
-                one.kill()
+            for process in started:
+                process.kill()
             what = "has died" if up else "could not start"
             _end(f"Ray {what} ({dead[0]}); nothing is lost. To go on: {again}")
         found_dead = bool(dead)

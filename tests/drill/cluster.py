@@ -138,13 +138,13 @@ def adapted(settings: dict[str, Any], hosts: Sequence[Host]) -> dict[str, Any]:
     Another provider, with its addresses and its key, which has no types of nodes.
     """
     of_the_cloud = {"provider", "auth", "available_node_types", "head_node_type"}
-    own = {key: value for key, value in settings.items() if key not in of_the_cloud}
-    own["setup_commands"] = [_without_apt(command) for command in settings["setup_commands"]]
+    local = {key: value for key, value in settings.items() if key not in of_the_cloud}
+    local["setup_commands"] = [_without_apt(command) for command in settings["setup_commands"]]
     addresses = [host.address for host in hosts]
-    own["provider"] = {"type": "local", "head_ip": addresses[0], "worker_ips": addresses[1:]}
-    own["auth"] = {"ssh_user": "root", "ssh_private_key": str(FOLDER / "key")}
-    own["max_workers"] = len(addresses) - 1
-    return own
+    local["provider"] = {"type": "local", "head_ip": addresses[0], "worker_ips": addresses[1:]}
+    local["auth"] = {"ssh_user": "root", "ssh_private_key": str(FOLDER / "key")}
+    local["max_workers"] = len(addresses) - 1
+    return local
 
 
 def _without_apt(command: str) -> str:
@@ -190,6 +190,6 @@ def _environment() -> dict[str, str]:
     laptop = FOLDER / "laptop"
     laptop.mkdir(exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-    own = {"HOME": str(laptop), "TMPDIR": str(laptop), "RAY_TMPDIR": str(laptop)}
+    folders = {"HOME": str(laptop), "TMPDIR": str(laptop), "RAY_TMPDIR": str(laptop)}
     # The newer autoscaler never starts the second of two hosts of one's own (Ray 2.60).
-    return kept | own | {"RAY_UP_enable_autoscaler_v2": "0"}
+    return kept | folders | {"RAY_UP_enable_autoscaler_v2": "0"}

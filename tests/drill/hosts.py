@@ -76,8 +76,10 @@ class Host:
     def pid(self) -> int:
         """Process id of its first process, seen from outside."""
         assert self._process is not None
-        own = self._process.pid
-        children = Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii").split()
+        parent = self._process.pid
+        children = (
+            Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+        )
         return int(children[0])
 
     def start(self) -> None:
@@ -139,8 +141,8 @@ class Host:
         assert self._process is not None
         if self._process.poll() is not None:
             return ""
-        own = self._process.pid
-        return Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii")
+        parent = self._process.pid
+        return Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii")
 
     def _answers(self) -> bool:
         asked = ["bash", "-c", f"exec 3<>/dev/tcp/{self.address}/22 && head -c 4 <&3"]

@@ -82,7 +82,7 @@ def measure(
         restarts=len(watch.restarts),
         anew=len(anew),
         repeated=max(repeated, default=0),
-        interval=max((_longest(own, horizon) for own in watch.steps.values()), default=horizon),
+        interval=max((_longest(steps, horizon) for steps in watch.steps.values()), default=horizon),
         mlflow_trials=len(trials),
         mlflow_running=sum(status == "RUNNING" for _, status in nodes),
         trials=len(found),
@@ -124,8 +124,8 @@ def _begun_anew(journal: Path, from_checkpoint: Counter[str]) -> list[int]:
             lives[trial].setdefault(line["setup_seconds"], reached[trial])
             reached[trial] = max([reached[trial], *(point["step"] for point in line["points"])])
     anew = []
-    for trial, own in lives.items():
-        again = sorted(list(own.values())[1:], reverse=True)
+    for trial, begun in lives.items():
+        again = sorted(list(begun.values())[1:], reverse=True)
         anew += again[: max(0, len(again) - from_checkpoint[trial])]
     return anew
 

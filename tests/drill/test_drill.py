@@ -32,16 +32,16 @@ def settings() -> dict[str, Any]:
 def test_the_hosts_cluster_differs_in_provider_addresses_and_packages_only(
     settings: dict[str, Any],
 ) -> None:
-    own = adapted(copy.deepcopy(settings), HOSTS)
+    local = adapted(copy.deepcopy(settings), HOSTS)
 
-    assert own["provider"] == {
+    assert local["provider"] == {
         "type": "local",
         "head_ip": "10.83.71.2",
         "worker_ips": ["10.83.71.3", "10.83.71.4"],
     }
-    changed = {key for key in settings | own if settings.get(key) != own.get(key)}
+    changed = {key for key in settings | local if settings.get(key) != local.get(key)}
     assert changed <= OURS | {"setup_commands"}
-    assert "apt-get" not in "\n".join(own["setup_commands"])
+    assert "apt-get" not in "\n".join(local["setup_commands"])
 
 
 @pytest.fixture
@@ -82,6 +82,7 @@ def test_a_read_checkpoint_counts_as_a_resumption_that_repeats_later_reports(
 
 @pytest.mark.drill
 @pytest.mark.cluster
+@pytest.mark.drill
 @pytest.mark.timeout(1800)
 def test_a_search_over_three_hosts_ends_and_leaves_no_trace_of_them() -> None:
     if reason := missing():

@@ -1,218 +1,221 @@
-"""No trial is lost by Ctrl-C, SIGTERM, or the death of a worker or of the whole search.
+"""No trial is lost by Ctrl-C, SIGTERM, a full disk, or the death of a worker or of the search.
 
 `python -m tests.drill` has the long form, with three hosts and more that can go wrong.
 """
 
-import os
+import random
 import re
 import signal
 import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Run
 
 from fathom.search.run_folder import RunFolder, read_lines, read_records
+from tests.support.running import COMMAND, Run
+
+pytestmark = [pytest.mark.drill, pytest.mark.timeout(1500)]
 
 STUDY = """
 study: killed
-objective: {name: language, context: 32, eval_tokens: 2k}
-budgets: [8k, 12k]
-count: non_embedding
-tokens: 120k
+objective: {name: "tests.support.counted:Counted", context: 6, steps: STEPS, seconds: 0.02}
+budgets: [4k]
+tokens: 4800
 space: {depth: [1, 3], n_heads: 2}
 sampler: ladder
-confirm: {depths: 3, seeds: 1, rates: [1]}
-train: {batch_size: 16, evaluations: 8}
+confirm: {depths: 2, seeds: 1, rates: [1]}
+train: {batch_size: 4, evaluations: 5}
 resources: {gpus_per_trial: 0, max_concurrent_trials: 2}
 """
-TRIALS = 2 * (3 + 3)
-COMMAND = ("run", "study.yaml", "--runs", "runs")
+TOGETHER = 2
+"""Trials that train at once, each with a step under way."""
 ACTORS = ("ray::TrialActor", "ray::ResourceTrainable")
 """What Ray calls a process that trains, between two reports and before one."""
-LONGEST_SECONDS = 150.0
-
-
-class Search:
-    """`fathom run` in a process of its own."""
-
-    def __init__(self, place: Path) -> None:
-        place.mkdir(exist_ok=True)
-        (place / "study.yaml").write_text(STUDY)
-        self.folder = RunFolder(place / "runs" / "killed")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "search", *COMMAND],
-            cwd=place,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # a group of its own, to which a terminal's Ctrl-C would go
-        )
-        self.children: list[psutil.Process] = []
-
-    def wait_until(self, happened: Callable[[], object]) -> None:
-        end = time.monotonic() + LONGEST_SECONDS
-        while not happened():
-            assert self.process.poll() is None, "the search has ended before"
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        self.children = psutil.Process(self.process.pid).children(recursive=True)
-
-    def reports(self) -> int:
-        return sum(line["event"] == "report" for line in read_lines(self.folder.journal))
-
-    def ended(self) -> int:
-        return len(list(read_lines(self.folder.records)))
-
-    def finish(self) -> None:
-        _, said = self.process.communicate(timeout=LONGEST_SECONDS)
-        assert self.process.returncode == 0, said
-
-    def kill_a_worker(self) -> None:
-        titles = {one: " ".join(one.cmdline()) for one in self.children if one.is_running()}
-        workers = [one for one, title in titles.items() if title.startswith(ACTORS)]
-        workers[0].kill()
-
-    def interrupt(self, times: int = 1) -> "Ended":
-        """Ctrl-C, which every process of the group gets."""
-        for _ in range(times):
-            began = time.monotonic()
-            os.killpg(self.process.pid, signal.SIGINT)
-            time.sleep(0.2)
-        return self.end(began)
-
-    def terminate(self) -> "Ended":
-        """SIGTERM to every process of the job, twice, as Slurm, systemd and `timeout` send it."""
-        began = time.monotonic()
-        for _ in range(2):
-            for one in (psutil.Process(self.process.pid), *self.children):
-                one.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
-        return self.end(began)
-
-    def end(self, began: float) -> "Ended":
-        out, err = self.process.communicate(timeout=LONGEST_SECONDS)
-        seconds = time.monotonic() - began
-        running = [run.info.run_name for run in mlflow_runs(self.folder) if is_running(run)]
-        return Ended(self.process.returncode, out, err, seconds, running)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
+SAVED = "saved where they stood"
+"""What a search says once it has waited for its trials."""
+DISK, BALLAST = 140_000_000, 60_000_000
+"""Bytes of a small disk, and what fills it up to less than a search keeps free."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of an interrupted search: status, output and duration."""
+    """The end of a search before its time."""
 
     status: int
     out: str
     err: str
-    seconds: float
     running: list[str]
     """MLflow's runs that seem to go on."""
 
 
-@dataclass(frozen=True)
-class Story:
-    """A search that was killed and interrupted several times and resumed each time."""
+class Search:
+    """A search, begun and resumed again and again in one folder."""
 
-    folder: RunFolder
-    interrupted: Ended
-    terminated: Ended
-    at_once: Ended
+    def __init__(self, place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        self._place, self._steps = place, place / "steps"
+        self.folder = RunFolder(place / "runs" / "killed")
+        self.runs: list[Run] = []
+        (place / "study.yaml").write_text(STUDY.replace("STEPS", str(self._steps)))
 
+    def resumed(self, steps: int = 1) -> Run:
+        """Begins or resumes the search; returns it once it has begun so many further steps."""
+        before = self.steps()
+        self.runs.append(Run(self._place, "killed"))
+        self.runs[-1].wait_until(lambda: self.steps() >= before + steps)
+        return self.runs[-1]
 
-def mlflow_runs(folder: RunFolder) -> list[Run]:
-    client = MlflowClient(f"sqlite:///{folder.path.parent / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("killed")
-    assert experiment
-    return list(client.search_runs([experiment.experiment_id]))
+    def finish(self) -> None:
+        Run(self._place, "killed").finish()
 
+    def end(self, run: Run) -> Ended:
+        """Waits for the end of a run."""
+        status, out, err = run.end()
+        names = [name for name, status in self.mlflow() if status == "RUNNING"]
+        return Ended(status, out, err, names)
 
-def is_running(run: Run) -> bool:
-    return bool(run.info.status == "RUNNING")
+    def mlflow(self) -> list[tuple[str, str]]:
+        """Trial and status of each of MLflow's runs of trials."""
+        client = MlflowClient(f"sqlite:///{self.folder.path.parent / 'mlflow.db'}")
+        experiment = client.get_experiment_by_name("killed")
+        assert experiment
+        runs = client.search_runs([experiment.experiment_id])
+        return [(run.data.tags.get("trial", ""), run.info.status) for run in runs]
+
+    def steps(self) -> int:
+        """Number of steps that were begun so far."""
+        return self._steps.stat().st_size if self._steps.exists() else 0
+
+    def ends(self) -> Counter[str]:
+        """Trial -> how often it has ended."""
+        return Counter(line["trial"] for line in read_lines(self.folder.records))
+
+    def answers(self) -> list[tuple[object, ...]]:
+        """Every trial with its whole curve, without the clock."""
+        return sorted(
+            (
+                record.spec.trial,
+                str(record.spec.shape),
+                str(record.outcome),
+                *((point.step, point.loss, point.train_loss) for point in record.curve),
+            )
+            for record in read_records(self.folder.records)
+        )
+
+    def processes(self) -> list[psutil.Process]:
+        """Those of its runs that are left, a minute after them."""
+        children = [child for run in self.runs for child in run.children]
+        left = psutil.wait_procs(children, timeout=60)[1]
+        return [process for process in left if process.is_running()]
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """A worker is killed, the whole, then Ctrl-C, SIGTERM, Ctrl-C twice; then it ends."""
-    tmp_path = tmp_path_factory.mktemp("story")
-    first = Search(tmp_path / "killed")
-    first.wait_until(lambda: first.reports() > 0)
-    first.kill_a_worker()
-    ended = first.ended()
-    first.wait_until(lambda: first.ended() > ended + 1)
-    first.kill()
-    assert first.ended() < TRIALS
-    orphans = psutil.wait_procs(first.children, timeout=60)[1]
-    second = Search(tmp_path / "killed")
-    reports = second.reports()
-    second.wait_until(lambda: second.reports() > reports)
-    interrupted = second.interrupt()
-    fourth = Search(tmp_path / "killed")
-    reports = fourth.reports()
-    fourth.wait_until(lambda: fourth.reports() > reports)
-    terminated = fourth.terminate()
-    third = Search(tmp_path / "killed")
-    reports = third.reports()
-    third.wait_until(lambda: third.reports() > reports)
-    at_once = third.interrupt(times=2)
-    again = Search(tmp_path / "killed")
-    again.finish()
-    yield Story(again.folder, interrupted, terminated, at_once)
-    left = [one for search in (second, fourth, third) for one in search.children]
-    orphans += psutil.wait_procs(left, timeout=60)[1]
-    assert not [one for one in orphans if one.is_running()], "Ray outlives a killed search"
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Search:
+    """A search that nothing disturbs."""
+    search = Search(tmp_path_factory.mktemp("calm") / "place")
+    search.finish()
+    return search
+
+
+def kill_a_worker(run: Run) -> None:
+    """Ends a process that trains."""
+    for process in run.children:
+        if process.is_running() and " ".join(process.cmdline()).startswith(ACTORS):
+            process.kill()
+            return
+    raise AssertionError("no worker trains")
+
+
+def assert_same(search: Search, calm: Search) -> None:
+    """Checks that a search has every trial once, as the calm one has, in its files and MLflow."""
+    assert search.answers() == calm.answers()
+    assert set(search.ends().values()) == {1}, "no trial ended twice"
+    assert Counter(name for name, _ in search.mlflow() if name) == search.ends()
+    assert "RUNNING" not in {status for _, status in search.mlflow()}
+    assert not search.processes(), "Ray outlives a search"
 
 
 def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
-    story: Story, tmp_path: Path
+    calm: Search, tmp_path: Path
 ) -> None:
-    calm = Search(tmp_path / "calm")
-    calm.finish()
-    killed = story.folder
-    assert table(killed) == table(calm.folder)
-    assert len(table(killed)) == TRIALS
-    lines = Counter(line["trial"] for line in read_lines(killed.records))
-    assert set(lines.values()) == {1}, "no trial ended twice"
+    search = Search(tmp_path / "place")
+    run = search.resumed(steps=60)
+    kill_a_worker(run)
+    run.wait_until(lambda: search.ends())
+    run.process.kill()
+    run.end()
+    assert search.ends().total() < calm.ends().total()
 
-    runs = mlflow_runs(killed)
-    assert Counter(run.data.tags["trial"] for run in runs if "trial" in run.data.tags) == lines
-    assert not any(map(is_running, runs))
+    run = search.resumed()
+    run.send_interrupt()
+    run.wait_until_ending()
+    run.send_interrupt()
+    ended = search.end(run)
+    assert_interrupted(ended)
+    assert SAVED not in ended.out, "a second Ctrl-C does not wait for trials to save"
+
+    search.finish()
+    assert_same(search, calm)
 
 
-@pytest.mark.parametrize("how", ["interrupted", "terminated"])
-def test_ctrl_c_or_sigterm_saves_all_and_prints_results_and_the_command_to_resume(
-    story: Story, how: str
-) -> None:
-    ended: Ended = getattr(story, how)
+def assert_interrupted(ended: Ended) -> None:
+    """Checks the exit status of a search that was told to end, and the command that resumes it."""
     assert ended.status == 130
+    assert ended.err.splitlines()[-1].strip() == f"fathom {' '.join(COMMAND)}"
+    assert "Traceback" not in ended.err
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a small file system of its own."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a file system can't be mounted here; it takes root")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_ctrl_c_sigterm_or_a_full_disk_repeat_no_step_but_those_under_way(
+    calm: Search, small_disk: Path
+) -> None:
+    search, moments = Search(small_disk), random.Random(5)
+    run = search.resumed(steps=moments.randrange(1, 150))
+    run.send_interrupt()
+    assert_saved(search.end(run))
+
+    run = search.resumed(steps=moments.randrange(1, 150))
+    run.send(signal.SIGTERM)  # to every process of the job, twice, as Slurm and systemd send it
+    run.wait_until_ending()
+    run.send(signal.SIGTERM)
+    assert_saved(search.end(run))
+
+    run, ballast = search.resumed(steps=moments.randrange(1, 150)), small_disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST))
+    paused = search.end(run)
+    ballast.unlink()
+    assert paused.status == 1
+    assert "The disk is nearly full" in paused.out
+    assert paused.err.splitlines()[-1].startswith("fathom: paused, as the disk has ")
+    assert "free some, then the same command goes on" in paused.err.splitlines()[-1]
+    assert "Traceback" not in paused.out + paused.err
+
+    assert search.steps() < calm.steps(), "it was told to end before it had"
+    search.finish()
+    assert_same(search, calm)
+    assert search.steps() - calm.steps() <= len(search.runs) * TOGETHER
+
+
+def assert_saved(ended: Ended) -> None:
+    """Checks that a search has saved all and printed its results so far."""
+    assert_interrupted(ended)
     assert "Ending: trials under way save where they stand" in ended.out
-    assert re.search(r"[0-2] saved where they stood", ended.out)
+    assert re.search(rf"[0-2] {SAVED}", ended.out)
     assert "best depth" in ended.out, "the answers so far"
-    assert ended.err.splitlines()[-1].strip() == f"fathom {' '.join(COMMAND)}"
-    assert "Traceback" not in ended.err
     assert ended.running == []
-
-
-def test_a_second_ctrl_c_ends_at_once(story: Story) -> None:
-    ended = story.at_once
-    assert ended.status == 130
-    assert ended.seconds < 5
-    assert ended.err.splitlines()[-1].strip() == f"fathom {' '.join(COMMAND)}"
-    assert "Traceback" not in ended.err
-
-
-def table(folder: RunFolder) -> list[tuple[str, str, float | None]]:
-    """Every trial of a search with its shape and its loss."""
-    records = read_records(folder.records)
-    return sorted((r.spec.trial, str(r.spec.shape), r.loss) for r in records)

@@ -36,6 +36,7 @@ def ray_folder() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.drill
 def test_no_password_or_token_reaches_a_file_a_database_or_the_output(
     tmp_path: Path, ray_folder: Path
 ) -> None:

@@ -35,7 +35,7 @@ def test_an_interrupted_search_is_called_unfinished_with_the_command_that_resume
     search = interrupted(tmp_path, 60)
     found = concluded(search)
     command = f"fathom run {search.folder.config} --runs {search.folder.path.parent}"
-    assert {own.kind for own in found.optima} == {Kind.UNFINISHED}
+    assert {optimum.kind for optimum in found.optima} == {Kind.UNFINISHED}
     terminal = Console(file=io.StringIO(), width=80)
     print_answers(found, terminal)
     assert isinstance(terminal.file, io.StringIO)
@@ -43,7 +43,9 @@ def test_an_interrupted_search_is_called_unfinished_with_the_command_that_resume
         assert "unfinished" in text
         assert command in " ".join(text.split())
         assert not any(remedy in text for remedy in ("confirm.", "space.depth", "raise `"))
-    assert all(own["verdict"] == "unfinished" for own in yaml.safe_load(best_yaml(found))["best"])
+    assert all(
+        optimum["verdict"] == "unfinished" for optimum in yaml.safe_load(best_yaml(found))["best"]
+    )
     assert not found.laws
 
 
@@ -62,7 +64,7 @@ def test_a_search_that_ended_is_not_called_unfinished(tmp_path: Path) -> None:
     assert search.done
     found = concluded(search)
     assert found.unfinished == ()
-    assert Kind.UNFINISHED not in {own.kind for own in found.optima}
+    assert Kind.UNFINISHED not in {optimum.kind for optimum in found.optima}
 
 
 def test_a_search_that_is_extended_is_unfinished_until_it_ends_again(tmp_path: Path) -> None:

@@ -1,16 +1,15 @@
 """A folder for a Ray cluster that only the test that starts it knows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import ray
 from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
 from ray.cluster_utils import Cluster
-
-from fathom.search.cluster.connect import QUIET
 
 
 @contextmanager
@@ -26,8 +25,8 @@ def own_ray_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def cluster_of(cpus: Sequence[int]) -> Iterator[str]:
-    """Joins a cluster on this machine, of a node for each number of cores; yields its address.
+def cluster_of(*nodes: dict[str, Any]) -> Iterator[str]:
+    """A cluster on this machine of nodes with these settings, the head first; yields its address.
 
     It has a token, as Ray for this machine alone has: a process that has used one keeps asking for
     it, and a head without it then takes this process for dead and cancels the starts of its actors.
@@ -35,12 +34,11 @@ def cluster_of(cpus: Sequence[int]) -> Iterator[str]:
     with own_ray_folder(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         ensure_token_if_auth_enabled()
-        head, *others = cpus
-        there = Cluster(initialize_head=True, head_node_args={"num_cpus": head})
+        head, *others = nodes
+        there = Cluster(initialize_head=True, head_node_args=head)
         try:
-            for count in others:
-                there.add_node(num_cpus=count)
-            ray.init(address=there.address, **QUIET)
+            for settings in others:
+                there.add_node(**settings)
             yield there.address
         finally:
             ray.shutdown()

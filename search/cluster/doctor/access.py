@@ -75,14 +75,20 @@ def judge_token(cluster: ClusterFacts) -> tuple[Finding, ...]:
 def judge_ports(cluster: ClusterFacts) -> tuple[Finding, ...]:
     """Ports of Ray and MLflow that others can reach."""
     hidden = [node.name for node in cluster.nodes if node.facts.listeners is None]
-    open_ports = [(node, one) for node in cluster.nodes for one in node.facts.listeners or ()]
+    open_ports = [
+        (node, listener) for node in cluster.nodes for listener in node.facts.listeners or ()
+    ]
     findings = [
         warning("ports", f"{service}: open at {_places(found)}", remedy)
         for service, remedy in PAGES.items()
-        if (found := [(node, one) for node, one in open_ports if one.service == service])
+        if (
+            found := [
+                (node, listener) for node, listener in open_ports if listener.service == service
+            ]
+        )
     ]
-    rays = [(node, one) for node, one in open_ports if one.service not in PAGES]
-    bare = [(node, one) for node, one in rays if not (cluster.address and _token(node))]
+    rays = [(node, listener) for node, listener in open_ports if listener.service not in PAGES]
+    bare = [(node, listener) for node, listener in rays if not (cluster.address and _token(node))]
     if bare:
         text = f"{_services(bare)}: open at {_places(bare)}"
         text += (
@@ -127,7 +133,7 @@ def _services(found: OpenPorts) -> str:
 
 
 def _places(found: OpenPorts) -> str:
-    return names([f"{_host(one)}:{one.port} on {node.name}" for node, one in found])
+    return names([f"{_host(listener)}:{listener.port} on {node.name}" for node, listener in found])
 
 
 def _host(listener: Listener) -> str:

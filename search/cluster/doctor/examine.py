@@ -100,8 +100,8 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
 
 def imports_of(config: StudyConfig | None) -> tuple[str, ...]:
     """Modules that a worker imports: Fathom's, and those of the user's objective and model."""
-    own = config.own_code if config else ()
-    return (WORKER, *(place.partition(":")[0] for place in own))
+    places = config.own_code if config else ()
+    return (WORKER, *(place.partition(":")[0] for place in places))
 
 
 def study_plans(config: StudyConfig | None) -> tuple[BudgetPlan, ...]:

@@ -223,12 +223,12 @@ def _listeners(commands: dict[int, str]) -> tuple[Listener, ...] | None:
     except psutil.AccessDenied:  # macOS tells root alone
         return None
     found = {
-        Listener(service, one.laddr.ip, one.laddr.port)
-        for one in sockets
-        if one.status == psutil.CONN_LISTEN and not is_loopback(one.laddr.ip)
-        if (service := service_of(commands.get(one.pid, ""), one.laddr.port))
+        Listener(service, connection.laddr.ip, connection.laddr.port)
+        for connection in sockets
+        if connection.status == psutil.CONN_LISTEN and not is_loopback(connection.laddr.ip)
+        if (service := service_of(commands.get(connection.pid, ""), connection.laddr.port))
     }
-    return tuple(sorted(found, key=lambda one: one.port))
+    return tuple(sorted(found, key=lambda listener: listener.port))
 
 
 def _monitor_grows(commands: list[str], address: str) -> bool | None:

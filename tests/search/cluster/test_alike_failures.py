@@ -30,9 +30,11 @@ def test_three_that_fail_alike_end_the_search_once_no_other_runs(alike: AlikeFai
         assert alike.holds(trial, failed(f"exit status 1: no module named x (process {number})"))
     assert alike.many
     alike.check("abcd")
-    with pytest.raises(AllTrialsFailError, match=r"all 3 so far failed alike: .*process 0") as own:
+    with pytest.raises(
+        AllTrialsFailError, match=r"all 3 so far failed alike: .*process 0"
+    ) as raised:
         alike.check("abc")
-    assert "\n" not in str(own.value)
+    assert "\n" not in str(raised.value)
     assert not alike.released()
 
 

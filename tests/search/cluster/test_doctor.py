@@ -107,11 +107,11 @@ def test_what_a_worker_imports_is_imported_and_a_failure_has_file_and_line(
     (tmp_path / "models" / "net.py").write_text("import this_is_nowhere\n")
     (tmp_path / "my_task.py").write_text("\nfrom models.net import Net\n")
     monkeypatch.chdir(tmp_path)
-    own = parse("study: s\nobjective: {name: 'my_task:Mine'}\nbudgets: [8k]\ncount: total\n")
+    config = parse("study: s\nobjective: {name: 'my_task:Mine'}\nbudgets: [8k]\ncount: total\n")
     nowhere = "ModuleNotFoundError: No module named"
 
     assert look(imports=imports_of(None)).import_trouble == ""
-    _, *of_the_user = imports_of(own)
+    _, *of_the_user = imports_of(config)
     assert look(imports=of_the_user).import_trouble == f"{nowhere} 'my_task'"
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     place = tmp_path / "models" / "net.py"
@@ -406,6 +406,7 @@ def ray_cluster() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder)
 
 
+@pytest.mark.drill
 def test_every_node_of_a_cluster_is_asked(ray_cluster: dict[str, str], tmp_path: Path) -> None:
     done = doctor(TINY, "--json", cwd=tmp_path, **ray_cluster)
 
@@ -420,6 +421,7 @@ def test_every_node_of_a_cluster_is_asked(ray_cluster: dict[str, str], tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.drill
 def test_a_cluster_that_refuses_the_token_is_a_failure(
     ray_cluster: dict[str, str], tmp_path: Path
 ) -> None:

@@ -44,10 +44,10 @@ class Started:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Started]:
-    own = {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local", "HOME": str(tmp_path)}
+    settings = {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local", "HOME": str(tmp_path)}
     process = subprocess.Popen(
         [sys.executable, "-c", WAITS],
-        env={name: os.environ[name] for name in os.environ if name != "RAY_AUTH_MODE"} | own,
+        env={name: os.environ[name] for name in os.environ if name != "RAY_AUTH_MODE"} | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -62,8 +62,8 @@ def started(tmp_path: Path) -> Iterator[Started]:
 def test_only_this_machine_and_this_user_reach_it(started: Started) -> None:
     addresses = {
         listening.laddr.ip
-        for one in (psutil.Process(started.process.pid), *started.children())
-        for listening in one.net_connections(kind="tcp")
+        for process in (psutil.Process(started.process.pid), *started.children())
+        for listening in process.net_connections(kind="tcp")
         if listening.status == psutil.CONN_LISTEN
     }
     assert addresses <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
@@ -73,7 +73,7 @@ def test_only_this_machine_and_this_user_reach_it(started: Started) -> None:
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, name: str) -> None:
     children = started.children()
-    [victim] = [one for one in children if one.name() == name]
+    [victim] = [process for process in children if process.name() == name]
     began = time.monotonic()
     victim.send_signal(signal.SIGTERM)
     time.sleep(1)

@@ -172,12 +172,12 @@ def failure(**failures: Exception) -> WorkerGroupError:
 
 def test_the_error_of_a_trial_is_that_of_its_first_failing_process() -> None:
     peer = torch.distributed.DistBackendError("connection closed")
-    own, memory = ValueError("a kernel"), torch.OutOfMemoryError("CUDA out of memory")
-    assert root_cause(failure(one=peer, two=own)) is own
-    assert root_cause(failure(one=own, two=memory)) is memory
+    kernel, memory = ValueError("a kernel"), torch.OutOfMemoryError("CUDA out of memory")
+    assert root_cause(failure(one=peer, two=kernel)) is kernel
+    assert root_cause(failure(one=kernel, two=memory)) is memory
     assert isinstance(root_cause(failure(one=peer, two=peer)), WorkerLostError)
     assert isinstance(
-        root_cause(failure(one=ray.exceptions.RayActorError(), two=own)), WorkerLostError
+        root_cause(failure(one=ray.exceptions.RayActorError(), two=kernel)), WorkerLostError
     )
     assert isinstance(root_cause(failure(one=ray.exceptions.OutOfMemoryError("x"))), MemoryError)
     assert isinstance(root_cause(RuntimeError("the controller")), WorkerLostError)

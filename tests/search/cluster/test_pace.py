@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 import ray
-from ray.cluster_utils import Cluster
 
 from fathom.search.cluster import pace
 from fathom.search.cluster.pace import cluster_machine, measure_on_worker
@@ -14,7 +13,7 @@ from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes
 from fathom.search.training.device import CPU_AS_GPU
-from tests.support.ray_folder import own_ray_folder
+from tests.support.ray_folder import cluster_of
 from tests.support.toy import Successor
 
 STUDY = """
@@ -31,15 +30,13 @@ train: {batch_size: 4}
 @pytest.fixture(scope="module")
 def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A cluster of a node with one GPU, which is a CPU."""
-    with own_ray_folder(), pytest.MonkeyPatch.context() as patch:
+    has = {"num_cpus": 2, "num_gpus": 1, "resources": {"accelerator_type:L4": 1}}
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv(CPU_AS_GPU, "1")
         patch.setenv("FATHOM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        has = {"num_cpus": 2, "num_gpus": 1, "resources": {"accelerator_type:L4": 1}}
-        there = Cluster(initialize_head=True, head_node_args=has)
-        patch.setenv("RAY_ADDRESS", there.address)
-        yield
-        ray.shutdown()
-        there.shutdown()
+        with cluster_of(has) as address:
+            patch.setenv("RAY_ADDRESS", address)
+            yield
 
 
 def study(more: str = "") -> StudyConfig:

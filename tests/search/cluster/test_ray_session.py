@@ -58,11 +58,15 @@ def test_a_full_disk_is_found_before_ray_waits_for_its_processes(
 def test_the_user_gets_one_line_and_status_1(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(TWO_BUDGETS)
     (tmp_path / "file").touch()
-    own = {"PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local", "RAY_TMPDIR": str(tmp_path / "file")}
+    settings = {
+        "PYTHONPATH": str(ROOT),
+        "RAY_ADDRESS": "local",
+        "RAY_TMPDIR": str(tmp_path / "file"),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "search", "run", "study.yaml"],
         cwd=tmp_path,
-        env=os.environ | own,
+        env=os.environ | settings,
         capture_output=True,
         text=True,
         check=False,

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.places import ROOT
 from tests.support.ray_folder import own_ray_folder
 
@@ -41,6 +43,7 @@ print("all seen")
 """
 
 
+@pytest.mark.drill
 def test_modules_of_the_working_folder_reach_workers_and_do_not_clash_with_ours(
     tmp_path: Path,
 ) -> None:

@@ -163,8 +163,8 @@ def test_a_ray_that_another_search_has_started_is_not_joined(
 
 def never_stopped(search: Scheduler, record: TrialRecord, aside: Path) -> list[CurvePoint]:
     """The curve of the same trial, trained here from its beginning to its end."""
-    own = search.budgets[record.spec.budget].budget
-    assignment = Assignment(search.config, own, record.spec, str(aside / "fresh.pt"))
+    budget = search.budgets[record.spec.budget].budget
+    assignment = Assignment(search.config, budget, record.spec, str(aside / "fresh.pt"))
     (aside / "fresh.pt").unlink(missing_ok=True)
     *_, last = RunningTrial(assignment, cycle(), torch.device("cpu")).reports()
     return list(last.points)

@@ -13,6 +13,7 @@ import ray
 import torch
 
 from fathom.objectives.contract import Batch
+from fathom.search.cluster.connect import QUIET
 from fathom.search.cluster.tune import run_trials
 from fathom.search.records import Outcome
 from fathom.search.training.assignment import Assignment
@@ -54,7 +55,8 @@ class Watched(Successor):
 @pytest.fixture
 def cluster() -> Iterator[str]:
     """Address of a cluster: a head and another node, with a core each."""
-    with cluster_of(cpus=(1, 1)) as address:
+    with cluster_of({"num_cpus": 1}, {"num_cpus": 1}) as address:
+        ray.init(address=address, **QUIET)
         yield address
 
 

@@ -85,7 +85,7 @@ def cluster(*nodes: Node, **changes: Any) -> ClusterFacts:
 def judged(*nodes: Node, needs: Needs = NEEDS) -> list[Finding]:
     """The findings that are not ok."""
     found = judge_cluster(cluster(*nodes), needs)
-    return [one for one in found if one.level is not Severity.OK]
+    return [finding for finding in found if finding.level is not Severity.OK]
 
 
 def only(findings: list[Finding] | tuple[Finding, ...]) -> Finding:
@@ -96,16 +96,16 @@ def only(findings: list[Finding] | tuple[Finding, ...]) -> Finding:
 def test_equal_healthy_nodes_have_one_ok_line_per_subject() -> None:
     found = judge_cluster(cluster(node(), node("10.0.0.2")), NEEDS)
 
-    assert {one.level for one in found} == {Severity.OK}
-    assert not any(one.remedy for one in found)
-    assert len({one.subject for one in found}) == len(found)
+    assert {finding.level for finding in found} == {Severity.OK}
+    assert not any(finding.remedy for finding in found)
+    assert len({finding.subject for finding in found}) == len(found)
 
 
 def test_this_machine_alone_has_no_clock_and_no_token_to_compare() -> None:
     found = judge_cluster(replace(cluster(node(token_hash="")), address=""), NEEDS)
 
-    assert {one.level for one in found} == {Severity.OK}
-    assert not {one.subject for one in found} & {"clocks", "token"}
+    assert {finding.level for finding in found} == {Severity.OK}
+    assert not {finding.subject for finding in found} & {"clocks", "token"}
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_rays_disk_fails_a_search_when_nothing_is_left_or_objects_must_go_there(
     assert only(judged(node(ray_disk=nearly))).level is Severity.WARNING
     assert only(judged(node(ray_disk=full))).level is Severity.FAILURE
     both = judged(node(ray_disk=nearly, shared_memory=small))
-    assert [one.level for one in both] == [Severity.WARNING, Severity.FAILURE]
+    assert [finding.level for finding in both] == [Severity.WARNING, Severity.FAILURE]
     assert "96%" in both[1].message
     assert "RAY_TMPDIR" in both[1].remedy
 
@@ -350,13 +350,13 @@ def test_hidden_ports_count_as_neither_open_nor_closed() -> None:
 
 def stored(probe: ClusterProbe, *nodes: Node) -> list[Finding]:
     found = judge_storage(probe, cluster(*nodes), ROOMY, NEEDS)
-    return [one for one in found if one.subject == "storage"]
+    return [finding for finding in found if finding.subject == "storage"]
 
 
 def test_a_node_whose_workers_lack_a_module_fails_with_file_and_line() -> None:
     trouble = "/home/u/my_task.py, line 3: ModuleNotFoundError: No module named 'x'"
     nodes = cluster(node(), node("10.0.0.2", import_trouble=trouble))
-    [found] = [one for one in judge_cluster(nodes, NEEDS) if one.subject == "imports"]
+    [found] = [finding for finding in judge_cluster(nodes, NEEDS) if finding.subject == "imports"]
 
     assert found.level is Severity.FAILURE
     assert found.message == f"10.0.0.2: a worker fails at {trouble}"
