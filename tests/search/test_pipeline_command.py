@@ -12,7 +12,7 @@ from fathom.search.record_json import from_json
 from fathom.search.records import Outcome
 from fathom.search.run_folder import read_lines, read_records
 from tests.support import trainer
-from tests.support.running import Run
+from tests.support.running import SearchProcess
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.drill
@@ -51,12 +51,12 @@ def commands_of(folder: Path) -> list[psutil.Process]:
 
 def test_a_killed_search_leaves_no_command_and_goes_on(tmp_path: Path) -> None:
     write_study(tmp_path / "study.yaml")
-    first = Run(tmp_path, "own")
+    first = SearchProcess(tmp_path, "own")
     first.wait_until(lambda: commands_of(tmp_path) and read_records(first.folder.records))
     first.process.kill()
     first.end()
     wait_until(lambda: not commands_of(tmp_path), "a command outlives its search")
-    Run(tmp_path, "own").finish()
+    SearchProcess(tmp_path, "own").finish()
 
     records = [from_json(line) for line in read_lines(first.folder.records)]
     ends = Counter(record.spec.trial for record in records if record.outcome is not Outcome.STOPPED)

@@ -17,7 +17,7 @@ import pytest
 from mlflow import MlflowClient
 
 from fathom.search.run_folder import RunFolder, read_lines, read_records
-from tests.support.running import COMMAND, Run
+from tests.support.running import COMMAND, SearchProcess
 
 pytestmark = [pytest.mark.drill, pytest.mark.timeout(1500)]
 
@@ -60,20 +60,20 @@ class Search:
         place.mkdir(exist_ok=True)
         self._place, self._steps = place, place / "steps"
         self.folder = RunFolder(place / "runs" / "killed")
-        self.runs: list[Run] = []
+        self.runs: list[SearchProcess] = []
         (place / "study.yaml").write_text(STUDY.replace("STEPS", str(self._steps)))
 
-    def resumed(self, steps: int = 1) -> Run:
+    def resumed(self, steps: int = 1) -> SearchProcess:
         """Begins or resumes the search; returns it once it has begun so many further steps."""
         before = self.steps()
-        self.runs.append(Run(self._place, "killed"))
+        self.runs.append(SearchProcess(self._place, "killed"))
         self.runs[-1].wait_until(lambda: self.steps() >= before + steps)
         return self.runs[-1]
 
     def finish(self) -> None:
-        Run(self._place, "killed").finish()
+        SearchProcess(self._place, "killed").finish()
 
-    def end(self, run: Run) -> Ended:
+    def end(self, run: SearchProcess) -> Ended:
         """Waits for the end of a run."""
         status, out, err = run.end()
         names = [name for name, status in self.mlflow() if status == "RUNNING"]
@@ -122,7 +122,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Search:
     return search
 
 
-def kill_a_worker(run: Run) -> None:
+def kill_a_worker(run: SearchProcess) -> None:
     """Ends a process that trains."""
     for process in run.children:
         if process.is_running() and " ".join(process.cmdline()).startswith(ACTORS):

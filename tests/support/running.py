@@ -17,7 +17,7 @@ from tests.support.waiting import LONGEST_SECONDS, wait_until
 COMMAND = ("run", "study.yaml", "--runs", "runs")
 
 
-class Run:
+class SearchProcess:
     """`fathom run study.yaml --runs runs` in a folder that has the study."""
 
     def __init__(self, place: Path, study: str) -> None:

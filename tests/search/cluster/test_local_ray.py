@@ -70,23 +70,21 @@ def test_only_this_machine_and_this_user_reach_it(started: Started) -> None:
     assert (started.home / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
+@pytest.mark.parametrize("name", ["raylet", pytest.param("gcs_server", marks=pytest.mark.drill)])
 def test_its_death_is_one_line_with_the_command_that_goes_on(started: Started, name: str) -> None:
     children = started.children()
     [victim] = [process for process in children if process.name() == name]
-    began = time.monotonic()
     victim.send_signal(signal.SIGTERM)
     time.sleep(1)
     assert victim.is_running(), "a SIGTERM to all processes of a job does not end Ray"
     victim.kill()
-    out, err = started.process.communicate(timeout=60)
-    assert time.monotonic() - began < 20
+    out, err = started.process.communicate(timeout=300)
     assert started.process.returncode == 1
     assert (out, err) == (
         "",
         f"fathom: Ray has died (its {name} got SIGKILL); nothing is lost. To go on: {AGAIN}\n",
     )
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=120)[1] == []
 
 
 def test_a_token_that_others_can_read_is_closed_to_them(
@@ -165,7 +163,7 @@ started[0].kill()
 time.sleep(60)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 1
     assert done.stderr == (

@@ -238,6 +238,7 @@ def test_a_stopped_trial_resumes_from_its_checkpoint_as_if_never_stopped(
     assert not any(path.exists() for path in checkpoints)
 
 
+@pytest.mark.drill
 def test_a_paused_trial_resumes_in_the_same_search_and_stays_one_run_of_mlflow(
     tmp_path: Path,
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_paused_trial_resumes_in_the_same_search_and_stays_one_run_of_mlflow(
         assert [(m.step, m.value) for m in history] == [(p.tokens, p.loss) for p in record.curve]
 
 
+@pytest.mark.drill
 def test_a_node_that_does_not_see_the_checkpoints_ends_the_search_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +294,7 @@ class Unusable(Cycle):
         return self
 
 
+@pytest.mark.drill
 def test_a_gpu_that_pytorch_cannot_use_ends_the_search_with_the_reason(tmp_path: Path) -> None:
     search = scheduler(tmp_path, ONE_AT_A_TIME)
     with pytest.raises(DeviceError, match=r"a trial that was granted a GPU must train on it"):
@@ -325,6 +328,7 @@ class Unplaceable(Cycle):
         raise RuntimeError(f"no kernel for process {os.getpid()}")
 
 
+@pytest.mark.drill
 def test_workers_that_all_die_alike_end_the_search_with_the_reason_and_no_trial_fails_of_it(
     tmp_path: Path,
 ) -> None:
