@@ -92,7 +92,9 @@ def test_the_page_of_commands_has_every_verb_and_option(site: Path) -> None:
     command: Any = get_command(app)
     for name, verb in command.commands.items():
         assert f"fathom {name}" in text
-        for option in (word for own in verb.params for word in own.opts if word[0] == "-"):
+        for option in (
+            word for parameter in verb.params for word in parameter.opts if word[0] == "-"
+        ):
             assert option in text, f"{name} {option}"
 
 

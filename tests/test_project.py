@@ -39,7 +39,10 @@ def pins() -> dict[str, Version]:
 def requirements() -> list[Requirement]:
     # What is compared with lives in an environment of its own, since its pins exclude ours.
     extras = {**project()["optional-dependencies"], "rivals": []}
-    everything = [*project()["dependencies"], *(line for own in extras.values() for line in own)]
+    everything = [
+        *project()["dependencies"],
+        *(line for extra in extras.values() for line in extra),
+    ]
     required = map(Requirement, everything)
     return [requirement for requirement in required if requirement.name != project()["name"]]
 
@@ -56,10 +59,10 @@ def test_pins_name_no_build_that_only_one_index_has() -> None:
 def test_pins_install_on_the_first_release_of_each_python() -> None:
     """Debian 12 has 3.11.2, on which a pin that asks for 3.11.5 is not found at all."""
     wanted = {
-        own.name: SpecifierSet(own.metadata["Requires-Python"])
-        for own in distributions()
-        if pins().get(canonicalize_name(own.name)) == Version(own.version)
-        and "Requires-Python" in own.metadata
+        package.name: SpecifierSet(package.metadata["Requires-Python"])
+        for package in distributions()
+        if pins().get(canonicalize_name(package.name)) == Version(package.version)
+        and "Requires-Python" in package.metadata
     }
 
     assert len(wanted) > 100

@@ -24,6 +24,9 @@ SETUP = Setup(device=torch.device("cpu"), tiny=True)
 ALONE = [stage for stage in STAGES if stage != "search"]
 """The stages without Ray; tests of the search have their own."""
 
+QUICK = "agreement/bfloat16"
+"""The case that is run for every change; the others are for the drill."""
+
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -43,12 +46,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> StageFindings:
     return findings
 
 
+@pytest.mark.drill
 def test_every_stage_runs_and_passes_on_a_cpu(whole: StageFindings) -> None:
     assert not whole.failed, [*whole.table()]
     assert {name.split("/")[0] for name in whole.by_case} == set(ALONE)
     assert all(whole.by_case.values())
 
 
+@pytest.mark.drill
 def test_a_second_run_measures_only_what_is_missing(whole: StageFindings) -> None:
     again = StageFindings.open(whole.file, SETUP)
     assert again.by_case == whole.by_case
@@ -58,10 +63,19 @@ def test_a_second_run_measures_only_what_is_missing(whole: StageFindings) -> Non
     assert run(SETUP, again, ALONE, minutes=1)
 
     assert set(again.by_case) == set(whole.by_case)
-    unchanged = {name: own for name, own in whole.by_case.items() if name != "hours/1x32"}
+    unchanged = {name: findings for name, findings in whole.by_case.items() if name != "hours/1x32"}
     assert unchanged.items() <= again.by_case.items()
 
 
+def test_a_quick_case_passes_on_a_cpu() -> None:
+    cases = dict(cases_of(SETUP, ["agreement"]))
+
+    findings = found_by(cases[QUICK], SETUP)
+
+    assert all(finding.passed for finding in findings if finding.passed is not None)
+
+
+@pytest.mark.drill
 def test_findings_of_another_machine_are_not_mixed_in(whole: StageFindings) -> None:
     with pytest.raises(ValueError, match=r"holds the findings of CPU, tiny, .*name another file"):
         StageFindings.open(whole.file, replace(SETUP, tiny=False))
@@ -197,15 +211,21 @@ def test_without_mps_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert "not installed" in trouble
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name",
+    [QUICK, *(pytest.param(n, marks=pytest.mark.drill) for n in BROKEN if n != QUICK)],
+)
 def test_a_stage_fails_if_its_subject_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[name](monkeypatch)
     cases = dict(cases_of(SETUP, list(STAGES)))
 
-    assert any(one.passed is False for one in found_by(cases[name], SETUP))
+    assert any(finding.passed is False for finding in found_by(cases[name], SETUP))
 
 
+@pytest.mark.drill
 def test_every_case_with_a_mark_has_a_break(whole: StageFindings) -> None:
-    marked = {n for n, own in whole.by_case.items() if any(f.passed is not None for f in own)}
+    marked = {
+        n for n, findings in whole.by_case.items() if any(f.passed is not None for f in findings)
+    }
 
     assert marked <= set(BROKEN)

@@ -39,14 +39,14 @@ def known(*, seeds: int = 2, noise: float = 0.0, divergence: float = 0.0) -> Kno
     )
 
 
-def tokens(some: Known, one: Contender, seed: int = 0) -> float:
+def tokens(some: Known, rival: Contender, seed: int = 0) -> float:
     """Tokens spent until the answer stayed right."""
-    moments = run(some, Rival(some, one, seed), workers=2, limit=some.ladder_tokens)
+    moments = run(some, Rival(some, rival, seed), workers=2, limit=some.ladder_tokens)
     return tokens_until_right(list(moments), some.plateau)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [one.name for one in FOUND if one.share >= 0.25])
+@pytest.mark.parametrize("name", [entry.name for entry in FOUND if entry.share >= 0.25])
 def test_every_rival_finishes_a_noisy_world_whose_deepest_trials_diverge(name: str) -> None:
     some = known(noise=0.01, divergence=1.0)
     rival = Rival(some, replace(contender(name), levels=16, patience=5), 0)
@@ -58,7 +58,7 @@ def test_every_rival_finishes_a_noisy_world_whose_deepest_trials_diverge(name: s
 
 @pytest.mark.parametrize("package", PARTS)
 def test_every_installed_package_is_a_rival(package: str) -> None:
-    names = [one.name for one in FOUND if one.name.startswith(package)]
+    names = [entry.name for entry in FOUND if entry.name.startswith(package)]
     lines = [line for line in MISSING if line.startswith(package)]
     assert bool(names) != bool(lines)
     assert len(set(names)) == len(names)
@@ -77,7 +77,7 @@ def test_a_missing_package_is_one_line_that_says_how_to_install_it(
 
 
 def plain(name: str) -> Contender:
-    return next(one for one in CONTENDERS if one.name == name)
+    return next(entry for entry in CONTENDERS if entry.name == name)
 
 
 @pytest.mark.parametrize("name", ["ladder by depth", "ladder shuffled", "ladder abreast"])
@@ -164,8 +164,8 @@ def test_a_search_that_only_repeats_itself_ends() -> None:
 
 def test_a_search_ends_with_its_suggestions_however_much_is_left_to_learn() -> None:
     some = known()
-    one = replace(listed(lambda grid: grid.shapes), suggestions=3)
-    rival = Rival(some, one, 0)
+    few = replace(listed(lambda grid: grid.shapes), suggestions=3)
+    rival = Rival(some, few, 0)
     moments = list(run(some, rival, workers=2, limit=math.inf))
     assert moments[-1].tokens == pytest.approx(3 * some.horizon)
     assert rival.answer() in {shape.depth for shape in some.shapes[:3]}
@@ -220,7 +220,7 @@ def test_readings_differ_in_the_evaluations_that_a_trial_needs() -> None:
 def test_a_model_based_rival_needs_less_than_half_of_the_ladder_in_a_quiet_world(
     package: str,
 ) -> None:
-    found = next(one for one in FOUND if one.name.startswith(package))
-    one = replace(found, levels=16, patience=5)
+    found = next(entry for entry in FOUND if entry.name.startswith(package))
+    quick = replace(found, levels=16, patience=5)
     some = known()
-    assert np.median([tokens(some, one, seed) for seed in range(3)]) < 0.5 * some.ladder_tokens
+    assert np.median([tokens(some, quick, seed) for seed in range(3)]) < 0.5 * some.ladder_tokens

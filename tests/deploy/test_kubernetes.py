@@ -33,7 +33,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def job() -> dict[str, Any]:
-    (found,) = (one for one in documents("search.yaml") if one["kind"] == "RayJob")
+    (found,) = (document for document in documents("search.yaml") if document["kind"] == "RayJob")
     return found
 
 
@@ -64,7 +64,7 @@ def closed(schema: Any) -> Any:
     Kubernetes drops such a field without a word.
     """
     if isinstance(schema, list):
-        return [closed(one) for one in schema]
+        return [closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     inner = {key: closed(value) for key, value in schema.items()}
@@ -116,7 +116,9 @@ def test_kubernetes_knows_every_field_of_everything_else(file: str) -> None:
 
 
 def test_the_search_has_one_study_and_it_says_how_far_to_scale(tmp_path: Path) -> None:
-    (study,) = (one for one in documents("search.yaml") if one["kind"] == "ConfigMap")
+    (study,) = (
+        document for document in documents("search.yaml") if document["kind"] == "ConfigMap"
+    )
     path = tmp_path / "study.yaml"
     path.write_text(study["data"]["study.yaml"], encoding="utf-8")
 
@@ -148,7 +150,8 @@ def test_all_pods_share_the_runs_and_mlflow_has_a_disk_of_its_own(
     head: dict[str, Any], workers: dict[str, Any]
 ) -> None:
     claims = {
-        one["metadata"]["name"]: one["spec"]["accessModes"] for one in documents("storage.yaml")
+        document["metadata"]["name"]: document["spec"]["accessModes"]
+        for document in documents("storage.yaml")
     }
     pods = [group["template"]["spec"] for group in (head, workers)]
     named = [
@@ -178,7 +181,7 @@ def test_every_pod_has_the_token_and_no_file_holds_one(job: dict[str, Any]) -> N
     auth = job["spec"]["rayClusterSpec"]["authOptions"]
 
     assert auth == {"mode": "token", "secretName": "fathom-token"}
-    assert not [one for one in documents("search.yaml") if one["kind"] == "Secret"]
+    assert not [document for document in documents("search.yaml") if document["kind"] == "Secret"]
 
 
 def test_mlflow_listens_on_loopback_and_only_the_dashboard_is_open_to_kuberay(

@@ -26,7 +26,7 @@ def test_its_constants_are_those_of_the_code() -> None:
     for name, told, file in rows:
         value = getattr(importlib.import_module("fathom." + file.replace("/", ".")), name)
         values = value if isinstance(value, tuple) else (value,)
-        assert [float(one) for one in told.split(",")] == pytest.approx(values), name
+        assert [float(number) for number in told.split(",")] == pytest.approx(values), name
 
 
 def test_the_files_that_it_names_exist() -> None:

@@ -15,7 +15,7 @@ from fathom.search.study.keys.config import parse
 from fathom.search.study.planning.plan import plan_study, vocab_size_of
 from tests.support.places import ROOT
 
-GROUPS = {name: one.keys for name, one in OBJECTIVES.items()}
+GROUPS = {name: objective.keys for name, objective in OBJECTIVES.items()}
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_an_example_is_searched_and_its_best_shape_is_trained(tmp_path: Path, na
     trained = fathom(*train, "--trust")
     assert trained.returncode == 0, trained.stderr
     weights = torch.load(tmp_path / "out" / "weights.pt", weights_only=True)
-    assert sum(one.numel() for one in weights.values()) >= 0.99 * 30_000
+    assert sum(weight.numel() for weight in weights.values()) >= 0.99 * 30_000
     exported = fathom("export", folder, "--anyway", "--format", "hf", "--out", tmp_path / "hf")
     assert exported.returncode == 2
     assert f"this shape is of examples.{name}" in exported.stderr

@@ -120,7 +120,9 @@ class Browser:
                 details = params["exceptionDetails"]
                 self.errors.append(details.get("exception", details).get("description", "thrown"))
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "assert"):
-                values = [str(one.get("value", one.get("description"))) for one in params["args"]]
+                values = [
+                    str(value.get("value", value.get("description"))) for value in params["args"]
+                ]
                 self.errors.append(" ".join(values))
             case "Log.entryAdded" if params["entry"]["level"] == "error":
                 entry = params["entry"]
@@ -137,7 +139,7 @@ def browser(profile: Path) -> Iterator[Browser]:
 
     def place() -> None:
         # The protocol's two pipes are the descriptors 3 and 4; first out of each other's way.
-        inward, outward = (fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (theirs_in, theirs_out))
+        inward, outward = (fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (theirs_in, theirs_out))
         os.dup2(inward, 3)
         os.dup2(outward, 4)
 

@@ -48,16 +48,18 @@ def linear(colour: str) -> Array:
     )
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Contrast ratio of two colours, as WCAG defines it."""
-    low, high = sorted(float(linear(colour) @ TO_XYZ[1]) for colour in (one, other))
+    low, high = sorted(float(linear(colour) @ TO_XYZ[1]) for colour in (first, second))
     return (high + 0.05) / (low + 0.05)
 
 
-def distance(one: str, other: str, eye: str) -> float:
+def distance(first: str, second: str, eye: str) -> float:
     """Distance of two colours by CIEDE2000, as an eye sees them; about 2 can just be told apart."""
-    first, second = (lab(np.clip(EYES[eye] @ linear(colour), 0, 1)) for colour in (one, other))
-    (l1, a1, b1), (l2, a2, b2) = first.tolist(), second.tolist()
+    lab_first, lab_second = (
+        lab(np.clip(EYES[eye] @ linear(colour), 0, 1)) for colour in (first, second)
+    )
+    (l1, a1, b1), (l2, a2, b2) = lab_first.tolist(), lab_second.tolist()
     mean = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
     stretch = 1.5 - 0.5 * np.sqrt(mean**7 / (mean**7 + 25**7))
     a1, a2 = a1 * stretch, a2 * stretch

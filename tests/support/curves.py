@@ -29,8 +29,8 @@ def write(path: Path, runs: Sequence[Run], columns: Sequence[str] = COLUMNS) -> 
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
-        for one in runs:
-            for tokens, loss in zip(one.tokens, one.losses, strict=True):
-                row = {name: getattr(one, name, None) for name in columns}
+        for curve in runs:
+            for tokens, loss in zip(curve.tokens, curve.losses, strict=True):
+                row = {name: getattr(curve, name, None) for name in columns}
                 writer.writerow((row | {"tokens": tokens, "loss": loss}).values())
     return path

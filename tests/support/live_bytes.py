@@ -23,9 +23,9 @@ class LiveBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
-        for one in tree_leaves(results):
-            if isinstance(one, Tensor):
-                self._add(one.untyped_storage())
+        for result in tree_leaves(results):
+            if isinstance(result, Tensor):
+                self._add(result.untyped_storage())
         return results
 
     def _add(self, storage: torch.UntypedStorage) -> None:

@@ -41,8 +41,8 @@ def blocks_of(page: Path) -> list[CodeBlock]:
 
 def links_of(page: Path) -> list[str]:
     """Targets of the links and pictures of a page."""
-    inner = [one for token in _tokens(page) for one in token.children or ()]
-    places = [str(one.attrs.get("href") or one.attrs.get("src") or "") for one in inner]
+    inner = [inline for token in _tokens(page) for inline in token.children or ()]
+    places = [str(inline.attrs.get("href") or inline.attrs.get("src") or "") for inline in inner]
     return [place for place in places if place]
 
 
@@ -50,7 +50,7 @@ def anchors_of(page: Path) -> set[str]:
     """Anchors of a page's headings by GitHub's rule: lower case, no punctuation, dashes."""
     tokens = _tokens(page)
     titles = [tokens[at + 1] for at, token in enumerate(tokens) if token.type == "heading_open"]
-    plain = ["".join(one.content for one in title.children or ()) for title in titles]
+    plain = ["".join(inline.content for inline in title.children or ()) for title in titles]
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in plain}
 
 

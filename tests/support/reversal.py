@@ -67,4 +67,4 @@ class Reversal:
             backwards.masked_fill(padding, IGNORED),
             letters.masked_fill(padding, PAD),
         )
-        return Batch(*(one.to(self.device) for one in batch))
+        return Batch(*(tensor.to(self.device) for tensor in batch))

@@ -91,7 +91,7 @@ def run_to_end(
 
 
 def losses(measurements: list[Measurement]) -> Losses:
-    return [(one.step, one.loss, one.train_loss) for one in measurements]
+    return [(point.step, point.loss, point.train_loss) for point in measurements]
 
 
 def losses_reported(report: Report) -> Losses:

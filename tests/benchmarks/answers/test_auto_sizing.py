@@ -40,13 +40,13 @@ def test_a_search_costs_as_much_as_one_training() -> None:
     runs = ladder_at(sized, 3)
     whole = 4096 * sized[0].run.shape.train_flops_per_token
     for seed in (0, 1):
-        own = [run for run in runs if run.seed == seed]
-        assert len({run.shape.depth for run in own}) == 3
-        assert all(abs(run.shape.params_total / 40_000 - 1) < 0.01 for run in own)
+        seeded = [run for run in runs if run.seed == seed]
+        assert len({run.shape.depth for run in seeded}) == 3
+        assert all(abs(run.shape.params_total / 40_000 - 1) < 0.01 for run in seeded)
         tries = [result(run, loss=run.shape.depth) for run in runs]
         final = best_of(tries, sized[seed].run, 0.5)
-        assert final.shape.depth == min(run.shape.depth for run in own)
-        costs = [run.cost or 0.0 for run in (*own, final)]
+        assert final.shape.depth == min(run.shape.depth for run in seeded)
+        costs = [run.cost or 0.0 for run in (*seeded, final)]
         assert sum(costs) == pytest.approx(whole)
 
 

@@ -12,17 +12,17 @@ from fathom.search.records import Outcome
 
 def test_quiet_ladders_hold_the_best_depth_in_a_narrow_interval() -> None:
     found = answers(DESIGNS["six depths, two seeds"], ONE_HUMP, "quiet", 8)
-    assert all(nearly_best(own.planted, own.optimum) for own in found)
-    assert sum(covers_exactly(own.planted, own.optimum) for own in found) >= 7
+    assert all(nearly_best(search.planted, search.optimum) for search in found)
+    assert sum(covers_exactly(search.planted, search.optimum) for search in found) >= 7
     assert row("six", "quiet", found).startswith("| six | quiet | 11.")
 
 
 def test_a_search_costs_about_as_much_as_two_seeds_of_six_depths() -> None:
     found = answers(DESIGNS["the search"], ONE_HUMP, "usual", 8)
-    assert all(nearly_best(own.planted, own.optimum) for own in found)
-    assert sum(covers_exactly(own.planted, own.optimum) for own in found) >= 7
-    assert np.mean([own.cost for own in found]) < 13
-    assert np.mean([width(own) for own in found]) < 0.6
+    assert all(nearly_best(search.planted, search.optimum) for search in found)
+    assert sum(covers_exactly(search.planted, search.optimum) for search in found) >= 7
+    assert np.mean([search.cost for search in found]) < 13
+    assert np.mean([width(search) for search in found]) < 0.6
 
 
 @pytest.mark.parametrize("name", LADDERS)
@@ -44,6 +44,6 @@ def test_a_diverged_training_costs_the_half() -> None:
 @pytest.mark.parametrize("kind", ["two humps", "plateau and cliff"])
 def test_seven_depths_seldom_identify_what_has_no_single_hump(kind: str) -> None:
     found = answers(DESIGNS["seven depths, two seeds"], [kind], "usual", 16)
-    identified = [own for own in found if own.optimum.kind is Kind.IDENTIFIED]
-    assert sum(not nearly_best(own.planted, own.optimum) for own in identified) <= 2
-    assert sum(own.optimum.optimal_depth is None for own in found) >= 9
+    identified = [search for search in found if search.optimum.kind is Kind.IDENTIFIED]
+    assert sum(not nearly_best(search.planted, search.optimum) for search in identified) <= 2
+    assert sum(search.optimum.optimal_depth is None for search in found) >= 9

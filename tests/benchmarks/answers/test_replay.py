@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.answers import replay
 from benchmarks.answers.replay import play
 from benchmarks.answers.replay_report import SHOWN, Entry, Repetition, markdown, points
 from benchmarks.simulate.clock import Start
@@ -29,7 +30,7 @@ def repetition(until: float, right: bool = True) -> Repetition:
 
 
 def entry(name: str, *until: float) -> Entry:
-    found = tuple(repetition(one, math.isfinite(one)) for one in until)
+    found = tuple(repetition(tokens, math.isfinite(tokens)) for tokens in until)
     return Entry(name, name == "ours", found)
 
 
@@ -95,11 +96,11 @@ def test_a_search_that_has_ended_keeps_its_answer_and_none_yet_is_as_bad_as_the_
 
 
 def test_planted_worlds_differ_and_are_the_same_every_time() -> None:
-    one, again, other = planted(1), planted(1), planted(2)
-    assert one.truth == again.truth != other.truth
-    assert one.depths == KINDS["usual"].depths
-    assert len(one.shapes) == len(one.depths) * len(RATIOS)
-    assert one.seeds == SEEDS
+    first, again, other = planted(1), planted(1), planted(2)
+    assert first.truth == again.truth != other.truth
+    assert first.depths == KINDS["usual"].depths
+    assert len(first.shapes) == len(first.depths) * len(RATIOS)
+    assert first.seeds == SEEDS
     assert all(1 < min(known.truth, key=known.regret) < 32 for known in map(planted, range(12)))
 
 
@@ -123,31 +124,21 @@ def test_our_last_answer_equals_the_report(tmp_path: Path) -> None:
     assert moments[-1].answer == found.optimal_depth
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    asked = [sys.executable, "-m", "benchmarks.answers.replay", *arguments]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def table(path: Path, depths: Sequence[int] = (2, 4, 8, 16)) -> Path:
     runs = [run(depth) for depth in depths]
     ends = [2.0 + 0.1 * abs(np.log2(depth) - 2) for depth in depths]
-    some = [replace(one, losses=e + one.tokens**-0.5) for one, e in zip(runs, ends, strict=True)]
+    some = [
+        replace(plain, losses=e + plain.tokens**-0.5) for plain, e in zip(runs, ends, strict=True)
+    ]
     return write(path, some)
 
 
 def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) -> None:
     figure = tmp_path / "figure.png"
-    asked = (
-        "--rivals",
-        "ladder",
-        "--repetitions",
-        "1",
-        "--processes",
-        "1",
-        "--figure",
-        str(figure),
-    )
-    answer = command("--table", str(table(tmp_path / "table.csv")), *asked)
+    asked = [sys.executable, "-m", "benchmarks.answers.replay", "--figure", str(figure)]
+    asked += ["--table", str(table(tmp_path / "table.csv"))]
+    asked += ["--rivals", "ladder", "--repetitions", "1", "--processes", "1"]
+    answer = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert "plateau: 4 of 2, 4, 8, 16" in answer.stdout
     names = [line.split("|")[1].strip() for line in answer.stdout.splitlines() if "|" in line][2:]
@@ -156,21 +147,35 @@ def test_the_command_prints_a_row_for_each_searcher_and_draws(tmp_path: Path) ->
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("broken", ["none.csv", "columns.csv", "letters.csv", "narrow.csv"])
-def test_an_unusable_table_is_one_line_and_status_2(tmp_path: Path, broken: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "rivals", "named"),
+    [
+        *(
+            (file, "none", file)
+            for file in ("none.csv", "columns.csv", "letters.csv", "narrow.csv")
+        ),
+        ("table.csv", "ladder,nobody", "nobody"),
+        ("table.csv", "ladder,nobody", "ladder by depth"),
+    ],
+)
+def test_an_unusable_table_or_an_unknown_rival_is_one_line_and_status_2(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    rivals: str,
+    named: str,
+) -> None:
     (tmp_path / "columns.csv").write_text("depth,loss\n1,2\n")
     whole = table(tmp_path / "letters.csv").read_text()
     (tmp_path / "letters.csv").write_text(whole.replace("2.", "two", 1))
     table(tmp_path / "narrow.csv", (4,))
-    answer = command("--table", str(tmp_path / broken), "--rivals", "none")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert len(answer.stderr.splitlines()) == 1
-    assert broken in answer.stderr
-
-
-def test_an_unknown_rival_is_one_line_and_status_2(tmp_path: Path) -> None:
-    answer = command("--table", str(table(tmp_path / "table.csv")), "--rivals", "ladder,nobody")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert len(answer.stderr.splitlines()) == 1
-    assert "nobody" in answer.stderr
-    assert "ladder by depth" in answer.stderr
+    table(tmp_path / "table.csv")
+    arguments = ["--table", str(tmp_path / file), "--rivals", rivals]
+    monkeypatch.setattr(sys, "argv", ["replay", *arguments])
+    monkeypatch.setattr(replay, "_quietly", lambda: None)
+    with pytest.raises(SystemExit, match="2"):
+        replay.main()
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert named in output.err

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,13 @@ import pytest
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import AsyncHyperBandScheduler, TrialScheduler
 
-from benchmarks.answers.stopping import at_no_more_tokens, compare_class, frontier, markdown
+from benchmarks.answers.stopping import (
+    at_no_more_tokens,
+    compare_class,
+    frontier,
+    main,
+    markdown,
+)
 from benchmarks.simulate.arrivals import (
     LAST_RUNG,
     MakeRule,
@@ -29,9 +34,9 @@ from benchmarks.worlds.curve_tables import read_runs, size_class
 from fathom.search.study.keys.groups import StoppingConfig
 from fathom.search.tables.sizes import runs_near
 from tests.support.curves import run, write
-from tests.support.places import ROOT
+from tests.support.places import SHARED_DATA
 
-GEMSTONES = ROOT.parent / "shared" / "data" / "gemstones" / "curves.csv"
+GEMSTONES = SHARED_DATA / "gemstones" / "curves.csv"
 DEFAULT = StoppingConfig()
 
 
@@ -161,34 +166,37 @@ def test_the_comparison_lists_every_stock_setting_beside_ours_at_no_more_tokens(
     assert [kept for _, kept in edge] == sorted(kept for _, kept in edge)
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    asked = [sys.executable, "-m", "benchmarks.answers.stopping", *arguments]
-    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_the_command_prints_tables_and_draws(tmp_path: Path) -> None:
+def test_the_command_prints_tables_and_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     stage = crossing((4, 16, 64))
     runs = [
-        replace(one, losses=losses)
-        for one, losses in zip(stage.some.runs, stage.some.losses, strict=True)
+        replace(curve, losses=losses)
+        for curve, losses in zip(stage.some.runs, stage.some.losses, strict=True)
     ]
     table, figure = write(tmp_path / "table.csv", runs), tmp_path / "figure.png"
-    answer = command(str(table), "--orders", "5", "--slots", "1", "--figure", str(figure))
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.count("### ") == 1, "sizes are equal: nothing to correct"
+    asked = ["stopping", str(table), "--orders", "5", "--slots", "1", "--figure", str(figure)]
+    monkeypatch.setattr(sys, "argv", asked)
+    main()
+    assert capsys.readouterr().out.count("### ") == 1, "sizes are equal: nothing to correct"
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_table_that_is_not_there_is_one_line_and_status_2(tmp_path: Path) -> None:
-    answer = command(str(tmp_path / "none.csv"))
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert len(answer.stderr.splitlines()) == 1
-    assert "none.csv" in answer.stderr
+def test_a_table_that_is_not_there_is_one_line_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["stopping", str(tmp_path / "none.csv")])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    output = capsys.readouterr()
+    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert "none.csv" in output.err
 
 
 gemstones = pytest.mark.skipif(not GEMSTONES.exists(), reason="needs the Gemstones table")
 
 
+@pytest.mark.drill
 @gemstones
 @pytest.mark.parametrize("slots", [1, 4])
 def test_on_real_curves_the_100m_winner_is_kept_where_stock_asha_loses_it(slots: int) -> None:
@@ -207,7 +215,7 @@ def test_on_real_curves_the_100m_winner_is_kept_where_stock_asha_loses_it(slots:
 def test_a_rung_on_the_spike_of_1024x28_does_not_stop_it() -> None:
     stage = Races(size_class(runs_near(read_runs(GEMSTONES), 510e6, "total", 0.1)))
     spike = int(np.abs(stage.some.tokens - 120e9).argmin())
-    spiky = next(row for row, one in enumerate(stage.some.runs) if one.label == "1024x28")
+    spiky = next(row for row, curve in enumerate(stage.some.runs) if curve.label == "1024x28")
     assert stage.some.best.label == "1024x28"
     assert stage.some.losses[spiky, spike] > stage.some.losses[spiky, spike - 1] + 0.05
 

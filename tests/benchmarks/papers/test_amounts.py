@@ -16,8 +16,8 @@ def study(pairs: str) -> StudyConfig:
 def records(losses: Mapping[int, tuple[float, ...]]) -> list[TrialRecord]:
     return [
         measured_trial(depth, seed, {"bleu/beam": 10.0 * depth}, loss=loss)
-        for depth, own in losses.items()
-        for seed, loss in enumerate(own)
+        for depth, of_seeds in losses.items()
+        for seed, loss in enumerate(of_seeds)
     ]
 
 

@@ -28,12 +28,12 @@ def shape(encoder: int, decoder: int) -> Shape:
     )
 
 
-def records(own: Shape, losses: Sequence[float]) -> list[TrialRecord]:
+def records(searched: Shape, losses: Sequence[float]) -> list[TrialRecord]:
     trials = [
-        measured_trial(own.depth, seed, {"bleu/beam": 20.0}, loss=loss)
+        measured_trial(searched.depth, seed, {"bleu/beam": 20.0}, loss=loss)
         for seed, loss in enumerate(losses)
     ]
-    return [replace(one, spec=replace(one.spec, shape=own)) for one in trials]
+    return [replace(trial, spec=replace(trial.spec, shape=searched)) for trial in trials]
 
 
 def test_a_split_has_a_line_for_each_shape() -> None:

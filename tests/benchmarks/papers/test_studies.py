@@ -85,6 +85,6 @@ def test_planted_crossings_are_listed_beside_the_published_law() -> None:
 
 
 def test_claims_of_losses_ask_for_no_depth() -> None:
-    own = CONFIG.model_copy(update={"study": "levine2020-cpu"})
+    levine = CONFIG.model_copy(update={"study": "levine2020-cpu"})
 
-    assert list(needs([(own, [])])) == []
+    assert list(needs([(levine, [])])) == []

@@ -106,10 +106,10 @@ def test_a_head_counts_as_early_in_the_first_half_of_the_layers() -> None:
 
 
 def test_a_claim_is_judged_at_the_rate_of_the_study_and_others_are_listed() -> None:
-    own, other = ended(2, 0, 0.9), ended(2, 1000, 0.1)
+    usual, other = ended(2, 0, 0.9), ended(2, 1000, 0.1)
     other = replace(other, spec=replace(other.spec, rate_scale=0.5, learning_rate=0.002))
-    assert values_of("induction", [own, other]) == {2: [0.9]}
-    assert "| 2 | 0.002 | 0.1 |" in list(rate_table([own, other], "induction"))
+    assert values_of("induction", [usual, other]) == {2: [0.9]}
+    assert "| 2 | 0.002 | 0.1 |" in list(rate_table([usual, other], "induction"))
 
 
 def test_required_depth_goes_over_the_studies_of_a_paper() -> None:

@@ -99,7 +99,7 @@ def test_reports_end_once_the_limit_is_spent_or_no_trial_runs() -> None:
 
 def test_tokens_until_right_count_from_the_last_time_the_answer_became_right() -> None:
     def until(*answers: int | None) -> float:
-        moments = [Moment(float(tokens), one) for tokens, one in enumerate(answers, start=1)]
+        moments = [Moment(float(tokens), answer) for tokens, answer in enumerate(answers, start=1)]
         return tokens_until_right(moments, (3, 4))
 
     assert until(3, 4, 3) == 1

@@ -14,7 +14,7 @@ def test_at_the_end_of_a_replayed_run_nothing_is_left(tmp_path: Path) -> None:
     search.folder.config.write_text(dump(config))
     shown = [*Replay(search.folder).shown()]
     assert shown[0].left is None, "too early to say"
-    assert [one.at for one in shown] == sorted(one.at for one in shown)
+    assert [line.at for line in shown] == sorted(line.at for line in shown)
     last = shown[-1].left
     assert last
     assert last.seconds == 0

@@ -33,7 +33,7 @@ def test_a_table_is_read_by_shape_and_seed_without_infinite_values(tmp_path: Pat
     runs = [run(depth, seed=seed) for depth in (4, 8) for seed in (0, 1)]
     runs[0].losses[5] = np.nan
     read = read_runs(write(tmp_path / "table.csv", runs, (*COLUMNS, "seed", "d_ff")))
-    assert [(one.shape, one.seed, len(one.tokens)) for one in read] == [
+    assert [(curve.shape, curve.seed, len(curve.tokens)) for curve in read] == [
         ((160, 4, None), 0, 63),
         ((160, 4, None), 1, 64),
         ((80, 8, None), 0, 64),
@@ -48,8 +48,8 @@ def test_a_run_folder_gives_its_finished_trials_at_the_studys_rate(tmp_path: Pat
     wanted = [r for r in records if r.loss is not None and r.spec.rate_scale == 1]
     assert len(wanted) < len(records)
     read = read_runs(tmp_path)
-    assert [one.losses[-1] for one in read] == [record.loss for record in wanted]
-    assert [one.shape for one in read] == [
+    assert [curve.losses[-1] for curve in read] == [record.loss for record in wanted]
+    assert [curve.shape for curve in read] == [
         (r.spec.shape.d_model, r.spec.shape.depth, r.spec.shape.d_ff) for r in wanted
     ]
 
@@ -61,7 +61,7 @@ def test_d_ff_tells_shapes_apart(tmp_path: Path) -> None:
         + "\n64,4,1000,900,100,0.1,3.0,128\n64,4,1000,900,100,0.1,3.1,256"
         + "\n64,4,1000,900,200,0.1,2.0,128\n64,4,1000,900,200,0.1,2.1,256\n"
     )
-    assert [one.label for one in read_runs(path)] == ["64x4/128", "64x4/256"]
+    assert [curve.label for curve in read_runs(path)] == ["64x4/128", "64x4/256"]
 
 
 def test_a_table_without_a_column_or_with_words_for_numbers_is_refused(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_runs_are_compared_on_the_sparsest_grid_and_broken_off_ones_are_left_out
     dense, sparse, broken = run(4, points=64), run(8, points=64), run(16, points=20)
     sparse = replace(sparse, tokens=sparse.tokens[7::8], losses=sparse.losses[7::8])
     some = size_class([dense, sparse, broken])
-    assert [one.depth for one in some.runs] == [4, 8]
+    assert [curve.depth for curve in some.runs] == [4, 8]
     assert some.tokens.tolist() == sparse.tokens.tolist()
     assert size_class([dense, sparse], horizon=3200).horizon == 3200
 
@@ -87,13 +87,13 @@ def test_the_slope_in_size_is_found_beside_a_parabola_in_depth_and_taken_out() -
     runs = []
     for depth in (2, 3, 5, 8, 12, 18):
         for params in (900_000, 1_000_000, 1_100_000):
-            one = replace(run(depth, params=params), d_model=params // 1000)
-            one.losses[:] = 3 - 0.3 * np.log(params / 1e6) + 0.05 * np.log(depth / 6) ** 2
-            runs.append(one)
+            sized = replace(run(depth, params=params), d_model=params // 1000)
+            sized.losses[:] = 3 - 0.3 * np.log(params / 1e6) + 0.05 * np.log(depth / 6) ** 2
+            runs.append(sized)
     some = size_class(runs)
     slope, _ = size_slope(runs, some.runs, some.horizon, "total")
     assert slope == pytest.approx(-0.3, abs=1e-6)
     flat = corrected(some, "total", slope).final
     for depth in (2, 18):
-        same = [end for end, one in zip(flat, some.runs, strict=True) if one.depth == depth]
+        same = [end for end, curve in zip(flat, some.runs, strict=True) if curve.depth == depth]
         assert np.ptp(same) < 1e-6

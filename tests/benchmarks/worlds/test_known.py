@@ -17,8 +17,8 @@ GEMSTONES = SHARED_DATA / "gemstones" / "curves.csv"
 
 
 def ending(depth: int, end: float, *, seed: int = 0, params: int = 1000) -> Run:
-    one = run(depth, seed=seed, params=params)
-    return replace(one, losses=end + one.tokens**-0.5)
+    flat = run(depth, seed=seed, params=params)
+    return replace(flat, losses=end + flat.tokens**-0.5)
 
 
 RUNS = (
