@@ -214,7 +214,7 @@ class Study:
         return BestShape(config, optimum.budget, optimum.shape)
 
     def _optimum(self, budget: str | int) -> Optimum:
-        found = {own.budget: own for own in self.conclusion.optima if own.shape}
+        found = {optimum.budget: optimum for optimum in self.conclusion.optima if optimum.shape}
         try:
             return found[parse_count(budget)]
         except (ValueError, KeyError) as error:
@@ -264,7 +264,7 @@ def run(
 
 
 def _with_lists(row: Mapping[str, object]) -> dict[str, object]:
-    return {key: list(own) if isinstance(own, tuple) else own for key, own in row.items()}
+    return {key: list(cell) if isinstance(cell, tuple) else cell for key, cell in row.items()}
 
 
 def _config(study: str | Path | Mapping[str, Any] | StudyConfig) -> StudyConfig:

@@ -123,14 +123,14 @@ class RunFolder:
         Raises:
             RunFolderError: names the first that is.
         """
-        own = {
+        paths = {
             value.__get__(self, RunFolder)
             for value in vars(RunFolder).values()
             if isinstance(value, PathInside)
         }
         tables = self.path / "tables"
         folders = {self.state, self.marker.parent, self.ray, self.figures, tables}
-        files = own - folders | {self.state / "lock", self.state / "report.lock"}
+        files = paths - folders | {self.state / "lock", self.state / "report.lock"}
         files |= {*tables.glob("*.csv"), *self.figures.glob("*.*")}
         for path in sorted(files | folders):
             kind, is_kind = ("folder", path.is_dir) if path in folders else ("file", path.is_file)

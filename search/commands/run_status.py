@@ -37,7 +37,7 @@ class RunStatus:
         """Budgets with nothing left to train."""
         live = {record.spec.budget for record in self.past.running.records.values()}
         asked = self.past.confirmations
-        return [own for own in self.config.budgets if asked.get(own) == () and own not in live]
+        return [size for size in self.config.budgets if asked.get(size) == () and size not in live]
 
     @property
     def state(self) -> str:
@@ -139,7 +139,8 @@ def print_runs(runs: Path, console: Console) -> None:
 def _rows(status: RunStatus) -> Iterator[tuple[str, ...]]:
     """Texts of the table's cells for each budget."""
     config, past = status.config, status.past
-    answers = {own.budget: own.answers[-1] for own in read_answers(status.folder) if own.answers}
+    logged = read_answers(status.folder)
+    answers = {series.budget: series.answers[-1] for series in logged if series.answers}
     ended = Counter((record.spec.budget, record.spec.stage) for record in past.ended)
     live = Counter(record.spec.budget for record in past.running.records.values())
     most = "" if config.sampler is Sampler.LADDER else f" of {config.trials}"

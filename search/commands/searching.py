@@ -46,16 +46,39 @@ def run(
         result = _search(replace(ready, max_hours=max_hours), studies, console, extend=extend)
     except KeyboardInterrupt as interrupt:
         exit_interrupted(interrupt)
-    from fathom.search.commands.run_result import print_run
     from fathom.search.report.data import report_json
 
-    print_run(result, runs, time.monotonic() - began, console)
+    _print_run(result, runs, time.monotonic() - began, console)
     if as_json:
         print_json(report_json(result.conclusion))
     answered = any(optimum.lowest_depth for optimum in result.conclusion.optima)
     if not (answered or result.conclusion.unfinished):
         print(f"fathom: no trial finished; {result.folder.records} says why", file=sys.stderr)
         sys.exit(1)
+
+
+def _print_run(result: "RunResult", runs: Path, seconds: float, console: "Console") -> None:
+    """Prints the answer of a run, its files, what to type next, and the time that it took."""
+    from rich.text import Text
+
+    from fathom.search.formatting import format_seconds
+    from fathom.search.report.terminal.answer_tables import print_conclusion, print_next
+    from fathom.search.report.terminal.tables import print_whole
+    from fathom.search.report.text import next_steps
+    from fathom.search.scheduling.extend import waits, warnings
+
+    folder, conclusion = result.folder, result.conclusion
+    print_conclusion(conclusion, console)
+    for line in waits(conclusion.audits):
+        console.print(line, highlight=False)
+    for line in warnings(conclusion.audits, command_again()):
+        console.print(line, style="yellow", highlight=False)
+    print_whole(f"\nTook        {format_seconds(seconds)}", console)
+    page = (str(folder.report), f"link {folder.report.absolute().as_uri()}")
+    console.print(Text.assemble("Report      ", page), soft_wrap=True, highlight=False)
+    print_whole(f"Shapes      {folder.best}", console)
+    print_whole(f"Browse      fathom ui --runs {runs}", console)
+    print_next(next_steps(conclusion, str(folder.path)), console)
 
 
 def _prepare(
@@ -153,8 +176,8 @@ def status(
     if run_folder is None:
         if as_json:
             every = run_status.all_runs(runs)
-            own = [run for run in every if isinstance(run, run_status.RunStatus)]
-            print_json([run_status.status_json(run) for run in own])
+            known = [run for run in every if isinstance(run, run_status.RunStatus)]
+            print_json([run_status.status_json(run) for run in known])
         else:
             run_status.print_runs(runs, Console())
         return
@@ -197,7 +220,8 @@ def ask(
     )  # fmt: skip
     from rich.console import Console
 
-    from fathom.search.commands.ask.run import prepare_study, print_answer
+    from fathom.search.commands.ask.answer import print_answer
+    from fathom.search.commands.ask.chosen_study import prepare_study
     from fathom.search.pipeline import run_study
     from fathom.search.report.terminal.steps import Steps
     from fathom.search.run_folder import locked

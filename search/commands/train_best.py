@@ -53,7 +53,7 @@ def train_best(
             another training's, or the training diverges.
     """
     config = _for_one_training(chosen.config, tokens, corpus)
-    budget = next(own for own in expand_budgets(config) if own.params == chosen.budget)
+    budget = next(size for size in expand_budgets(config) if size.params == chosen.budget)
     assignment = best_assignment(config, budget, chosen.shape, checkpoint=str(out / CHECKPOINT))
     if config.train.command:
         claim(out, Note(chosen.budget, chosen.shape, config))

@@ -14,8 +14,8 @@ from fathom.search.records import TrialSpec
 from fathom.search.run_folder import RunFolder
 from fathom.search.scheduling.optuna_studies import DatabaseStudies, Studies, open_file
 from fathom.search.scheduling.scheduler import Scheduler
+from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.hardware.machine import Machine
-from fathom.search.study.hardware.speed import Speed
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.keys.groups import Sampler
 

@@ -1,31 +1,44 @@
-"""The answer of `fathom ask`: depth, interval and shape at the asked size, by the law of the small
-models."""
+"""The answer of `fathom ask`: depth and shape of the asked size, searched itself or by a law."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import exp, log
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from rich.console import Console
+
 from fathom.models.shape import Shape
-from fathom.search.analysis.law import Law, Prediction
+from fathom.search.analysis.law import Law, Prediction, is_settled
 from fathom.search.analysis.null_laws import NullLaw, as_good
+from fathom.search.analysis.optimum import Located
 from fathom.search.analysis.published import levine2020
 from fathom.search.commands.ask.question import Question
-from fathom.search.conclusion import Conclusion
+from fathom.search.conclusion import Conclusion, why_no_law
 from fathom.search.export.best import entries_yaml, shape_entry
-from fathom.search.formatting import format_count, rounded_count
+from fathom.search.formatting import exact_count, format_count, rounded_count
+from fathom.search.pipeline import RunResult
 from fathom.search.record_json import to_values
-from fathom.search.report.text import null_law_text
+from fathom.search.report.terminal.answer_tables import print_answers, print_next
+from fathom.search.report.text import (
+    null_law_text,
+    plateau,
+    sentence,
+    shape_elsewhere,
+    shape_text,
+)
+from fathom.search.run_folder import write_atomically
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
+from fathom.search.words import both_ends, study_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The best depth and shape of a model of the asked size."""
+    """The best depth and shape of a model of the asked size, by the law of smaller ones."""
 
     question: Question
     law: Law
@@ -59,7 +72,7 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
     (law, prediction), *others = found
     study = _study(question, conclusion.config, prediction)
     (budget,) = expand_budgets(study)
-    ratios = [log(own.shape.ff_ratio) for own in conclusion.optima if own.shape]
+    ratios = [log(optimum.shape.ff_ratio) for optimum in conclusion.optima if optimum.shape]
     shapes = feasible_shapes(study, budget, vocab_size)
     return Answer(
         question=question,
@@ -122,6 +135,85 @@ def answer_yaml(found: Answer) -> str:
         **shape_entry(found.shape),
     }
     return entries_yaml(found.study, [entry])
+
+
+def print_answer(
+    question: Question, study: Path, vocab_size: int, result: RunResult, console: Console
+) -> dict[str, Any] | None:
+    """Prints the answer of each budget, then the answer to the question or why there is none.
+
+    Returns the answer as JSON; None if there is none. A shape by a law is also written to
+    answer.yaml in the run folder, in the form of best.yaml.
+    """
+    conclusion, file = result.conclusion, result.folder.path / "answer.yaml"
+    print_answers(conclusion, console)
+    console.print(f"\nReport      {result.folder.report}", highlight=False)
+    found: dict[str, Any] | None = None
+    source = ""
+    if optimum := searched(question, conclusion):
+        found, text = searched_json(question, optimum), searched_lines(optimum)
+        source = f"{result.folder.path} --budget {exact_count(optimum.budget)}"
+    elif by_law := answer(question, conclusion, vocab_size):
+        write_atomically(file, answer_yaml(by_law))
+        found, text, source = answer_json(by_law), lines(by_law), str(file)
+    else:
+        text = [_no_answer(question, conclusion, study)]
+    for line in text:
+        console.print(line, highlight=False)
+    if source:
+        print_next([f"fathom train {source}", f"fathom export {source} --format hf"], console)
+    return found
+
+
+def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
+    """Why there is no answer, and what to do."""
+    if question.params in conclusion.config.budgets:
+        why = f"the search of {format_count(question.params)} leaves its best depth open"
+    else:
+        why = f"there is no law: {why_no_law(conclusion.optima)}"
+    return (
+        f"No answer, because {why}. The lines above say what each budget needs; edit {study}, with "
+        "another `study` name, and ask again."
+    )
+
+
+def searched(question: Question, conclusion: Conclusion) -> Located | None:
+    """The optimum of the asked size; None if it is no budget, or its search leaves it open."""
+    settled = filter(is_settled, conclusion.optima)
+    return next((optimum for optimum in settled if optimum.budget == question.params), None)
+
+
+def searched_lines(found: Located) -> list[str]:
+    """Lines of the answer for people."""
+    assert found.shape, "a settled optimum has one"
+    size = f"{format_count(found.budget)} {found.count.unit_in_full}"
+    return [
+        f"Depth {found.optimal_depth} for {size} after {rounded_count(found.tokens)} tokens, "
+        f"95 % interval {both_ends(found.interval)}, by a search of this size: nothing is "
+        "extrapolated.",
+        f"Within the noise, depths {plateau(found)} are as good."
+        if len(found.plateau) > 1
+        else f"{sentence(study_reason(found.verdict))}",
+        *([sentence(elsewhere)] if (elsewhere := shape_elsewhere(found)) else []),
+        f"Shape: {shape_text(found.shape)}: {found.shape.size(found.count):,} parameters.",
+    ]
+
+
+def searched_json(question: Question, found: Located) -> dict[str, Any]:
+    """The answer as JSON, with the keys of an answer by a law; `law` is null."""
+    return {
+        "params": question.params,
+        "tokens": question.tokens,
+        "count": question.count.value,
+        "law": None,
+        "depth": found.optimal_depth,
+        "interval": list(found.interval),
+        "extrapolated": False,
+        "times_beyond": 1.0,
+        "params_range": [question.params, question.params],
+        "other_law_depth": None,
+        "shape": to_values(found.shape),
+    }
 
 
 def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:

@@ -78,9 +78,9 @@ def fit_step(
     found = StepFit(1, False, 0, True)
     ways = (False, True) if how.ranks > 1 and may_shard else (False,)
     for shards, recomputes in product(ways, (False,) if shape.own_counts else (False, True)):
-        for count in (one for one in range(1, sequences + 1) if sequences % one == 0):
-            own = replace(how, recomputes=recomputes, shards=shards)
-            step = step_memory(shape, sequences=sequences // count, pieces=count, how=own).total
+        way = replace(how, recomputes=recomputes, shards=shards)
+        for count in (count for count in range(1, sequences + 1) if sequences % count == 0):
+            step = step_memory(shape, sequences=sequences // count, pieces=count, how=way).total
             copied = not (how.gpu or shards)  # to be saved
             need = step + checkpoint_bytes(shape) * copied
             found = StepFit(count, recomputes, need, need <= memory, shards)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fathom.search.study.file.errors import ConfigError
 from fathom.search.study.file.safe_yaml import YamlError, parse_yaml, read_text
-from fathom.search.study.hardware.speed import Speed
+from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.groups import Precision, TrainConfig
 
 LAUNCH_SECONDS = 7e-6
@@ -133,7 +133,7 @@ def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
     """
     if name is not None:
         gpu = gpu_named(name)
-        return GpuChoice(gpu, gpu.name, sum(recognised(one) is gpu for one in here))
+        return GpuChoice(gpu, gpu.name, sum(recognised(driver) is gpu for driver in here))
     if here and (found := recognised(here[0])):
         return GpuChoice(found, found.name, len(here))
     better = f"name yours with --gpu ({NAMES})"

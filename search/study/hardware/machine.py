@@ -12,15 +12,15 @@ from pathlib import Path
 
 from fathom.search.records import TrialRecord
 from fathom.search.study.file.errors import ConfigError
-from fathom.search.study.hardware.fit import usable_memory
-from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
-from fathom.search.study.hardware.speed import (
+from fathom.search.study.hardware.device_speed import (
     Speed,
     keep_speeds,
     known_speeds,
     rates_by_device,
     start_seconds,
 )
+from fathom.search.study.hardware.fit import usable_memory
+from fathom.search.study.hardware.gpus import MEASURED, GpuChoice, choose_gpu, recognised
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.keys.groups import Precision, ResourcesConfig
 
@@ -79,8 +79,8 @@ def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
 def device_name(resources: ResourcesConfig) -> str:
     """The device of a trial on this machine, by which its speeds are kept."""
     gpus = _gpus()
-    own = bool(gpus and resources.gpus_of_trial(len(gpus)))
-    return speed_key(gpus[0] if own else processor(), resources, gpu=own)
+    on_gpu = bool(gpus and resources.gpus_of_trial(len(gpus)))
+    return speed_key(gpus[0] if on_gpu else processor(), resources, gpu=on_gpu)
 
 
 def speed_key(device: str, resources: ResourcesConfig, *, gpu: bool) -> str:

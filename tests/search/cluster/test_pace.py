@@ -7,8 +7,8 @@ import ray
 
 from fathom.search.cluster import pace
 from fathom.search.cluster.pace import cluster_machine, measure_on_worker
+from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
-from fathom.search.study.hardware.speed import known_speeds
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes

@@ -17,10 +17,17 @@ from fathom.objectives.text.language.objective import Language
 from fathom.search.analysis.verdict import Kind
 from fathom.search.api import Study
 from fathom.search.api import load as load_run
-from fathom.search.commands.ask.answer import Answer, answer, answer_json, answer_yaml, lines
-from fathom.search.commands.ask.pace import TrainingPace
+from fathom.search.commands.ask.answer import (
+    Answer,
+    answer,
+    answer_json,
+    answer_yaml,
+    lines,
+    print_answer,
+)
+from fathom.search.commands.ask.chosen_study import most_params, prepare_study
+from fathom.search.commands.ask.measured_speed import SpeedBySize
 from fathom.search.commands.ask.question import Question, question
-from fathom.search.commands.ask.run import most_params, prepare_study, print_answer
 from fathom.search.export.best import read_best
 from fathom.search.pipeline import RunResult
 from fathom.search.records import TrialSpec
@@ -239,7 +246,7 @@ def test_the_pace_of_a_size_is_measured_once() -> None:
     config = asked().study((20_000,))
     objective = prepare(config.objective)
     assert isinstance(objective, Language)
-    pace = TrainingPace(lambda params: asked().study((params,)), objective, this_machine(config))
+    pace = SpeedBySize(lambda params: asked().study((params,)), objective, this_machine(config))
 
     first = pace.machine(30_000)
 
@@ -254,7 +261,7 @@ def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.Mon
     machine = this_machine(question.study((20_000,)), question.gpu)
     objective = prepare(question.study((20_000,)).objective)
     assert isinstance(objective, Language)
-    pace = TrainingPace(lambda params: question.study((params,)), objective, machine)
+    pace = SpeedBySize(lambda params: question.study((params,)), objective, machine)
 
     assert pace.machine(10**9) is machine
     assert machine.description == "H100 GPUs, 8 trials at a time"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.study.file.errors import ConfigError
+from fathom.search.study.hardware.device_speed import keep_speeds
 from fathom.search.study.hardware.machine import (
     CPU_SPEED,
     START_SECONDS,
@@ -14,7 +15,6 @@ from fathom.search.study.hardware.machine import (
     speed_key,
     this_machine,
 )
-from fathom.search.study.hardware.speed import keep_speeds
 from fathom.search.study.keys.groups import ResourcesConfig
 from fathom.search.study.planning.plan import plan_study, search_hours
 from tests.support.dry_run import study

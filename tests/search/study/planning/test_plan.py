@@ -11,7 +11,7 @@ import pytest
 from fathom.models.parametrization import OptimizerName
 from fathom.objectives.keys import EVAL_CHUNK_TOKENS
 from fathom.search.study.file.errors import PlanError
-from fathom.search.study.hardware.speed import Speed
+from fathom.search.study.hardware.device_speed import Speed
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.keys.groups import Sampler, StoppingConfig
 from fathom.search.study.planning.budget import expand_budgets

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fathom.models.shape import Shape
-from fathom.search.study.hardware.speed import (
+from fathom.search.study.hardware.device_speed import (
     KnownSpeeds,
     Speed,
     binned,

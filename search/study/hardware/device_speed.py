@@ -134,7 +134,7 @@ def binned(rates: Iterable[Rate]) -> dict[float, float]:
     bins: defaultdict[float, list[float]] = defaultdict(list)
     for layer_flops, rate in rates:
         bins[10 ** (round(2 * math.log10(layer_flops)) / 2)].append(rate)
-    return {size: median(own) for size, own in bins.items()}
+    return {size: median(found) for size, found in bins.items()}
 
 
 def rates_by_device(
@@ -146,7 +146,7 @@ def rates_by_device(
     for record in records:
         if record.device and SEVERAL not in record.device:
             groups[record.device, record.peak_memory_bytes is not None].append(record)
-    return {device: rates_of(own, since) for device, own in groups.items()}
+    return {device: rates_of(trained, since) for device, trained in groups.items()}
 
 
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:

@@ -12,8 +12,8 @@ import torch
 
 from fathom.models.shape import Shape
 from fathom.objectives.next_token import NextToken
+from fathom.search.study.hardware.device_speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.hardware.machine import Machine, device_name
-from fathom.search.study.hardware.speed import Rate, Speed, binned, keep_speeds
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import Budget, expand_budgets
 from fathom.search.study.planning.shapes import feasible_shapes, nearest_shape
@@ -34,7 +34,7 @@ def measure_here(
     return rate
 
 
-class TrainingPace:
+class SpeedBySize:
     """Measures training throughput by model size, for studies that differ in their budget alone."""
 
     def __init__(
