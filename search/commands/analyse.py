@@ -1,12 +1,25 @@
 """The command `analyse`: the statistics of a search on curves that somebody already has."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fathom.models.shape import Count
 from fathom.search.commands.arguments import Json
+from fathom.search.commands.output import print_json
+
+if TYPE_CHECKING:
+    from fathom.search.tables.analysis import Analysis
+
+Maps = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
+]
+Horizons = Annotated[
+    list[str] | None,
+    typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
+]
 
 
 def analyse(
@@ -17,10 +30,7 @@ def analyse(
             metavar="TABLE",
         ),
     ],
-    maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="THEIRS=OURS", help="A column's meaning: val/loss=loss."),
-    ] = None,
+    maps: Maps = None,
     count: Annotated[
         Count | None, typer.Option(help="Parameters that a size counts: total or non_embedding.")
     ] = None,
@@ -31,10 +41,7 @@ def analyse(
     width: Annotated[
         float, typer.Option(help="How far a size may be from a budget, as a share of it.")
     ] = 0.1,
-    horizons: Annotated[
-        list[str] | None,
-        typer.Option("--horizon", help="Tokens; by default those that the runs have in common."),
-    ] = None,
+    horizons: Horizons = None,
     noise: Annotated[
         float | None,
         typer.Option(help="Nats between seeds, where the table has one seed and you know it."),
@@ -51,27 +58,28 @@ def analyse(
 
     Nothing is trained, and no GPU is needed. Columns are recognised by their usual names.
     """
-    from fathom.search.commands.analyse_source import answer_source, question_of
+    from fathom.search.commands.analyse_source import answer_source, question_of, write_report_of
 
     question = question_of(
         count=count, budgets=budgets, width=width, horizons=horizons, noise=noise
     )
     analysis = answer_source(source, maps or [], question, experiment)
-    if report is not None:
-        from fathom.search.commands.analyse_source import write_report_of
-
-        page = write_report_of(analysis, report)
+    page = None if report is None else write_report_of(analysis, report)
     if as_json:
-        from fathom.search.commands.output import print_json
         from fathom.search.report.analysed import analysis_json
 
         print_json(analysis_json(analysis))
-        return
+    else:
+        _print(analysis, page)
+
+
+def _print(analysis: "Analysis", page: Path | None) -> None:
+    """Prints the answers, and where the report's page is."""
     from rich.console import Console
 
     from fathom.search.report.terminal.analysed import print_analysis
 
     console = Console()
     print_analysis(analysis, console)
-    if report is not None:
+    if page is not None:
         console.print(f"\nReport      {page}", highlight=False, markup=False, soft_wrap=True)

@@ -2,12 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fathom.search.commands.arguments import BudgetOption, Json, Runs, Trust
 from fathom.search.commands.output import command_again, print_json
+
+if TYPE_CHECKING:
+    from fathom.search.export.best import BestShape
 
 
 def export(
@@ -71,17 +74,13 @@ def train(
     from fathom.search.export.best import best_file, check_answered, read_best
     from fathom.search.run_folder import default_tracking_uri, token_cache
     from fathom.search.study.preflight import check_trusted
-    from fathom.search.study.store_uri import check_form, check_model_name
 
     chosen = read_best(best_file(best), budget)
     if not anyway:
         check_answered(best_file(best), str(chosen.budget))
     check_trusted(chosen.config, best, trust=trust)
-    if register is not None:  # checked before the training, which takes longer
-        own = "`train.command`" if chosen.config.train.command else chosen.config.model.build
-        own = "two stacks" if chosen.config.space.split else own
-        check_model_name(register, own)
-        check_form(default_tracking_uri(runs))
+    if register is not None:
+        _check_register(register, chosen, runs)  # before the training, which takes longer
     from fathom.search.commands.train_best import train_best
     from fathom.search.export.formats import next_step
 
@@ -99,6 +98,17 @@ def train(
 
         address = register_model(chosen, out / "weights.pt", register, default_tracking_uri(runs))
         print(f"model in MLflow's registry: {address}")
+
+
+def _check_register(name: str, chosen: "BestShape", runs: Path) -> None:
+    """Raises `TrackingError` if MLflow's registry can't have the model, or not by this name."""
+    from fathom.search.run_folder import default_tracking_uri
+    from fathom.search.study.store_uri import check_form, check_model_name
+
+    config = chosen.config
+    foreign = "`train.command`" if config.train.command else config.model.build
+    check_model_name(name, "two stacks" if config.space.split else foreign)
+    check_form(default_tracking_uri(runs))
 
 
 def compare(

@@ -84,9 +84,14 @@ def compare_runs(paths: Sequence[Path]) -> tuple[list[ComparedStudy], list[Compa
 
 def _pairs(studies: Sequence[ComparedStudy]) -> Iterator[ComparedPair]:
     for budget in studies[0].config.budgets:
-        for one, other in combinations([own for own in studies if budget in own.best], 2):
-            difference = loss_difference(one.best[budget], other.best[budget])
-            yield ComparedPair(budget=budget, one=one.name, other=other.name, difference=difference)
+        trained = [study for study in studies if budget in study.best]
+        for first, second in combinations(trained, 2):
+            yield ComparedPair(
+                budget=budget,
+                one=first.name,
+                other=second.name,
+                difference=loss_difference(first.best[budget], second.best[budget]),
+            )
 
 
 def _study(path: Path, confidence: float) -> ComparedStudy:
@@ -133,10 +138,10 @@ def _best_table(studies: Sequence[ComparedStudy]) -> Table:
     for budget in studies[0].config.budgets:
         for study in studies:
             if budget in study.best:
-                own = study.best[budget]
-                interval = f"{own.low:.4f} to {own.high:.4f}"
-                loss = f"{own.loss:.4f}"
-                table.add_row(format_count(budget), study.name, str(own.depth), loss, interval)
+                best = study.best[budget]
+                interval = f"{best.low:.4f} to {best.high:.4f}"
+                loss = f"{best.loss:.4f}"
+                table.add_row(format_count(budget), study.name, str(best.depth), loss, interval)
     return table
 
 
@@ -144,11 +149,11 @@ def _pair_table(pairs: Sequence[ComparedPair]) -> Table:
     headings = ("budget", "first", "second", "difference", "interval", "answer")
     table = empty_table("Differences", headings)
     for pair in pairs:
-        own = pair.difference
-        interval = f"{own.low:+.4f} to {own.high:+.4f}"
+        found = pair.difference
+        interval = f"{found.low:+.4f} to {found.high:+.4f}"
         table.add_row(
             *(format_count(pair.budget), pair.one, pair.other),
-            *(f"{own.difference:+.4f}", interval, pair.text),
+            *(f"{found.difference:+.4f}", interval, pair.text),
         )
     return table
 
@@ -158,9 +163,9 @@ def comparison_json(
 ) -> dict[str, Any]:
     """The best losses and their differences as JSON."""
     best = [
-        {"study": study.name, "budget": budget, **asdict(own)}
+        {"study": study.name, "budget": budget, **asdict(best)}
         for study in studies
-        for budget, own in study.best.items()
+        for budget, best in study.best.items()
     ]
     differences = [
         {"budget": pair.budget, "one": pair.one, "other": pair.other, **asdict(pair.difference)}

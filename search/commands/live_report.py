@@ -95,7 +95,7 @@ class _Reports:
         """A text that changes whenever the report of a run does."""
         folder = RunFolder(self.runs / name)
         files = [path.stat() for path in (folder.records, folder.config) if path.exists()]
-        written = [f"{one.st_size}.{one.st_mtime_ns}" for one in files]
+        written = [f"{file.st_size}.{file.st_mtime_ns}" for file in files]
         return "-".join([*written, "running" if is_in_use(folder) else "ended"])
 
     def page(self, name: str) -> str:

@@ -122,7 +122,7 @@ def _plan_entry(plan: BudgetPlan, with_shapes: bool) -> dict[str, Any]:
         "step": asdict(plan.step),
     }
     if with_shapes:
-        entry["shape_list"] = [dict(zip(SIZES, _sizes(own), strict=True)) for own in plan.shapes]
+        entry["shape_list"] = [dict(zip(SIZES, _sizes(s), strict=True)) for s in plan.shapes]
     return entry
 
 

@@ -41,7 +41,7 @@ class SizeAnswer:
     @property
     def as_json(self) -> dict[str, Any]:
         """The prediction, with `null_laws` and their `note` where it is by a run's own law."""
-        beside = {"null_laws": [asdict(own) for own in self.null_laws], "note": self.note}
+        beside = {"null_laws": [asdict(found) for found in self.null_laws], "note": self.note}
         return asdict(self.prediction) | (beside if self.note else {})
 
 
@@ -87,14 +87,14 @@ def predict_table(law: str) -> dict[str, Any]:
     """
     if law == LEVINE:
         rows = [
-            {"model": own.name, "trained_depth": own.depth, "trained_d_model": own.d_model}
-            | asdict(levine2020(own.params))
-            for own in GPT3
+            {"model": size.name, "trained_depth": size.depth, "trained_d_model": size.d_model}
+            | asdict(levine2020(size.params))
+            for size in GPT3
         ]
         return {"rows": rows, "note": TRILLION_NOTE}
     optima = _optima(law)
     fitted, used, null_laws = best_law(optima, Path(law)), usable(optima), fit_null_laws(optima)
-    rows = [_budget_row(own, fitted, null_laws, is_used=own in used) for own in optima]
+    rows = [_budget_row(found, fitted, null_laws, is_used=found in used) for found in optima]
     return {"rows": rows, "note": _note(optima, null_laws)}
 
 
@@ -125,8 +125,9 @@ def print_table(table: dict[str, Any]) -> None:
     """Prints the table and explains its marks."""
     rows, note = table["rows"], table["note"]
     published = "model" in rows[0]
-    for one in [_published_table(rows)] if published else [_budget_table(rows), _null_table(rows)]:
-        Console().print(one)
+    tables = [_published_table(rows)] if published else [_budget_table(rows), _null_table(rows)]
+    for shown in tables:
+        Console().print(shown)
     print(note)
     if any(row.get("extrapolated") for row in rows):
         print("* outside the sizes that the law was fitted on")
@@ -142,14 +143,14 @@ def _optima(run: str) -> tuple[Optimum, ...]:
 
 
 def _budget_row(optimum: Optimum, law: Law, null_laws: Sequence[NullLaw], *, is_used: bool) -> Row:
-    null_depths = {own.law: own.depth for own in _predictions(null_laws, optimum.budget)}
+    null_depths = {found.law: found.depth for found in _predictions(null_laws, optimum.budget)}
     row: Row = {
         "budget": optimum.budget,
         "measured_depth": optimum.optimal_depth,
         "measured_interval": optimum.interval if isinstance(optimum, Located) else None,
         "verdict": optimum.kind.value,
         "fitted": is_used,
-        "null_laws": {own.name: null_depths.get(own.name) for own in null_laws},
+        "null_laws": {null.name: null_depths.get(null.name) for null in null_laws},
     }
     try:
         return row | asdict(law.predict(optimum.budget))

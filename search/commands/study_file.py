@@ -49,7 +49,7 @@ def plan(
     from fathom.search.study.hardware.machine import this_machine
     from fathom.search.study.keys.config import load, placed
     from fathom.search.study.planning.plan import plan_study, study_notes, vocab_size_of
-    from fathom.search.study.planning.sharing import sharing_note
+    from fathom.search.study.planning.sharing import sharing_notes
     from fathom.search.study.preflight import check_trusted_study
 
     config = load(study, overrides)
@@ -57,7 +57,7 @@ def plan(
     machine = this_machine(config, gpu)
     with placed(study, overrides):
         plans = plan_study(config, vocab_size_of(config), machine)
-    sharing = filter(None, [sharing_note(config, plans, machine, gpu)])
+    sharing = sharing_notes(config, plans, machine, gpu)
     machine = replace(machine, notes=(*study_notes(config), *machine.notes, *sharing))
     if as_json:
         print_json(plan_json(config, plans, machine, price=price, with_shapes=shapes))

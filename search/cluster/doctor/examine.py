@@ -38,7 +38,7 @@ from fathom.search.study.planning.plan import (
     study_notes,
     vocab_size_of,
 )
-from fathom.search.study.planning.sharing import sharing_note
+from fathom.search.study.planning.sharing import sharing_notes
 from fathom.search.study.preflight import check_same_study
 from fathom.search.study.store_uri import (
     TrackingError,
@@ -94,7 +94,7 @@ def notes_of(config: StudyConfig | None, plans: Sequence[BudgetPlan]) -> list[st
         return []
     return [
         *study_notes(config),
-        *filter(None, [sharing_note(config, plans, this_machine(config))]),
+        *sharing_notes(config, plans, this_machine(config)),
     ]
 
 

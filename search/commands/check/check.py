@@ -205,7 +205,7 @@ def check_on(
 ) -> CheckResult:
     """The result of both parts of the check, on a prepared objective."""
     budgets, vocab_size = expand_budgets(config), objective.vocab_size
-    shapes = [shape for own in budgets for shape in feasible_shapes(config, own, vocab_size)]
+    shapes = [shape for budget in budgets for shape in feasible_shapes(config, budget, vocab_size)]
     axes = TWO_STACKS if config.space.split else ONE_STACK
     sizes = {axis: sorted(map(axis.size_of, shapes)) for axis in axes}
     device = local_device(config.resources)
@@ -231,7 +231,7 @@ def check_on(
             )
             for axis, sweep in far.items()
         ),
-        study_sizes={axis: (own[0], own[-1]) for axis, own in sizes.items()},
+        study_sizes={axis: (least, most) for axis, (least, *_, most) in sizes.items()},
     )
 
 

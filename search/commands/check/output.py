@@ -97,7 +97,7 @@ def reason(axis: AxisCheck, scheme: Scheme | None) -> str:
 
 def rate_text(result: CheckResult) -> str:
     """Returns one sentence: the fit of the study's rate to the base shape, and the rate to set."""
-    own, best = _rate(result.config.train.learning_rate), _rate(result.best_rate)
+    rate, best = _rate(result.config.train.learning_rate), _rate(result.best_rate)
     base, name = result.base, _name(result.base.shape)
     if not base.enclosed:
         beyond = f"the best rate of {name} lies {_beyond(base)}"
@@ -105,9 +105,9 @@ def rate_text(result: CheckResult) -> str:
     if not result.carries_over:
         return f"{best} is best for {name}; no one rate suits every shape"
     if result.rate_fits:
-        return f"{own} is within a factor of 2 of {best}, the best for {name}"
+        return f"{rate} is within a factor of 2 of {best}, the best for {name}"
     return (
-        f"{own} is {_factor(-base.best_log2_factor)} of {best}, the best for {name}; "
+        f"{rate} is {_factor(-base.best_log2_factor)} of {best}, the best for {name}; "
         f"set `train.learning_rate: {best}`"
     )
 
@@ -125,9 +125,9 @@ def scope(result: CheckResult) -> str:
     )
 
 
-def _reach(axis: AxisCheck, own: tuple[int, int]) -> str:
+def _reach(axis: AxisCheck, sizes: tuple[int, int]) -> str:
     """Returns one clause on the distance of the study's sizes from those that were checked."""
-    (least, most), trained = own, axis.sizes[1]
+    (least, most), trained = sizes, axis.sizes[1]
     checked = axis.coordinates.sizes[-1] if axis.coordinates else trained
     text = f"the study's {axis.axis.value} goes from {least} to {most}"
     if most <= trained:

@@ -58,12 +58,13 @@ class Problem:
 def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
     """The mistakes in a study, one for each key; a misspelt key is not reported as missing too."""
     errors = error.errors()
-    unknown = [_last_key(one) for one in errors if one["type"] in UNKNOWN]
+    unknown = [_last_key(mistake) for mistake in errors if mistake["type"] in UNKNOWN]
     problems: dict[tuple[str, ...], Problem] = {}
-    for one in errors:
-        if one["type"] == "missing" and difflib.get_close_matches(_last_key(one), unknown):
+    for mistake in errors:
+        missing = mistake["type"] == "missing"
+        if missing and difflib.get_close_matches(_last_key(mistake), unknown):
             continue
-        problem = _problem(one, root)
+        problem = _problem(mistake, root)
         keys = tuple(part for part in problem.path if isinstance(part, str))
         problems.setdefault(keys, problem)
     return list(problems.values())
@@ -159,7 +160,7 @@ def _example(field: FieldInfo, phrase: str) -> str:
     """The field's example or default as YAML, after a phrase; empty for a choice or a group."""
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
-        value = [list(one) if isinstance(one, tuple) else one for one in value]
+        value = [list(item) if isinstance(item, tuple) else item for item in value]
     if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)
@@ -237,7 +238,7 @@ def _unknown_key(parents: list[str], key: str, group: Any, root: type[BaseModel]
     path, named = [*parents, key], key.replace("-", "_")
     close = difflib.get_close_matches(named, siblings, n=1)
     near = [".".join([*parents, name]) for name in close]
-    near += [".".join(own) for own in _all_paths(root) if own[-1] == named and own != path]
+    near += [".".join(keys) for keys in _all_paths(root) if keys[-1] == named and keys != path]
     near += [
         f"{'.'.join([*parents, name])}: {named}"
         for name in siblings

@@ -38,7 +38,7 @@ class Document:
         node = self.root
         line = node.start_mark.line if node else 0
         for part in path:
-            found = next((own for own in _parts(node) if own[0] == str(part)), None)
+            found = next((child for child in _parts(node) if child[0] == str(part)), None)
             if found is None:
                 break
             _, line, node = found
@@ -116,7 +116,7 @@ def _parts(node: yaml.Node | None) -> Iterator[tuple[str, int, yaml.Node]]:
     if isinstance(node, yaml.MappingNode):
         yield from ((key.value, key.start_mark.line, value) for key, value in node.value)
     elif isinstance(node, yaml.SequenceNode):
-        yield from ((str(at), own.start_mark.line, own) for at, own in enumerate(node.value))
+        yield from ((str(at), item.start_mark.line, item) for at, item in enumerate(node.value))
 
 
 def _problem(error: Exception) -> tuple[str, int | None]:

@@ -50,7 +50,7 @@ class Source:
     def messages(self, problems: Sequence[Problem]) -> Iterator[str]:
         """A line for each mistake with its place, in the order of the file."""
         placed = [(*self._place(problem.path), problem.sentence) for problem in problems]
-        placed.sort(key=lambda one: one[0])
+        placed.sort(key=lambda message: message[0])
         for _, place, sentence in placed[:MOST_PROBLEMS]:
             yield f"{place}{sentence}"
         if len(placed) > MOST_PROBLEMS:

@@ -94,8 +94,8 @@ class StudyConfig(Group):
     @property
     def own_code(self) -> tuple[str, ...]:
         """Places of the user's own code that the study names: objective, model and parser."""
-        own = isinstance(self.objective, UserObjectiveConfig)
-        places = (self.objective.name if own else None, self.model.build, self.train.parser)
+        is_users = isinstance(self.objective, UserObjectiveConfig)
+        places = (self.objective.name if is_users else None, self.model.build, self.train.parser)
         return tuple(filter(None, places))
 
     @property
@@ -160,7 +160,7 @@ class StudyConfig(Group):
     @model_validator(mode="after")
     def _check_split(self) -> Self:
         """An encoder goes with sources, and with some options only."""
-        space, own = self.space, isinstance(self.objective, UserObjectiveConfig)
+        space, is_users = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
                 raise RuleError(
@@ -169,7 +169,7 @@ class StudyConfig(Group):
                     "sources an encoder reads; for example 1-1",
                 )
             return self
-        if not (self.objective.has_sources or own):
+        if not (self.objective.has_sources or is_users):
             raise RuleError(
                 "space.split",
                 f"needs an objective with sources, which {self.objective.name} has not; drop it",

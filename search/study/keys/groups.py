@@ -152,7 +152,7 @@ class SpaceConfig(Group):
         depths: Sequence[int] = self.depth
         if len(self.depth) == 2:
             depths = range(self.depth[0], self.depth[1] + 1)
-        return [one for one in depths if self.encoder_depth(one)] if self.split else depths
+        return [depth for depth in depths if self.encoder_depth(depth)] if self.split else depths
 
     def encoder_depth(self, depth: int) -> int:
         """Number of layers that are the encoder's; 0 without one, or if the split has no such

@@ -108,10 +108,10 @@ class ModelConfig(Group):
     def options(self) -> dict[str, Any]:
         """Arguments of `Shape` that all shapes of the study share, by name."""
         groups = {"build", "roles", "tied_source", "attention", "feed_forward", "parametrization"}
-        own = {name: value for name, value in self if name not in groups}
+        options = {name: value for name, value in self if name not in groups}
         if self.build:  # its positions are its own, and so is what they ask of heads
-            own["positions"] = Positions.NONE
-        return own | dict(self.attention) | dict(self.feed_forward)
+            options["positions"] = Positions.NONE
+        return options | dict(self.attention) | dict(self.feed_forward)
 
     @property
     def plain_rates(self) -> bool:

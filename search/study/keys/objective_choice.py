@@ -28,7 +28,7 @@ def _tag(value: object) -> str | None:
 if TYPE_CHECKING:  # the union of all keys is known once the registry is read
     ObjectiveChoice = ObjectiveConfig
 else:
-    TAGGED = {name: one.keys for name, one in OBJECTIVES.items()} | {USER: UserObjectiveConfig}
+    TAGGED = {name: entry.keys for name, entry in OBJECTIVES.items()} | {USER: UserObjectiveConfig}
     GROUPS = Annotated[
         Union[tuple(Annotated[keys, Tag(tag)] for tag, keys in TAGGED.items())],  # noqa: UP007
         Discriminator(_tag),

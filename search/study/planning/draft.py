@@ -175,7 +175,9 @@ def choose(seen: Seen, study: str, *, budgets: str | None, hours: float) -> Draf
     """
     named = None if budgets is None else _parsed(budgets)
     for confirm in CONFIRMATIONS:
-        options = ((named, own) for own in (*FEWER_TOKENS, TOKENS)) if named else three_budgets()
+        options = (
+            ((named, tokens) for tokens in (*FEWER_TOKENS, TOKENS)) if named else three_budgets()
+        )
         drafts = (_draft(seen, study, *option, confirm) for option in options)
         chosen, refused = largest_affordable((draft, not draft.excess(hours)) for draft in drafts)
         if chosen is not None:

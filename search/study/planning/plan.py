@@ -147,7 +147,7 @@ def largest_step(
     """
     sequences = budget.batch_size // config.resources.processes_per_trial
     how = execution(config, shapes[0], bfloat16=machine.bfloat16, gpu=machine.device == "GPU")
-    largest = max(shapes, key=lambda one: step_memory(one, sequences=sequences, how=how).total)
+    largest = max(shapes, key=lambda shape: step_memory(shape, sequences=sequences, how=how).total)
     fit = fit_step(largest, sequences, machine.memory, how)
     if fit.shards and not may_shard(config):
         whole = fit_step(largest, sequences, machine.memory, how, may_shard=False)
@@ -174,7 +174,7 @@ def largest_state(config: StudyConfig, plans: Sequence[BudgetPlan]) -> int:
     """Bytes of the largest checkpoint of a search; a trial on a GPU also has a copy of its own in
     the memory of its machine while it is written."""
     best = config.train.patience is not None
-    sizes = (checkpoint_bytes(one, best_weights=best) for plan in plans for one in plan.shapes)
+    sizes = (checkpoint_bytes(s, best_weights=best) for plan in plans for s in plan.shapes)
     return max(sizes, default=0)
 
 

@@ -161,8 +161,8 @@ class OwnCounter:
         return _WidthCounts(corner, first, layer, unit)
 
     def _numbers(self, shape: Shape) -> tuple[int, ...]:
-        own = self._count(shape)
-        return own.total, own.non_embedding, own.saved_bytes
+        counts = self._count(shape)
+        return counts.total, counts.non_embedding, counts.saved_bytes
 
     def _not_affine(self, shape: Shape, expected: int | None) -> PlanError:
         instead = "" if expected is None else f" where {expected:,} follow from smaller ones"
@@ -182,8 +182,8 @@ def _width_of(shape: Shape) -> Shape:
 
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
     """Differences of the numbers in equal parts, and what is left of the parameters."""
-    differences = [own - base for own, base in zip(more, less, strict=True)]
-    return tuple(own // count for own in differences), sum(own % count for own in differences[:2])
+    differences = [a - b for a, b in zip(more, less, strict=True)]
+    return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 
 
 def counter_of(config: StudyConfig) -> OwnCounter | None:

@@ -15,28 +15,28 @@ WORTH = 0.75
 """Part of the time below which sharing is worth a line, as it is estimated and not measured."""
 
 
-def sharing_note(
+def sharing_notes(
     config: StudyConfig, plans: Sequence[BudgetPlan], machine: Machine, gpu: str | None = None
-) -> str:
-    """A line where several trials on each GPU would take much less time than one; else empty.
+) -> tuple[str, ...]:
+    """A line if several trials on each GPU would take much less time than one; none otherwise.
 
     A small model's step takes the time of its launches, in which the GPU waits. As many trials can
     share it as fill that time with work, fit its memory in one piece, and have cores. `gpu` is the
     type that the plan was asked for.
     """
     if machine.device != "GPU" or machine.devices != 1 or config.train.command:
-        return ""
+        return ()
     hours = {trials: _hours(config, plans, gpu, trials) for trials in (1, *TRIALS)}
     best = min(hours, key=lambda trials: hours[trials])
     if hours[best] > WORTH * hours[1]:
-        return ""
+        return ()
     slots = config.resources.max_concurrent_trials
     more = "" if slots == "auto" else f", max_concurrent_trials: {best * slots}"
-    alone, shared = (format_seconds(3600 * hours[one]) for one in (1, best))
+    alone, shared = (format_seconds(3600 * hours[trials]) for trials in (1, best))
     return (
         f"a trial leaves its GPU idle most of the time: with `resources: {{gpus_per_trial: "
         f"{1 / best:g}{more}}}` {best} share each, and the search takes about {shared} instead of "
-        f"{alone}, both estimated from data sheets; start CUDA's MPS for it (docs/clusters.md)"
+        f"{alone}, both estimated from data sheets; start CUDA's MPS for it (docs/clusters.md)",
     )
 
 
@@ -50,10 +50,10 @@ def _hours(config: StudyConfig, plans: Sequence[BudgetPlan], gpu: str | None, tr
             "max_concurrent_trials": most if most == "auto" else trials * most,
         }
     )
-    own = config.model_copy(update={"resources": shared})
-    machine = this_machine(own, gpu)
+    study = config.model_copy(update={"resources": shared})
+    machine = this_machine(study, gpu)
     machine = replace(machine, speed=replace(machine.speed, measured=()))
-    anew = [plan_budget(own, plan.budget, plan.shapes, machine) for plan in plans]
+    anew = [plan_budget(study, plan.budget, plan.shapes, machine) for plan in plans]
     if any(now.step.memory > machine.memory or now.step.micro_batches > before.step.micro_batches
            for now, before in zip(anew, plans, strict=True)):  # fmt: skip
         return math.inf

@@ -8,7 +8,7 @@ from fathom.search.study.hardware import fit
 from fathom.search.study.hardware.machine import this_machine
 from fathom.search.study.keys.config import StudyConfig, study_of
 from fathom.search.study.planning.plan import plan_study
-from fathom.search.study.planning.sharing import sharing_note
+from fathom.search.study.planning.sharing import sharing_notes
 
 
 def study(budget: str, resources: dict[str, Any] | None = None) -> StudyConfig:
@@ -26,7 +26,7 @@ def study(budget: str, resources: dict[str, Any] | None = None) -> StudyConfig:
 
 def note(config: StudyConfig, gpu: str | None) -> str:
     machine = this_machine(config, gpu)
-    return sharing_note(config, plan_study(config, 256, machine), machine, gpu)
+    return "".join(sharing_notes(config, plan_study(config, 256, machine), machine, gpu))
 
 
 def test_a_model_whose_step_is_its_launches_is_advised_to_share_a_gpu() -> None:
