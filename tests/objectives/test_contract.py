@@ -1,5 +1,6 @@
 """The contract that every objective keeps; a new one in the registry needs keys in `SMALL`."""
 
+import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare
 from fathom.objectives.registry import OBJECTIVES
 from fathom.objectives.user_objective import UserObjectiveConfig
-from tests.support.objectives import CPU, keys_of
+from tests.support.objectives import CPU, keys_of, uniform
 
 USER = "examples.parity:Parity"
 
@@ -144,9 +145,7 @@ def test_other_steps_and_other_seeds_give_other_batches(objective: Objective) ->
         objective.batch(seed=seed, step=step, batch_size=8).inputs
         for seed, step in ((0, 0), (0, 1), (1, 0), (1, 1), (2**31, 10**7))
     ]
-    assert not any(
-        torch.equal(one, other) for i, one in enumerate(drawn) for other in drawn[i + 1 :]
-    )
+    assert not any(torch.equal(batch, other) for batch, other in itertools.combinations(drawn, 2))
 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
@@ -178,12 +177,10 @@ def test_an_evaluation_is_repeatable_and_in_floats(objective: Objective) -> None
 
 
 def test_chance_is_what_the_uniform_model_reaches(objective: Objective) -> None:
-    def uniform(inputs: Tensor, *_sources: Tensor) -> Tensor:
-        return torch.zeros(*inputs.shape, objective.vocab_size)
-
     batch = objective.batch(seed=0, step=0, batch_size=8)
-    assert float(objective.loss(uniform, batch)) == pytest.approx(objective.chance_loss, rel=1e-4)
-    assert objective.evaluate(uniform)["loss"] == pytest.approx(objective.chance_loss, rel=1e-4)
+    chance, model = pytest.approx(objective.chance_loss, rel=1e-4), uniform(objective)
+    assert float(objective.loss(model, batch)) == chance
+    assert objective.evaluate(model)["loss"] == chance
 
 
 def test_a_few_steps_of_training_beat_chance_on_the_held_out_split(objective: Objective) -> None:
@@ -201,12 +198,8 @@ def test_a_few_steps_of_training_beat_chance_on_the_held_out_split(objective: Ob
 def test_a_prepared_objective_survives_a_pickle(prepared: Objective) -> None:
     arrived = pickle.loads(pickle.dumps(prepared, protocol=5)).to(CPU)
     here = prepared.to(CPU)
-    for one, other in zip(
-        arrived.batch(seed=1, step=1, batch_size=2).read,
-        here.batch(seed=1, step=1, batch_size=2).read,
-        strict=True,
-    ):
-        assert torch.equal(one, other)
+    sent, kept = (task.batch(seed=1, step=1, batch_size=2).read for task in (arrived, here))
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(sent, kept, strict=True))
     assert arrived.evaluate(table(here)) == here.evaluate(table(here))
 
 

@@ -1,11 +1,15 @@
 """Objectives as tests prepare them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 from fathom.objectives.contract import Batch, Model, Objective
+from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.keys import ObjectiveConfig
 from fathom.objectives.prepare import prepare
 from fathom.objectives.registry import OBJECTIVES
@@ -43,5 +47,26 @@ def constant(objective: Objective, token: int) -> Model:
 
     def model(inputs: Tensor) -> Tensor:
         return 30.0 * nn.functional.one_hot(torch.full_like(inputs, token), objective.vocab_size)
+
+    return model
+
+
+@contextmanager
+def refused(*words: str) -> Iterator[None]:
+    """Context that must end in an `ObjectiveError` of one line with all of these words."""
+    with pytest.raises(ObjectiveError) as caught:
+        yield
+    said = str(caught.value)
+    assert all(word in said for word in words), said
+    assert "\n" not in said
+
+
+def uniform(objective: Objective, sizes: list[tuple[int, ...]] | None = None) -> Model:
+    """A model that knows nothing; `sizes` gets those of the inputs of each call."""
+
+    def model(inputs: Tensor, *_sources: Tensor) -> Tensor:
+        if sizes is not None:
+            sizes.append(tuple(inputs.shape))
+        return torch.zeros(*inputs.shape, objective.vocab_size)
 
     return model

@@ -14,6 +14,7 @@ from fathom.objectives.download import cache_folder, read_file
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.text.corpus import check_corpus, read_corpus, split_documents
 from fathom.objectives.text.language.keys import LanguageConfig
+from tests.support.objectives import refused
 from tests.support.places import ROOT
 
 FRACTION = 0.1
@@ -74,14 +75,9 @@ def test_the_same_corpus_is_read_the_same_by_every_process() -> None:
         "print(hashlib.sha256(c.train + c.validation).hexdigest(), len(c.train))"
     )
     sums = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        subprocess.check_output(
+            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}
+        )
         for seed in ("1", "2")
     }
     assert len(sums) == 1
@@ -173,21 +169,23 @@ def test_a_name_comes_before_a_path_of_the_same_name(
 
 
 @pytest.mark.parametrize(
-    ("corpus", "message"),
+    ("corpus", "words"),
     [
-        ("tiny_shakespere", "one of stdlib, tiny_shakespeare, .* did you mean 'tiny_shakespeare'"),
-        ("data/missing.txt", "got 'data/missing.txt'; check the path"),
-        ("", "got ''"),
-        ("x" * 5000, "existing file"),
-        ("missing/*.txt", r"at least one file that is not hidden, got none in 'missing/\*\.txt'"),
-        ("/dev/null", "regular file"),
+        (
+            "tiny_shakespere",
+            ("one of stdlib, tiny_shakespeare, ", "did you mean 'tiny_shakespeare'"),
+        ),
+        ("data/missing.txt", ("got 'data/missing.txt'; check the path",)),
+        ("", ("got ''",)),
+        ("x" * 5000, ("existing file",)),
+        ("missing/*.txt", ("one file that is not hidden, got none in 'missing/*.txt'",)),
+        ("/dev/null", ("regular file",)),
     ],
 )
-def test_an_invalid_corpus_is_refused_at_once(corpus: str, message: str) -> None:
+def test_an_invalid_corpus_is_refused_at_once(corpus: str, words: tuple[str, ...]) -> None:
     for read in (check_corpus, everything):
-        with pytest.raises(ObjectiveError, match=message) as caught:
+        with refused(*words):
             read(corpus)
-        assert "\n" not in str(caught.value)
 
 
 def test_an_empty_folder_is_refused_at_once(tmp_path: Path) -> None:

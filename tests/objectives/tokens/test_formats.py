@@ -89,26 +89,23 @@ def fixed_lists(folder: Path) -> Path:
 
 def datasets_folder(folder: Path) -> Path:
     """As `save_to_disk` of `datasets` writes a dataset of two splits."""
-    own = folder / "saved" / "train"
-    own.mkdir(parents=True)
+    place = folder / "saved" / "train"
+    place.mkdir(parents=True)
     (folder / "saved" / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    arrow_stream(own).rename(own / "data-00000-of-00001.arrow")
+    arrow_stream(place).rename(place / "data-00000-of-00001.arrow")
     files = [{"filename": "data-00000-of-00001.arrow"}]
-    (own / "state.json").write_text(json.dumps({"_data_files": files, "_indices_files": None}))
+    (place / "state.json").write_text(json.dumps({"_data_files": files, "_indices_files": None}))
     return folder / "saved"
 
 
-def shards(folder: Path, *, dtype: Any = "uint16") -> Path:
-    own = []
+def shards(folder: Path) -> Path:
+    parts = []
     for number, part in enumerate(np.split(IDS, [400])):
-        part.astype(dtype).tofile(folder / f"train-{number}.bin")
-        own.append(Shard(file=f"train-{number}.bin", tokens=len(part), sha256="0" * 64))
-    split = Split(tokens=1000, documents=3, bytes=4000, shards=tuple(own))
-    splits = {"train": split}
-    write_index(
-        folder,
-        Index(format="fathom-tokens-1", dtype=dtype, vocabulary=509, end=0, splits=splits),
-    )
+        part.astype("<u2").tofile(folder / f"train-{number}.bin")
+        parts.append(Shard(file=f"train-{number}.bin", tokens=len(part), sha256="0" * 64))
+    split = Split(tokens=1000, documents=3, bytes=4000, shards=tuple(parts))
+    settings: dict[str, Any] = {"format": "fathom-tokens-1", "dtype": "uint16", "end": 0}
+    write_index(folder, Index(vocabulary=509, splits={"train": split}, **settings))
     return folder
 
 

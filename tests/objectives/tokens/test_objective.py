@@ -70,8 +70,8 @@ def test_an_epoch_trains_on_each_token_once(tmp_path: Path) -> None:
     targets = torch.cat(
         [task.batch(seed=1, step=step, batch_size=batch_size).targets for step in range(steps)]
     )[: 3 * epoch]
-    for own in targets.view(3, epoch, CONTEXT):
-        counts = Counter(own.flatten().tolist())
+    for of_epoch in targets.view(3, epoch, CONTEXT):
+        counts = Counter(of_epoch.flatten().tolist())
         assert set(counts.values()) == {1}
         assert len(counts) == epoch * CONTEXT > 5000 - 2 * CONTEXT - 1
 
@@ -85,9 +85,9 @@ def test_two_workers_a_resumed_trial_and_a_group_see_the_same_batches(tmp_path: 
     write(tmp_path)
     keys = keys_of("tokens", train=str(tmp_path), vocabulary=5000, context=CONTEXT, eval_tokens=80)
     sent = pickle.dumps(prepare(keys))
-    one, other = (pickle.loads(sent).to(CPU) for _ in range(2))
-    straight = [one.batch(seed=5, step=step, batch_size=6) for step in range(20)]
-    resumed = [other.batch(seed=5, step=step, batch_size=6) for step in range(13, 20)]
+    first, second = (pickle.loads(sent).to(CPU) for _ in range(2))
+    straight = [first.batch(seed=5, step=step, batch_size=6) for step in range(20)]
+    resumed = [second.batch(seed=5, step=step, batch_size=6) for step in range(13, 20)]
     assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(straight[13:], resumed, strict=True))
     parts = [
         Ranks(rank, 3).local_batch(pickle.loads(sent).to(CPU).batch(seed=5, step=4, batch_size=6))
@@ -133,10 +133,10 @@ def test_negative_ids_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_wrong_id_that_no_sample_saw_fails_the_step_that_reads_it(tmp_path: Path) -> None:
-    ids = np.zeros(10**6, np.uint16)
-    ids[123_457] = 999
+    ids = np.zeros(10**5, np.uint16)
+    ids[12_345] = 999
     task = tokens(write(tmp_path, ids), vocabulary=10)
-    with pytest.raises(ObjectiveError, match=r"got 999 in .* \(token 123,457 of the data\)"):
+    with pytest.raises(ObjectiveError, match=r"got 999 in .* \(token 12,345 of the data\)"):
         task.batch(seed=0, step=0, batch_size=len(task.train) // CONTEXT - 1)
 
 
@@ -172,14 +172,14 @@ def test_the_digest_changes_with_a_byte_of_the_sample_and_with_the_time(tmp_path
 
 
 def test_the_digest_of_every_byte_ignores_times_and_sees_every_byte(tmp_path: Path) -> None:
-    task = tokens(write(tmp_path, np.zeros(10**7, np.uint16)))
+    task = tokens(write(tmp_path, np.zeros(10**6, np.uint16)))
     first = content_digest_of(task, lambda: False)
     file = tmp_path / "ids-1.npy"
     file.touch()
     assert first
     assert content_digest_of(task, lambda: False) == first
     with file.open("r+b") as opened:
-        opened.seek(1_234_567)
+        opened.seek(123_457)
         opened.write(b"\1")
     assert content_digest_of(task, lambda: False) != first
     assert content_digest_of(task, lambda: True) is None

@@ -10,7 +10,7 @@ import pytest
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.classification.keys import ClassificationConfig
 from fathom.objectives.rows.classification.labelled_texts import Text, TextVocabulary
-from tests.support.objectives import keys_of
+from tests.support.objectives import keys_of, refused
 
 
 def read(data: Path | str, **changes: Any) -> tuple[dict[str, list[Text]], TextVocabulary]:
@@ -22,7 +22,7 @@ def read(data: Path | str, **changes: Any) -> tuple[dict[str, list[Text]], TextV
 
 def texts_of(data: Path | str, **changes: Any) -> set[tuple[str, str]]:
     splits, _ = read(data, **changes)
-    return {(text.label, text.text) for own in splits.values() for text in own}
+    return {(text.label, text.text) for texts in splits.values() for text in texts}
 
 
 def write(path: Path, content: str) -> Path:
@@ -35,13 +35,6 @@ def write(path: Path, content: str) -> Path:
 
 
 ROWS = [("good" if n % 2 else "bad", f"text {n}") for n in range(8)]
-
-
-def test_a_header_of_unknown_names_is_not_taken_for_a_text(tmp_path: Path) -> None:
-    (tmp_path / "rows.tsv").write_text("rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20)
-
-    with pytest.raises(ObjectiveError, match=r"line 1 of .* 'rating', and looks like a header"):
-        read(tmp_path / "rows.tsv", label="first")
 
 
 @pytest.mark.parametrize("name", ["x.tsv", "x.tsv.gz"])
@@ -121,6 +114,11 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
         ("label\ttext\nx\t \n", {}, ("line 2 of", "both a label and a text")),
         ("label\ttext\n", {}, ("at least one row",)),
         ("", {"label": "first"}, ("at least one row",)),
+        (
+            "rating\tbody\n" + "good\ta b\nbad\tc d\n" * 20,
+            {"label": "first"},
+            ("line 1 of", "'rating', and looks like a header"),
+        ),
         ("a\tb c\n" * 9, {"label": "first"}, ("rows enough to hold out",)),
         (
             "".join(f"a\tb {n}\n" for n in range(9)),
@@ -137,11 +135,8 @@ def test_a_part_of_every_class_is_held_out_in_whatever_order_they_come(tmp_path:
 def test_a_mistake_in_a_table_is_one_line(
     tmp_path: Path, content: str, settings: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ObjectiveError) as caught:
+    with refused(*words):
         read(write(tmp_path / "bad.tsv", content), **settings)
-
-    assert all(word in str(caught.value) for word in words), caught.value
-    assert "\n" not in str(caught.value)
 
 
 def test_a_mistake_in_a_place_is_one_line(tmp_path: Path) -> None:
@@ -175,12 +170,12 @@ def test_words_bytes_and_the_most_frequent_words(tmp_path: Path) -> None:
 
     _, words = read(path, label="first")
     _, some = read(path, label="first", tokenizer="words:2")
-    _, own = read(path, label="first", tokenizer="bytes")
+    _, as_bytes = read(path, label="first", tokenizer="bytes")
 
     assert words.size == 2 + 3 + 15 + 2, "padding, the unseen; it, is, é; numbers; classes"
     assert words.ids("it was") == [words.words["it"], 1]
     assert list(some.words) == ["is", "é"] or list(some.words) == ["is", "it"]
     assert some.ids("is nine") == [some.words["is"], 1]
-    assert own.size == 2 + 256 + 2
-    assert own.ids("é") == [2 + 0xC3, 2 + 0xA9]
-    assert own.length("é") == 2
+    assert as_bytes.size == 2 + 256 + 2
+    assert as_bytes.ids("é") == [2 + 0xC3, 2 + 0xA9]
+    assert as_bytes.length("é") == 2

@@ -11,8 +11,8 @@ from fathom.objectives.rows.classification.listops import END, OPERATORS, WORDS,
 
 PUBLISHED: dict[str, Callable[[list[int]], int]] = {
     **OPERATORS,
-    "[FIRST": lambda own: own[0],
-    "[LAST": lambda own: own[-1],
+    "[FIRST": lambda values: values[0],
+    "[LAST": lambda values: values[-1],
 }
 """With the two operators that only some of the published files have."""
 
@@ -78,16 +78,9 @@ def test_rules_that_too_few_expressions_obey_are_refused() -> None:
 @pytest.mark.parametrize("name", ["listops_d20s", "listops_d14", "listops_d8", "listops_d5f"])
 def test_the_published_expressions_have_their_published_values(mirror: object, name: str) -> None:
     splits, vocabulary = read_with_vocabulary(
-        data=name,
-        label=None,
-        dev=None,
-        test={},
-        tokenizer="words",
-        cut=False,
-        listops={},
-        context=939,
-        validation_fraction=0.1,
-    )
+        data=name, label=None, dev=None, test={}, tokenizer="words", cut=False, listops={},
+        context=939, validation_fraction=0.1,
+    )  # fmt: skip
 
     every: list[Text] = [*splits["train"], *splits["dev"]]
     assert len(every) == 10_000

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fathom.objectives.contract import IGNORED
 from fathom.objectives.rows.classification.objective import Classification
 from fathom.objectives.token_ids import PAD
-from tests.support.objectives import prepared
+from tests.support.objectives import prepared, uniform
 
 MOODS = {"good": "fine", "bad": "poor"}
 
@@ -82,7 +82,7 @@ def test_predictions_are_classes_only(tmp_path: Path) -> None:
 def test_a_model_that_knows_the_words_is_accurate(tmp_path: Path, pooling: str) -> None:
     task = mood_task(tmp_path, pooling=pooling, test={"hard": str(tmp_path / "y.tsv")})
     # A text's first word says its class; it is the last one too where it is alone.
-    poor, fine = ({row[0] for row in own} for own in by_class(task))
+    poor, fine = ({row[0] for row in rows} for rows in by_class(task))
     [poor_id], [fine_id] = poor - fine - {0}, fine - poor - {0}
 
     def reader(inputs: Tensor) -> Tensor:
@@ -99,28 +99,20 @@ def test_a_model_that_knows_the_words_is_accurate(tmp_path: Path, pooling: str) 
 def by_class(task: Classification) -> tuple[list[list[int]], list[list[int]]]:
     inputs, targets = ids_of(task, len(task.train.rows))
     so = {row[0] for row in inputs if row[2] != PAD}
-    rows = [(row, max(own)) for row, own in zip(inputs, targets, strict=True) if row[0] not in so]
-    first = task.first_class
-    return (
-        [row for row, own in rows if own == first],
-        [row for row, own in rows if own == first + 1],
-    )
+    found = zip(inputs, targets, strict=True)
+    rows = [(row, max(asked) - task.first_class) for row, asked in found if row[0] not in so]
+    return [row for row, label in rows if label == 0], [row for row, label in rows if label == 1]
 
 
 def test_an_evaluation_uses_the_requested_number_of_texts_and_the_final_one_all(
     tmp_path: Path,
 ) -> None:
     task = mood_task(tmp_path, eval_examples=2, validation_fraction=0.5)
-    seen: list[int] = []
-
-    def watched(inputs: Tensor) -> Tensor:
-        seen.append(len(inputs))
-        return torch.zeros(*inputs.shape, task.vocab_size)
-
-    task.evaluate(watched)
-    assert sum(seen) == 2
-    task.final_metrics(watched)
-    assert sum(seen) == 2 + len(task.dev.rows) > 12
+    sizes: list[tuple[int, ...]] = []
+    task.evaluate(uniform(task, sizes))
+    assert sum(rows for rows, _ in sizes) == 2
+    task.final_metrics(uniform(task, sizes))
+    assert sum(rows for rows, _ in sizes) == 2 + len(task.dev.rows) > 12
 
 
 def test_expressions_are_drawn_if_no_data_are_named() -> None:
@@ -137,7 +129,7 @@ def test_published_expressions_are_measured_as_a_further_split(mirror: Path) -> 
         "classification", context=100, listops={"examples": 300}, test={"d8": "listops_d8"}
     )
 
-    metrics = task.final_metrics(lambda inputs: torch.zeros(*inputs.shape, task.vocab_size))
+    metrics = task.final_metrics(uniform(task))
 
     assert len(task.further["d8"].rows) == 10_000
     assert 0.08 < metrics["accuracy/d8"] < 0.14, "the share of one class of ten"

@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fathom.models.network.transformer import Transformer
-from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.arrays import Sequences
 from fathom.objectives.contract import IGNORED, Model
 from fathom.objectives.rows.transduction.objective import PairSplit, Transduction, greedy
 from fathom.objectives.rows.word_ids import END, SEPARATOR, START, UNKNOWN, WORDS_FROM
 from fathom.objectives.token_ids import PAD
-from tests.support.objectives import CPU, prepared
+from tests.support.models import model_of
+from tests.support.objectives import CPU, prepared, refused, uniform
 
 WORDS = ["ant", "bee", "cat", "dog"]
 
@@ -27,20 +26,33 @@ def rows_task(**settings: Any) -> Transduction:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
-    """Rows that say the source backwards; of a longer split some words are new."""
+def files(tmp_path: Path) -> dict[str, Any]:
+    """Keys of rows that say the source backwards; of a longer split some words are new."""
     rows = [f"{a} {b}\t{b} {a}\tshort" for a in WORDS for b in WORDS]
     (tmp_path / "rows.tsv").write_text("\n".join(rows))
     (tmp_path / "gen.tsv").write_text("ant bee cat\tcat bee ant\tlonger\nant emu\temu ant\tnew\n")
-    return tmp_path
+    (tmp_path / "text.txt").write_text("An emu, an ant; an emu, a bee. " * 9)
+    place = str(tmp_path / "rows.tsv")
+    return {
+        "data": place, "dev": place, "context": 16,
+        "generalisation": {"gen": str(tmp_path / "gen.tsv")},
+    }  # fmt: skip
 
 
 @pytest.fixture
-def task(files: Path) -> Transduction:
-    rows = str(files / "rows.tsv")
-    return rows_task(
-        data=rows, dev=rows, generalisation={"gen": str(files / "gen.tsv")}, context=16
-    )
+def task(files: dict[str, Any]) -> Transduction:
+    return rows_task(**files)
+
+
+@pytest.fixture
+def text(files: dict[str, Any]) -> dict[str, Any]:
+    """Keys of three steps of two windows of text."""
+    return {"corpus": files["data"].replace("rows.tsv", "text.txt"), "words": 4, "tokens": 96}
+
+
+@pytest.fixture
+def pretrained(files: dict[str, Any], text: dict[str, Any]) -> Transduction:
+    return rows_task(**files, pretraining=text)
 
 
 def ids(task: Transduction, text: str) -> list[int]:
@@ -51,14 +63,13 @@ def test_a_row_is_source_then_target_and_only_the_target_has_a_loss(task: Transd
     inputs, targets, _ = task.train.batch(np.array([1]), 7)
 
     ant, bee = ids(task, "ant bee")
+    assert task.words == tuple(WORDS)
     assert inputs.tolist() == [[START, ant, bee, SEPARATOR, bee, ant, END]]
     assert targets.tolist() == [[IGNORED, IGNORED, IGNORED, bee, ant, END, IGNORED]]
 
 
-def test_batches_are_as_wide_as_their_longest_row_in_a_few_widths(files: Path) -> None:
-    rows = str(files / "rows.tsv")
-    task = rows_task(data=rows, dev=rows, context=80)
-
+def test_batches_are_as_wide_as_their_longest_row_in_a_few_widths(files: dict[str, Any]) -> None:
+    task = rows_task(**files | {"context": 80})
     inputs, targets, _ = task.batch(seed=0, step=0, batch_size=4)
 
     assert inputs.shape == (4, 10)
@@ -73,28 +84,6 @@ def test_padding_changes_no_loss(task: Transduction) -> None:
     narrow, wide = (task.loss(table, task.train.batch(rows, width)) for width in (6, 16))
 
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-6)
-
-
-def test_the_vocabulary_is_the_words_of_the_training_rows(task: Transduction) -> None:
-    assert task.words == ("ant", "bee", "cat", "dog")
-
-
-def text(folder: Path) -> Path:
-    (folder / "text.txt").write_text("An emu, an ant; an emu, a bee. " * 9)
-    return folder / "text.txt"
-
-
-@pytest.fixture
-def pretrained(files: Path) -> Transduction:
-    """Three steps of two windows of text."""
-    rows = str(files / "rows.tsv")
-    return rows_task(
-        data=rows,
-        dev=rows,
-        generalisation={"gen": str(files / "gen.tsv")},
-        context=16,
-        pretraining={"corpus": str(text(files)), "words": 4, "tokens": 3 * 2 * 16},
-    )
 
 
 def test_steps_are_of_text_until_its_tokens_are_used_up_then_of_rows(
@@ -122,26 +111,19 @@ def test_every_known_word_of_the_text_has_a_loss(pretrained: Transduction) -> No
 def test_a_word_of_the_text_can_be_matched_though_no_training_row_has_it(
     task: Transduction, pretrained: Transduction
 ) -> None:
-    def exact(one: Transduction) -> float:
+    def exact(trained: Transduction) -> float:
         rows = np.array([1])
-        split = one.further["gen"]
+        split = trained.further["gen"]
         targets = split.batch(rows, int(split.rows.lengths[1]) - 1).targets
-        told = nn.functional.one_hot(targets.clamp(min=0), one.vocab_size).float()
-        return float(one._scores(lambda _inputs: told, split, rows)[1].mean())
+        told = nn.functional.one_hot(targets.clamp(min=0), trained.vocab_size).float()
+        return float(trained._scores(lambda _inputs: told, split, rows)[1].mean())
 
     assert (exact(task), exact(pretrained)) == (0.0, 1.0)
 
 
-def test_a_text_without_a_window_is_refused_in_one_line(files: Path) -> None:
-    rows = str(files / "rows.tsv")
-    wanted = "must have more words than `context`, got 108 and context=108; use a larger `corpus`"
-    with pytest.raises(ValueError, match=wanted):
-        rows_task(
-            data=rows,
-            dev=rows,
-            context=108,
-            pretraining={"corpus": str(text(files)), "words": 4, "tokens": 64},
-        )
+def test_a_text_without_a_window_is_refused(files: dict[str, Any], text: dict[str, Any]) -> None:
+    with refused("must have more words than `context`, got 108 and context=108; use a larger"):
+        rows_task(**files | {"context": 108}, pretraining=text)
 
 
 def random_model(vocabulary: int, seed: int) -> Model:
@@ -149,10 +131,7 @@ def random_model(vocabulary: int, seed: int) -> Model:
     shape = Shape(
         depth=1, d_model=8, d_ff=8, n_heads=1, head_dim=8, vocab_size=vocabulary, context=16
     )
-    parametrization = Parametrization(
-        scheme=Scheme.STANDARD, base_width=8, base_depth=1, base_head_dim=8, init_std=0.02
-    )
-    model = Transformer(shape, parametrization)
+    model = model_of(shape)
     generator = torch.Generator().manual_seed(seed)
     for weight in model.parameters():
         nn.init.normal_(weight, generator=generator)
@@ -243,20 +222,14 @@ def test_greedy_decoding_writes_words_and_stops_at_the_end(task: Transduction) -
 
 
 def test_an_evaluation_uses_the_requested_number_of_rows_and_the_final_one_all(
-    files: Path,
+    files: dict[str, Any],
 ) -> None:
-    rows = str(files / "rows.tsv")
-    task = rows_task(data=rows, dev=rows, context=16, eval_examples=2)
-    seen: list[int] = []
-
-    def watched(inputs: Tensor) -> Tensor:
-        seen.append(len(inputs))
-        return torch.zeros(*inputs.shape, task.vocab_size)
-
-    task.evaluate(watched)
-    assert sum(seen) == 2
-    task.final_metrics(watched)
-    assert sum(seen) == 2 + 16
+    sizes: list[tuple[int, ...]] = []
+    task = rows_task(**files | {"generalisation": {}, "eval_examples": 2})
+    task.evaluate(uniform(task, sizes))
+    assert sum(rows for rows, _ in sizes) == 2
+    task.final_metrics(uniform(task, sizes))
+    assert sum(rows for rows, _ in sizes) == 2 + 16
 
 
 def test_chunks_of_an_evaluation_hold_rows_of_like_length_and_each_row_once(
@@ -265,11 +238,7 @@ def test_chunks_of_an_evaluation_hold_rows_of_like_length_and_each_row_once(
     task = rows_task(data="cogs_vf", eval_examples=300)
     sizes: list[tuple[int, ...]] = []
 
-    def watched(inputs: Tensor) -> Tensor:
-        sizes.append(tuple(inputs.shape))
-        return torch.zeros(*inputs.shape, task.vocab_size)
-
-    metrics = task.evaluate(watched)
+    metrics = task.evaluate(uniform(task, sizes))
 
     assert sum(rows for rows, _ in sizes) == 3 * 300
     assert all(rows * width <= 8192 for rows, width in sizes)

@@ -10,16 +10,12 @@ import pytest
 from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.rows.published import TRANSDUCTION
 from fathom.objectives.rows.transduction.pairs import Pair, read_pairs, read_splits, words_of
+from tests.support.objectives import refused
 
 
 def splits_of(data: Path | str, **changes: Any) -> dict[str, list[Pair]]:
-    settings: dict[str, Any] = {
-        "dev": None,
-        "test": None,
-        "generalisation": {},
-        "validation_fraction": 0.1,
-        "context": 64,
-    }
+    settings: dict[str, Any] = {"dev": None, "test": None, "generalisation": {}, "context": 64}
+    settings |= {"validation_fraction": 0.1}
     return read_splits(data=str(data), **(settings | changes))
 
 
@@ -77,24 +73,14 @@ def test_a_mistake_in_a_file_is_one_line(
     if content is not None:
         path.write_bytes(content)
 
-    with pytest.raises(ObjectiveError) as caught:
+    with refused(*words, "bad.tsv"):
         read_pairs(str(path))
-
-    assert all(word in str(caught.value) for word in (*words, "bad.tsv"))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_broken_gzip_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "x.gz").write_bytes(gzip.compress(b"a\tb\n" * 99)[:-9])
-
-    with pytest.raises(ObjectiveError, match=r"whole \.gz"):
-        read_pairs(str(tmp_path / "x.gz"))
 
 
 def test_without_a_dev_file_a_fraction_of_the_sources_is_held_out(rows: Path) -> None:
     splits = splits_of(rows, validation_fraction=0.2)
 
-    train, dev = ({pair.source for pair in own} for own in (splits["train"], splits["dev"]))
+    train, dev = ({pair.source for pair in pairs} for pairs in (splits["train"], splits["dev"]))
     assert len(dev) == 6
     assert len(splits["dev"]) == 12, "copies of a row stay on one side"
     assert not train & dev
@@ -147,7 +133,7 @@ def test_the_published_sets_are_read_whole(
 
     everything = [splits[name] for name in ("train", "dev", "test", "gen")]
     assert tuple(map(len, everything)) == sizes
-    assert max(pair.context for own in everything for pair in own) == longest
+    assert max(pair.context for pairs in everything for pair in pairs) == longest
     assert len(words_of(splits["train"])) == words
     assert set(TRANSDUCTION) == {"cogs", "cogs_vf", "passivization"}
 

@@ -40,13 +40,13 @@ def test_no_batch_but_one_of_an_epoch_has_room_left() -> None:
 
 def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     steps = BUCKETS.steps(8)
-    first, epoch, seed = (
-        [BUCKETS.batch(seed=own, step=start + at, batch_size=8)[0].tolist() for at in range(steps)]
-        for own, start in ((0, 0), (0, steps), (1, 0))
+    first, epoch, other = (
+        [BUCKETS.batch(seed=seed, step=start + at, batch_size=8)[0].tolist() for at in range(steps)]
+        for seed, start in ((0, 0), (0, steps), (1, 0))
     )
 
     assert first != epoch
-    assert first != seed
+    assert first != other
     assert BUCKETS.batch(seed=0, step=0, batch_size=8)[0].tolist() == first[0]
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import torch
@@ -61,9 +62,8 @@ class Table:
 def targets() -> list[tuple[int, ...]]:
     """All that end within `LONGEST` tokens."""
     others = [token for token in range(VOCABULARY) if token != END]
-    return [
-        (*own, END) for count in range(LONGEST) for own in itertools.product(others, repeat=count)
-    ]
+    beginnings = (itertools.product(others, repeat=count) for count in range(LONGEST))
+    return [(*tokens, END) for several in beginnings for tokens in several]
 
 
 def trimmed(row: Tensor) -> tuple[int, ...]:
@@ -80,8 +80,8 @@ def test_a_beam_as_wide_as_all_targets_finds_the_best_of_them(seed: int, penalty
 
     for source, row in enumerate(found):
         worth = {
-            own: model.log_probability(source, own) / ((5 + len(own)) / 6) ** penalty
-            for own in targets()
+            tokens: model.log_probability(source, tokens) / ((5 + len(tokens)) / 6) ** penalty
+            for tokens in targets()
         }
         assert trimmed(row) == max(worth, key=worth.__getitem__)
 
@@ -91,9 +91,9 @@ def test_a_beam_of_width_one_is_greedy(seed: int) -> None:
     model = Table(seed)
     narrow = beam_search(model, SOURCES, width=1, penalty=1.0, longest=LONGEST)
 
-    own = greedy(model, SOURCES, longest=LONGEST)
+    greedily = greedy(model, SOURCES, longest=LONGEST)
 
-    assert [*map(trimmed, narrow)] == [*map(trimmed, own)]
+    assert [*map(trimmed, narrow)] == [*map(trimmed, greedily)]
 
 
 def test_what_a_sentence_gets_does_not_depend_on_its_neighbours() -> None:
@@ -111,8 +111,8 @@ def test_greedy_takes_the_most_likely_token_until_the_end_or_the_longest() -> No
     for source, row in enumerate(greedy(model, SOURCES, longest=LONGEST)):
         written: tuple[int, ...] = ()
         while len(written) < LONGEST and END not in written:
-            scores = [model.log_probability(source, (*written, one)) for one in range(VOCABULARY)]
-            written = (*written, scores.index(max(scores)))
+            longer = [(*written, token) for token in range(VOCABULARY)]
+            written = max(longer, key=partial(model.log_probability, source))
         assert trimmed(row)[: len(written)] == written
 
 

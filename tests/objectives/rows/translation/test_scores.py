@@ -24,9 +24,9 @@ def test_they_are_what_the_command_says_of_the_same_files(tmp_path: Path) -> Non
 
     found = scores(OUTPUTS, REFERENCES)
 
-    for own, said_one in zip(found.values(), json.loads(said.stdout), strict=True):
-        assert own.value == pytest.approx(said_one["score"], abs=1e-7)
-        assert own.signature == said_one["signature"]
+    for score, printed in zip(found.values(), json.loads(said.stdout), strict=True):
+        assert score.value == pytest.approx(printed["score"], abs=1e-7)
+        assert score.signature == printed["signature"]
     assert found["bleu"].signature == SIGNATURE
 
 

@@ -21,7 +21,7 @@ def test_blocks_alternate_and_the_answer_marks_the_last_block() -> None:
         letters = [token for token in row[1:] if token != PAD]
         lengths.add(len(letters))
         assert row == [START, *letters, *[PAD] * (11 - len(letters))]
-        runs = [(letter, len(list(own))) for letter, own in itertools.groupby(letters)]
+        runs = [(letter, len(list(run))) for letter, run in itertools.groupby(letters)]
         assert [letter for letter, _ in runs] == [A, B, A, B]
         last = runs[-1][1]
         expected = [OUTSIDE] * (len(letters) - last) + [INSIDE] * last

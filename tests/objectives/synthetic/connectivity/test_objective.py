@@ -23,10 +23,10 @@ def graph_of(
     else:
         vertices = task.keys.vertices
         ends = [(low, high) for high in range(vertices) for low in range(high)]
-        own = [token - FIRST_VERTEX - vertices for token in row]
+        pairs = [token - FIRST_VERTEX - vertices for token in row]
         edges = [
             (FIRST_VERTEX + low, FIRST_VERTEX + high)
-            for low, high in (ends[pair] for pair in own if pair >= 0)
+            for low, high in (ends[pair] for pair in pairs if pair >= 0)
         ]
         first, at = FIRST_VERTEX, len(edges)
     asked = {token: place for place, token in enumerate(row) if place >= at and token != PAD}
@@ -85,7 +85,7 @@ def test_each_joined_vertex_has_a_counterpart_of_the_same_degree_as_far_from_the
             assert told[place] == distance(edges, start, vertex)
             seen[answers[place]][told[place], degrees[vertex]] += 1
         assert seen[YES] == seen[NO]
-        assert sum(one > 0 for one in told) == len(asked)
+        assert sum(away > 0 for away in told) == len(asked)
 
 
 def test_errors_of_a_diameter_count_at_vertices_of_that_distance() -> None:
@@ -94,7 +94,7 @@ def test_errors_of_a_diameter_count_at_vertices_of_that_distance() -> None:
 
     assert counted.sum(1).tolist() == [2] * 10
     for row, answers in zip(batch.targets.tolist(), counted.tolist(), strict=True):
-        assert {target for target, one in zip(row, answers, strict=True) if one} == {YES, NO}
+        assert {target for target, counts in zip(row, answers, strict=True) if counts} == {YES, NO}
     names = {token for row in batch.inputs[:, 6:].tolist() for token in row} - {PAD}
     assert names <= set(range(FIRST_VERTEX + 1, FIRST_VERTEX + 12))
 

@@ -34,9 +34,9 @@ def test_hop_is_definition_4_1() -> None:
     for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
         k, symbols = row[0] - task.keys.first_prefix, row[1:]
         seen.add(k)
-        expected = hop_by_definition(symbols, k)
-        bottom = task.keys.bottom
-        assert answers == [task.keys.blank, *(bottom if one is None else one for one in expected)]
+        found = hop_by_definition(symbols, k)
+        expected = [task.keys.bottom if symbol is None else symbol for symbol in found]
+        assert answers == [task.keys.blank, *expected]
         assert all(a != b for a, b in itertools.pairwise(symbols))
         assert set(symbols) <= set(range(FIRST, FIRST + 4))
     assert seen == set(range(7))

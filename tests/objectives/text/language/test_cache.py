@@ -46,17 +46,14 @@ def test_the_second_start_cuts_nothing_and_trains_on_the_same(
     tmp_path: Path, cuts: list[int]
 ) -> None:
     corpus, folder = text(tmp_path), tmp_path / "runs" / ".tokens"
-    plain, first, second = (language(corpus, own) for own in (None, folder, folder))
+    plain, first, second = (language(corpus, place) for place in (None, folder, folder))
     assert len(cuts) == 2
     table = torch.nn.Embedding(300, 300)
     for task in (first, second):
         assert task.data_digest == plain.data_digest
         assert task.to(CPU).evaluate(table) == plain.to(CPU).evaluate(table)
-        assert (
-            task.to(CPU)
-            .batch(seed=1, step=2, batch_size=4)
-            .inputs.equal(plain.to(CPU).batch(seed=1, step=2, batch_size=4).inputs)
-        )
+        ours, wanted = (t.to(CPU).batch(seed=1, step=2, batch_size=4) for t in (task, plain))
+        assert ours.inputs.equal(wanted.inputs)
         assert type(task.train) is type(plain.train)
 
 
@@ -70,7 +67,7 @@ def test_large_tokens_stay_in_their_files_and_give_the_same_batches(
     assert isinstance(task.train, TokenFiles)
     for step in (0, 9):
         found, wanted = (
-            own.batch(seed=1, step=step, batch_size=7) for own in (task.to(CPU), plain)
+            text.batch(seed=1, step=step, batch_size=7) for text in (task.to(CPU), plain)
         )
         assert found.targets.equal(wanted.targets)
     table = torch.nn.Embedding(300, 300)

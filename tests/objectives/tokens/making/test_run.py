@@ -17,7 +17,7 @@ from fathom.objectives.errors import ObjectiveError
 from fathom.objectives.tokens.making import run, writer
 from fathom.objectives.tokens.making.cut import Cutter
 from fathom.objectives.tokens.making.run import HowFar, Making, make_tokens
-from fathom.objectives.tokens.shards import Index, read_index
+from fathom.objectives.tokens.shards import SPLITS, Index, read_index
 from tests.support.objectives import prepared
 
 DOCUMENTS = [f"The {n}. document, of {n * n} \N{GREEK SMALL LETTER MU}m.\n" * 3 for n in range(400)]
@@ -98,14 +98,13 @@ def test_every_document_is_in_one_split_once_and_apart_from_others(
     (tmp_path / "in").mkdir()
     out = tmp_path / "out"
     index = make(form(tmp_path / "in"), out)
-    parts = {split: documents_of(out, split) for split in ("train", "validation")}
+    parts = {split: documents_of(out, split) for split in SPLITS}
     assert [text for text in DOCUMENTS if text in set(parts["train"])] == parts["train"]
     assert sorted(parts["train"] + parts["validation"]) == sorted(DOCUMENTS)
     assert 40 < len(parts["validation"]) < 120
     for split, texts in parts.items():
-        own = index.splits[split]
-        assert own.documents == len(texts)
-        assert own.bytes == sum(len(text.encode()) for text in texts)
+        assert index.splits[split].documents == len(texts)
+        assert index.splits[split].bytes == sum(len(text.encode()) for text in texts)
 
 
 def test_a_long_text_is_parted_only_where_pieces_are_held_out(tmp_path: Path) -> None:
@@ -115,9 +114,7 @@ def test_a_long_text_is_parted_only_where_pieces_are_held_out(tmp_path: Path) ->
     assert documents_of(tmp_path / "whole", "train") == [text]
     assert set(read_index(tmp_path / "whole").splits) == {"train"}
     make(tmp_path / "long.txt", tmp_path / "out")
-    parts = [
-        own for split in ("train", "validation") for own in documents_of(tmp_path / "out", split)
-    ]
+    parts = sum((documents_of(tmp_path / "out", split) for split in SPLITS), list[str]())
     assert sum(map(len, parts)) == len(text)
     assert 10 < len(parts) < 60
     assert all(text.count(part) == 1 for part in parts)
@@ -165,12 +162,12 @@ def test_an_interrupted_making_goes_on_and_ends_with_the_same_shards(
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             make_tokens(making, interrupt, ignore)
-        for split in ("train", "validation"):  # a kill leaves more than the last note counts
+        for split in SPLITS:  # a kill leaves more than the last note counts
             with max(out.glob(f"{split}-*.bin")).open("ab") as opened:
                 opened.write(b"more")
     assert make_tokens(making, interrupt, ignore) == whole
     assert seen == sorted(seen)
-    for split in ("train", "validation"):
+    for split in SPLITS:
         assert (ids_of(out, split) == ids_of(tmp_path / "whole", split)).all()
         assert len(whole.splits[split].shards) > 1
 
