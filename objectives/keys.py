@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 LONGEST_VALUE = 80
 """Characters of a wrong value that an error message repeats."""
@@ -96,16 +96,6 @@ class RuleError(ValueError):
         super().__init__(f"`{key}{self.rest}")
 
 
-def check_eval_tokens(eval_tokens: int, context: int) -> None:
-    """Raises `ValueError` if an evaluation has fewer tokens than a sequence."""
-    if eval_tokens < context:
-        raise RuleError(
-            "eval_tokens",
-            f"must be at least `context`, got {eval_tokens} and {context}; use "
-            f"eval_tokens: {context} or more",
-        )
-
-
 class ObjectiveConfig(Group, ABC):
     """Keys of an objective, with the facts about it that planning needs; imports no torch."""
 
@@ -172,3 +162,35 @@ class ObjectiveConfig(Group, ABC):
     def settings(self) -> dict[str, Any]:
         """The keys and their values without the name."""
         return self.model_dump(exclude={"name"})
+
+
+class NextTokenConfig(ObjectiveConfig):
+    """Keys that the objectives of next-token prediction share, with `context` and `eval_tokens`."""
+
+    if TYPE_CHECKING:  # a field, whose place among the keys differs
+
+        @property
+        def eval_tokens(self) -> int:
+            """Held-out tokens in an evaluation."""
+
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        if self.eval_tokens < self.context:
+            raise RuleError(
+                "eval_tokens",
+                f"must be at least `context`, got {self.eval_tokens} and {self.context}; use "
+                f"eval_tokens: {self.context} or more",
+            )
+        return self
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation."""
+        return self.eval_tokens
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys with sequences of at most `context` tokens, and at most `eval_tokens` of them in
+        an evaluation, but one sequence at least."""
+        context = min(context, self.context)
+        eval_tokens = max(context, min(eval_tokens, self.eval_tokens))
+        return self.model_copy(update={"context": context, "eval_tokens": eval_tokens})

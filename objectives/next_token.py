@@ -1,10 +1,12 @@
 """Next-token prediction on a long text of token ids, in memory or in files.
 
-Shapes: B batch, T time, W windows of an evaluation.
+Shapes: B batch, T time, N tokens of a window, W windows of an evaluation.
 """
 
 import dataclasses
 import math
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,31 +21,43 @@ from fathom.objectives.keys import eval_chunk_tokens
 from fathom.objectives.random_numbers import training_windows
 from fathom.objectives.text.encode import Ids
 from fathom.objectives.token_loss import mean_loss, token_losses
-from fathom.objectives.tokens.ahead import ReadAhead
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
 
 
 class TextInFiles:
-    """A text that stays in its files; windows of it are sent to a device."""
+    """A text that stays in its files; the windows of the next step are read in a thread while the
+    device works on those of the step before."""
 
     def __init__(self, files: TokenFiles, device: torch.device) -> None:
         self.device = device
-        self.ahead: ReadAhead[Tensor] = ReadAhead()
-        """Windows of the steps to come."""
         self._reader, self._tokens = TokenReader(files), len(files)
+        self._pool = ThreadPoolExecutor(1)
+        self._next: tuple[Hashable, int, Future[Tensor]] | None = None
 
     def __len__(self) -> int:
         return self._tokens
 
-    def read(self, starts: NDArray[np.int64], length: int) -> Tensor:
+    def read(self, starts_B: NDArray[np.int64], length: int) -> Tensor:
         """The windows (B, length) from each start, on the host."""
-        ids = torch.from_numpy(self._reader.read(starts, length))
-        return ids.pin_memory() if self.device.type == "cuda" else ids
+        ids_BN = torch.from_numpy(self._reader.read(starts_B, length))
+        return ids_BN.pin_memory() if self.device.type == "cuda" else ids_BN
 
-    def batch(self, read: Tensor) -> Batch:
+    def read_ahead(self, key: Hashable, step: int, read: Callable[[int], Tensor]) -> Tensor:
+        """The windows that `read` returns for a step; those of the next step are begun meanwhile.
+
+        The key names all but the step that `read` depends on.
+        """
+        if self._next is not None and self._next[:2] == (key, step):
+            windows_BN = self._next[2]
+        else:
+            windows_BN = self._pool.submit(read, step)
+        self._next = (key, step + 1, self._pool.submit(read, step + 1))
+        return windows_BN.result()
+
+    def batch(self, windows_BN: Tensor) -> Batch:
         """Inputs, and targets one token later, of windows (B, T + 1), on the device."""
-        both = read.to(self.device, non_blocking=True)
-        return Batch(inputs=both[:, :-1], targets=both[:, 1:])
+        both_BN = windows_BN.to(self.device, non_blocking=True)
+        return Batch(inputs=both_BN[:, :-1], targets=both_BN[:, 1:])
 
 
 Text = Ids | Tensor | TokenFiles | TextInFiles
@@ -86,7 +100,7 @@ class NextToken:
             def read(at: int) -> Tensor:
                 return text.read(self._starts(seed, at, batch_size), length)
 
-            return text.batch(text.ahead.take((seed, batch_size), step, read))
+            return text.batch(text.read_ahead((seed, batch_size), step, read))
         placed_ids = tokens_of(tokens)
         starts = torch.from_numpy(self._starts(seed, step, batch_size))
         return windows(placed_ids, sent(starts, placed_ids.device), self.context)

@@ -1,10 +1,12 @@
-"""Types of keys that the objectives on rows (`transduction`, `classification`) share."""
+"""Types of keys, and methods, that the objectives on rows share."""
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field
+
+from fathom.objectives.keys import ObjectiveConfig
 
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 SplitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -23,6 +25,22 @@ def padding_note(lengths: Sequence[int], context: int) -> str:
     )
 
 
-def fewer_examples(eval_examples: int, *, context: int, eval_tokens: int) -> int:
-    """The number of examples of `context` tokens in an evaluation of at most `eval_tokens`."""
-    return min(eval_examples, max(1, eval_tokens // context))
+class RowsConfig(ObjectiveConfig):
+    """Keys that the objectives on rows share, with `context` and `eval_examples`."""
+
+    if TYPE_CHECKING:  # a field, whose place among the keys differs
+
+        @property
+        def eval_examples(self) -> int:
+            """Most rows in an evaluation."""
+
+    @property
+    def evaluation_tokens(self) -> int:
+        """Tokens of an evaluation, padding included."""
+        return self.eval_examples * self.context
+
+    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
+        """The keys with as many rows in an evaluation as `eval_tokens` tokens are, at least one;
+        rows stay as long."""
+        fewer = min(self.eval_examples, max(1, eval_tokens // self.context))
+        return self.model_copy(update={"eval_examples": fewer})

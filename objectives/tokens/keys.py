@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fathom.objectives.errors import ObjectiveError
-from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real, check_eval_tokens
+from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
 from fathom.objectives.tokens.formats import TokenData, find_tokens, has_split
 from fathom.objectives.tokens.shards import TOKENIZER, TRAIN, VALIDATION
 from fathom.objectives.tokens.stream import TokenFiles, TokenReader
@@ -30,7 +30,7 @@ class TokenSplits:
     """Bytes of the text of `validation`, if they are known."""
 
 
-class TokensConfig(ObjectiveConfig):
+class TokensConfig(NextTokenConfig):
     """Next-token prediction on token ids that are cut already."""
 
     name: Literal["tokens"]
@@ -54,11 +54,6 @@ class TokensConfig(ObjectiveConfig):
     """Held-out tokens in an evaluation."""
     validation_fraction: Real = Field(0.01, gt=0.0, le=0.5)
     """Fraction of `train` that is held out, its last part, if nothing else is."""
-
-    @model_validator(mode="after")
-    def _check_evaluation(self) -> Self:
-        check_eval_tokens(self.eval_tokens, self.context)
-        return self
 
     def vocab_size(self) -> int:
         """Number of token ids; reads a sample of them, and the sizes and heads of their files."""
@@ -144,17 +139,6 @@ class TokensConfig(ObjectiveConfig):
                 f"context={self.context}; use more tokens, a shorter `context`, or another "
                 "`validation_fraction`"
             )
-
-    @property
-    def evaluation_tokens(self) -> int:
-        """Tokens of an evaluation."""
-        return self.eval_tokens
-
-    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys with shorter sequences, and fewer of them in an evaluation."""
-        context = min(context, self.context)
-        eval_tokens = max(context, min(eval_tokens, self.eval_tokens))
-        return self.model_copy(update={"context": context, "eval_tokens": eval_tokens})
 
 
 def _check_sample(split: TokenFiles) -> None:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.objectives.keys import Group, ObjectiveConfig, Positive, Real, RuleError, Whole
+from fathom.objectives.keys import Group, Positive, Real, RuleError, Whole
 from fathom.objectives.rows.classification.labelled_texts import (
     GENERATED,
     GENERATED_TOKENIZERS,
@@ -14,7 +14,7 @@ from fathom.objectives.rows.classification.labelled_texts import (
     read_with_vocabulary,
 )
 from fathom.objectives.rows.classification.listops import FEWEST, check_rules
-from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples, padding_note
+from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName, padding_note
 
 
 class ListOpsConfig(Group):
@@ -30,7 +30,7 @@ class ListOpsConfig(Group):
     """Number of expressions, those held out included."""
 
 
-class ClassificationConfig(ObjectiveConfig):
+class ClassificationConfig(RowsConfig):
     """Classification of texts: each text has one of several classes."""
 
     loss_unit: ClassVar[str] = "nats per text"
@@ -101,13 +101,3 @@ class ClassificationConfig(ObjectiveConfig):
         splits, vocabulary = self.read()
         lengths = [vocabulary.length(text.text) for texts in splits.values() for text in texts]
         return padding_note(lengths, self.context)
-
-    @property
-    def evaluation_tokens(self) -> int:
-        """Tokens of an evaluation."""
-        return self.eval_examples * self.context
-
-    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys with fewer texts in an evaluation; texts stay as long."""
-        fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
-        return self.model_copy(update={"eval_examples": fewer})

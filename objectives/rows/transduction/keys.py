@@ -4,8 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from fathom.objectives.keys import Group, Number, ObjectiveConfig, Positive, Real
-from fathom.objectives.rows.keys import SPLITS, FilePath, SplitName, fewer_examples, padding_note
+from fathom.objectives.keys import Group, Number, Positive, Real
+from fathom.objectives.rows.keys import SPLITS, FilePath, RowsConfig, SplitName, padding_note
 from fathom.objectives.rows.transduction.pairs import Pair, read_splits, words_of
 from fathom.objectives.rows.word_ids import WORDS_FROM, most_frequent, words_in
 from fathom.objectives.text.corpus import read_whole
@@ -24,7 +24,7 @@ class PretrainingConfig(Group):
     rows."""
 
 
-class TransductionConfig(ObjectiveConfig):
+class TransductionConfig(RowsConfig):
     """Sequence to sequence, by a decoder that reads the source and writes the target."""
 
     loss_unit: ClassVar[str] = "nats per token of the targets"
@@ -77,13 +77,8 @@ class TransductionConfig(ObjectiveConfig):
         lengths = [pair.context for pairs in self.read().values() for pair in pairs]
         return padding_note(lengths, self.context)
 
-    @property
-    def evaluation_tokens(self) -> int:
-        """Tokens of an evaluation."""
-        return self.eval_examples * self.context
-
     def for_probe(self, *, context: int, eval_tokens: int) -> Self:
         """The keys without the text, and with fewer rows in an evaluation; rows stay as long."""
+        keys = super().for_probe(context=context, eval_tokens=eval_tokens)
         pretraining = self.pretraining and self.pretraining.model_copy(update={"tokens": 0})
-        fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
-        return self.model_copy(update={"eval_examples": fewer, "pretraining": pretraining})
+        return keys.model_copy(update={"pretraining": pretraining})

@@ -1,12 +1,12 @@
 """Keys of `objective: translation`."""
 
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from fathom.objectives.keys import Few, Group, Number, ObjectiveConfig, Positive, Real, Whole, short
-from fathom.objectives.rows.keys import FilePath, fewer_examples
+from fathom.objectives.keys import Few, Group, Number, Positive, Real, Whole, short
+from fathom.objectives.rows.keys import FilePath, RowsConfig
 from fathom.objectives.rows.translation.encoded import EncodedText
 from fathom.objectives.rows.translation.generated import GENERATED, DrawnLanguage
 from fathom.objectives.rows.translation.pair_files import Files
@@ -65,7 +65,7 @@ class BeamConfig(Group):
     """Power of the length by which the log-probability of a hypothesis is divided."""
 
 
-class TranslationConfig(ObjectiveConfig):
+class TranslationConfig(RowsConfig):
     """Translation by an encoder that reads the source and a decoder that writes the target."""
 
     loss_unit: ClassVar[str] = "nats per token of the targets"
@@ -142,16 +142,6 @@ class TranslationConfig(ObjectiveConfig):
     def data_note(self) -> str:
         """A line on the number of pairs, on those that are not used whole, and on padding."""
         return _survey(self)[1]
-
-    @property
-    def evaluation_tokens(self) -> int:
-        """Tokens of an evaluation."""
-        return self.eval_examples * self.context
-
-    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys with fewer pairs in an evaluation; pairs stay as long."""
-        fewer = fewer_examples(self.eval_examples, context=self.context, eval_tokens=eval_tokens)
-        return self.model_copy(update={"eval_examples": fewer})
 
 
 @lru_cache(maxsize=4)

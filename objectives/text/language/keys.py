@@ -1,10 +1,10 @@
 """Keys of `objective: language`."""
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fathom.objectives.keys import Number, ObjectiveConfig, Positive, Real, check_eval_tokens
+from fathom.objectives.keys import NextTokenConfig, Number, Positive, Real
 from fathom.objectives.text.corpus import (
     check_corpus,
     check_lengths,
@@ -18,7 +18,7 @@ LONG_BYTES = 1 << 24
 """Bytes of text from which on its tokens are kept, whatever the tokenizer."""
 
 
-class LanguageConfig(ObjectiveConfig):
+class LanguageConfig(NextTokenConfig):
     """Next-token prediction on text."""
 
     cached: ClassVar[bool] = True
@@ -39,11 +39,6 @@ class LanguageConfig(ObjectiveConfig):
     """Held-out tokens in an evaluation."""
     validation_fraction: Real = Field(0.1, gt=0.0, le=0.5)
     """Fraction of the text that is held out."""
-
-    @model_validator(mode="after")
-    def _check_evaluation(self) -> Self:
-        check_eval_tokens(self.eval_tokens, self.context)
-        return self
 
     def vocab_size(self) -> int:
         """Number of token ids; reads the corpus for `chars`, and where it may be too small."""
@@ -75,14 +70,3 @@ class LanguageConfig(ObjectiveConfig):
         """True if cutting the text takes so long that its tokens are worth keeping."""
         learns = self.tokenizer not in (BYTES, CHARS)
         return learns or (corpus_bytes(self.corpus) or 0) >= LONG_BYTES
-
-    @property
-    def evaluation_tokens(self) -> int:
-        """Tokens of an evaluation."""
-        return self.eval_tokens
-
-    def for_probe(self, *, context: int, eval_tokens: int) -> Self:
-        """The keys with shorter sequences, and fewer of them in an evaluation."""
-        context = min(context, self.context)
-        eval_tokens = max(context, min(eval_tokens, self.eval_tokens))
-        return self.model_copy(update={"context": context, "eval_tokens": eval_tokens})

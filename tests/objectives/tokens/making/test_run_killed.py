@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from fathom.objectives.tokens.making.writer import PROGRESS
 from tests.support.places import ROOT
 
@@ -61,6 +63,8 @@ def is_alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.drill
+@pytest.mark.timeout(400)
 def test_after_two_kills_every_file_is_the_same_to_the_byte(tmp_path: Path) -> None:
     lines = (f"line {n} of {n * n}, and {n % 97} more\n" for n in range(300_000))
     (tmp_path / "text.txt").write_text("".join(lines))
