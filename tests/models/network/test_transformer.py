@@ -165,9 +165,9 @@ def reference(model: Transformer, tokens: Tensor) -> Tensor:
         x = normed(x, weights, "embedding_norm", shape)
     for layer in range(shape.depth):
         prefix = f"blocks.{0 if shape.looped else layer}."
-        layer_weights = {k.removeprefix(prefix): w for k, w in weights.items() if k.startswith(prefix)}
+        parts = {k.removeprefix(prefix): w for k, w in weights.items() if k.startswith(prefix)}
         for branch in ("attention", "feed_forward") if shape.d_ff else ("attention",):
-            x = joined(x, branch, layer_weights, shape, tokens)
+            x = joined(x, branch, parts, shape, tokens)
     if not post_norm:
         x = normed(x, weights, "final_norm", shape)
     return x @ head.T
