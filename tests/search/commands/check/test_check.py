@@ -54,24 +54,21 @@ train: {{learning_rate: {rate}}}
 
 
 @cache
-def checked(scheme: Scheme, axis: SizeAxis, space: str = "n_heads: 2") -> CoordinateCheck:
-    return coordinate_check(study(scheme, space=space), axis)
+def checked(scheme: Scheme, axis: SizeAxis) -> CoordinateCheck:
+    return coordinate_check(study(scheme), axis)
 
 
-@pytest.mark.parametrize(
-    ("axis", "space"),
-    [
-        (SizeAxis.DEPTH, "n_heads: 2"),
-        (SizeAxis.WIDTH, "n_heads: 2"),
-        (SizeAxis.WIDTH, "head_dim: 16"),
-    ],
-)
-def test_the_coordinate_check_is_flat_over_both_axes_under_completep(
-    axis: SizeAxis, space: str
-) -> None:
-    assert checked(Scheme.COMPLETEP, axis, space).flat
+@pytest.mark.parametrize("axis", ONE_STACK)
+def test_the_coordinate_check_is_flat_over_both_axes_under_completep(axis: SizeAxis) -> None:
+    assert checked(Scheme.COMPLETEP, axis).flat
 
 
+@pytest.mark.drill
+def test_it_is_flat_over_width_with_heads_of_a_fixed_width_too() -> None:
+    assert coordinate_check(study(space="head_dim: 16"), SizeAxis.WIDTH).flat
+
+
+@pytest.mark.drill
 @pytest.mark.parametrize("residual", [Residual.ADMIN, Residual.DEEPNORM, Residual.NONE])
 def test_they_are_flat_over_width_under_mup_with_other_residuals(residual: Residual) -> None:
     config = study(Scheme.MUP)
@@ -88,7 +85,9 @@ def test_they_are_flat_over_width_but_not_over_depth_under_mup() -> None:
     assert over_depth.largest[0] == "stream"
 
 
-@pytest.mark.parametrize("axis", ONE_STACK)
+@pytest.mark.parametrize(
+    "axis", [SizeAxis.WIDTH, pytest.param(SizeAxis.DEPTH, marks=pytest.mark.drill)]
+)
 def test_they_are_flat_over_neither_under_the_standard_scheme(axis: SizeAxis) -> None:
     assert not checked(Scheme.STANDARD, axis).flat
 
