@@ -95,7 +95,7 @@ def draw(events: Sequence[Event], out: Path, termtosvg: str) -> None:
     with TemporaryDirectory() as folder:
         cast = Path(folder) / "played.cast"
         save_cast(events, cast, rows=DRAWN_ROWS)
-        shortest, last = (f"{1000 * own:.0f}" for own in (FRAME_SECONDS, LAST_SECONDS))
+        shortest, last = (f"{1000 * seconds:.0f}" for seconds in (FRAME_SECONDS, LAST_SECONDS))
         asked = ["render", str(cast), str(out), "-m", shortest, "-D", last, "-t", str(TEMPLATE)]
         subprocess.run([termtosvg, *asked], check=True)
 

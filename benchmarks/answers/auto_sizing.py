@@ -64,7 +64,7 @@ class SizedResult:
     @property
     def layers(self) -> int:
         """Layers that still have a branch."""
-        return sum(own.branches > 0 for own in self.sizes)
+        return sum(sizes.branches > 0 for sizes in self.sizes)
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def main() -> None:
             ]
             sized = pool.map(trained, runs, chunksize=1)
             tries = pool.map(trained, ladder_at(sized, arguments.depths), chunksize=1)
-            finals = [best_of(tries, one.run, share) for share in (0.5, 1.0) for one in sized]
+            finals = [best_of(tries, trial.run, share) for share in (0.5, 1.0) for trial in sized]
             results = pool.map(trained, finals, chunksize=1)
             print(row(sized, results[: len(sized)], results[len(sized) :]), flush=True)
 
@@ -125,24 +125,24 @@ def ladder_at(sized: Sequence[SizedResult], depths: int) -> list[SizedRun]:
     many operations as one auto-sized training, which computes with all its parameters to the end.
     """
     first = sized[0].run
-    size = round(statistics.mean(one.params for one in sized))
+    size = round(statistics.mean(trial.params for trial in sized))
     at_size = (*first.overrides, "count=total", f"budgets=[{size}]")
     config = load(first.study, at_size)
     (budget,) = expand_budgets(config)
     shapes = rungs_of_ladder(config, budget, first.shape.vocab_size, depths, 1)
     return [
-        replace(one.run, overrides=at_size, shape=shape, strength=0.0).at_cost(
+        replace(trial.run, overrides=at_size, shape=shape, strength=0.0).at_cost(
             first, 0.5 / len(shapes)
         )
-        for one in sized
+        for trial in sized
         for shape in shapes
     ]
 
 
 def best_of(tries: Sequence[SizedResult], sized: SizedRun, share: float) -> SizedRun:
     """The best depth that a seed tried, trained with a share of the auto-sized training's cost."""
-    own = [one for one in tries if one.run.seed == sized.seed]
-    return min(own, key=lambda one: one.loss).run.at_cost(sized, share)
+    same_seed = [trial for trial in tries if trial.run.seed == sized.seed]
+    return min(same_seed, key=lambda trial: trial.loss).run.at_cost(sized, share)
 
 
 HEADER = (
@@ -156,14 +156,14 @@ def row(
 ) -> str:
     """A line of the table: means over seeds, and paired differences with their standard errors."""
     params, layers, loss = (
-        statistics.mean(getattr(one, name) for one in sized)
+        statistics.mean(getattr(trial, name) for trial in sized)
         for name in ("params", "layers", "loss")
     )
-    depths = " ".join(str(one.run.shape.depth) for one in searched)
+    depths = " ".join(str(trial.run.shape.depth) for trial in searched)
     return (
         f"| {sized[0].run.strength:g} | {params:,.0f} | {layers:g} | {loss:.3f} | {depths} | "
-        f"{statistics.mean(one.loss for one in searched):.3f} | {difference(searched, sized)} | "
-        f"{difference(known, sized)} |"
+        f"{statistics.mean(trial.loss for trial in searched):.3f} | "
+        f"{difference(searched, sized)} | {difference(known, sized)} |"
     )
 
 

@@ -129,8 +129,9 @@ def answers(
         planted = replace(planted, world=world)
         records = design.run(world, generator)
         spent = {
-            own: sum(r.tokens for r in records if (r.spec.rate_scale == 1) is own) / world.horizon
-            for own in (True, False)
+            at_rate: sum(r.tokens for r in records if (r.spec.rate_scale == 1) is at_rate)
+            / world.horizon
+            for at_rate in (True, False)
         }
         optimum = find_optimum(records, seed=index, draws=1000)
         found.append(DesignAnswer(planted, optimum, cost=spent[True], rates=spent[False]))
@@ -188,12 +189,12 @@ def main() -> None:
     parser.add_argument("--only", choices=DESIGNS, help="one design")
     parser.add_argument("--kind", choices=CASES, help="one kind of curve; else four with one hump")
     parser.add_argument("--noise", choices=NOISES, help="one noise")
-    own = parser.parse_args()
+    asked = parser.parse_args()
     print(HEADER)
-    for name in [own.only] if own.only else DESIGNS:
-        for noise in [own.noise] if own.noise else NOISES:
-            kinds = [own.kind] if own.kind else ONE_HUMP
-            print(row(name, noise, answers(DESIGNS[name], kinds, noise, own.worlds)), flush=True)
+    for name in [asked.only] if asked.only else DESIGNS:
+        for noise in [asked.noise] if asked.noise else NOISES:
+            kinds = [asked.kind] if asked.kind else ONE_HUMP
+            print(row(name, noise, answers(DESIGNS[name], kinds, noise, asked.worlds)), flush=True)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main() -> None:
 def print_horizon(tokens: str, fitted: Sequence[Optimum], larger: Sequence[Located]) -> None:
     """Prints the best depths at a horizon and a row for each law."""
     print(f"\n{tokens} tokens. Fitted: {'; '.join(map(_seen, fitted))}.")
-    heads = "".join(f" | {_seen(own)}" for own in larger)
+    heads = "".join(f" | {_seen(optimum)}" for optimum in larger)
     print(f"\n| law | left-out miss{heads} | mean miss | wrong side | within |")
     print("|---" * (len(larger) + 5) + "|")
     laws: list[Law | NullLaw] = [*fit_laws(fitted), *fit_null_laws(fitted)]
@@ -76,10 +76,10 @@ def _row(law: Law | NullLaw, larger: Sequence[Located]) -> str:
     cells = [law.name, "-" if error is None else f"{error:.2f}"]
     misses, wrong, within = [], [], 0
     points = sized_depths(larger)
-    for place, own in enumerate(larger):
+    for place, optimum in enumerate(larger):
         said = None
         with suppress(ValueError):
-            said = law.predict(own.budget)
+            said = law.predict(optimum.budget)
         if said is None or said.interval is None:
             return f"| {law.name} | no depth there |"
         low, high = said.interval

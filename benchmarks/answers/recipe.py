@@ -83,12 +83,12 @@ def planned(arguments: argparse.Namespace) -> list[LadderRun]:
     """Every training, in the order of the seeds."""
     runs = []
     for value in arguments.values:
-        own = (*arguments.set, "train.evaluations=1", f"{arguments.key}={value}")
-        config = load(arguments.study, own)
-        vocab_size = objective_of(arguments.study, own).vocab_size
+        changes = (*arguments.set, "train.evaluations=1", f"{arguments.key}={value}")
+        config = load(arguments.study, changes)
+        vocab_size = objective_of(arguments.study, changes).vocab_size
         scale = math.sqrt(float(value) / float(arguments.values[0])) if arguments.root else 1.0
         runs += [
-            LadderRun(arguments.study, own, value, rate * scale, budget.params, shape, seed)
+            LadderRun(arguments.study, changes, value, rate * scale, budget.params, shape, seed)
             for budget in expand_budgets(config)
             for shape in rungs_of_ladder(config, budget, vocab_size, arguments.depths, 1)
             for rate in arguments.rates
@@ -109,7 +109,7 @@ def trained(run: LadderRun) -> LadderResult:
     config = load(run.study, run.overrides)
     rate = config.train.learning_rate * run.rate
     config = load(run.study, (*run.overrides, f"train.learning_rate={rate}"))
-    budget = next(one for one in expand_budgets(config) if one.params == run.budget)
+    budget = next(budget for budget in expand_budgets(config) if budget.params == run.budget)
     spec = standalone_spec("ladder", config, budget, run.shape, seed=run.seed)
     cpu = torch.device("cpu")
     plan = train_plan(config, budget, spec, "cpu")
@@ -152,9 +152,9 @@ def best_rate(results: Sequence[LadderResult], value: str) -> Mapping[int, tuple
         if result.run.value == value:
             losses[result.run.shape.depth, result.run.rate].append(result.loss)
     best: dict[int, tuple[float, float]] = {}
-    for (depth, _), own in losses.items():
-        error = statistics.stdev(own) / math.sqrt(len(own)) if len(own) > 1 else math.nan
-        best[depth] = min(best.get(depth, (math.inf, 0.0)), (statistics.mean(own), error))
+    for (depth, _), values in losses.items():
+        error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+        best[depth] = min(best.get(depth, (math.inf, 0.0)), (statistics.mean(values), error))
     return best
 
 

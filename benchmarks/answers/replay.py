@@ -88,8 +88,8 @@ def search_all(stage: ReplaySetup, jobs: Sequence[Job], processes: int) -> list[
     found = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, _quietly) as pool:
-        for one in pool.map(partial(search, stage), jobs, chunksize=4):
-            found.append(one)
+        for result in pool.map(partial(search, stage), jobs, chunksize=4):
+            found.append(result)
             if len(found) % max(1, len(jobs) // 100) == 0:
                 line = f"\r{len(found)} of {len(jobs)} searches"
                 print(line, end="", file=sys.stderr, flush=True)
@@ -161,13 +161,15 @@ def _names(asked: str) -> tuple[dict[str, float], list[str]]:
     found, missing = contenders()
     parts = [part.strip().lower() for part in asked.split(",") if part.strip()]
     for part in parts:
-        if not any(part in line.lower() for line in [*missing, *(one.name for one in found)]):
-            known = "; ".join(one.name for one in found)
+        if not any(
+            part in line.lower() for line in [*missing, *(contender.name for contender in found)]
+        ):
+            known = "; ".join(contender.name for contender in found)
             raise ConfigError(f"--rivals must name some of these, got {part!r}: {known}")
     some = {
-        one.name: one.share
-        for one in found
-        if not parts or any(part in one.name.lower() for part in parts)
+        contender.name: contender.share
+        for contender in found
+        if not parts or any(part in contender.name.lower() for part in parts)
     }
     return ours | some, missing
 
@@ -183,8 +185,8 @@ def _jobs(title: str, names: dict[str, float], arguments: argparse.Namespace) ->
 def _entries(jobs: Sequence[Job], found: Sequence[Repetition]) -> list[Entry]:
     """Groups the repetitions by searcher."""
     grouped: dict[str, list[Repetition]] = {}
-    for job, one in zip(jobs, found, strict=True):
-        grouped.setdefault(job.name, []).append(one)
+    for job, result in zip(jobs, found, strict=True):
+        grouped.setdefault(job.name, []).append(result)
     return [Entry(name, name in OURS, tuple(some)) for name, some in grouped.items()]
 
 

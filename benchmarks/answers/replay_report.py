@@ -39,16 +39,16 @@ class Entry:
 
     def until(self, share: float) -> float:
         """A quantile of the tokens until right; an observed value, since some are infinite."""
-        tokens = [one.until for one in self.found]
+        tokens = [result.until for result in self.found]
         return float(np.quantile(tokens, share, method="inverted_cdf"))
 
     def right(self, point: int) -> float:
         """Share of repetitions with a right answer at one of `points()`."""
-        return float(np.mean([one.right[point] for one in self.found]))
+        return float(np.mean([result.right[point] for result in self.found]))
 
     def regrets(self, point: int) -> tuple[float, float]:
         """Median and mean regret at one of `points()`, in nats."""
-        regrets = [one.regret[point] for one in self.found]
+        regrets = [result.regret[point] for result in self.found]
         return float(np.median(regrets)), float(np.mean(regrets))
 
     @property
@@ -76,7 +76,7 @@ def markdown(title: str, text: str, entries: Sequence[Entry]) -> Iterator[str]:
     ]
     yield f"| {' | '.join(heads)} |"
     yield "|---" * len(heads) + "|"
-    for entry in sorted(entries, key=lambda one: one.rank):
+    for entry in sorted(entries, key=lambda entry: entry.rank):
         yield f"| {' | '.join(_cells(entry))} |"
 
 
@@ -87,7 +87,7 @@ def draw(found: Mapping[str, Sequence[Entry]], path: Path) -> None:
     figure = Figure(figsize=(7.5 * across, 4.5 * down), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).flat
     for panel, (title, entries) in zip(panels, found.items(), strict=False):
-        for entry in sorted(entries, key=lambda one: one.rank):
+        for entry in sorted(entries, key=lambda entry: entry.rank):
             right = [entry.right(point) for point in range(len(points()))]
             style = {"color": "black", "linewidth": 2.5} if entry.ours else {"linewidth": 1}
             panel.plot(points(), right, label=entry.name, **style)
@@ -111,7 +111,7 @@ def _cells(entry: Entry) -> Iterator[str]:
     for point in shown:
         median, mean = entry.regrets(point)
         yield f"{median:.4f} ({mean:.4f})"
-    yield f"{np.median([one.spent for one in entry.found]):.3f}"
+    yield f"{np.median([result.spent for result in entry.found]):.3f}"
     yield str(len(entry.found))
 
 

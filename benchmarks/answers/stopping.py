@@ -118,8 +118,10 @@ def settings() -> Iterator[StoppingConfig]:
 
 def at_no_more_tokens(ours: Iterable[Setting], tokens: float) -> Setting | None:
     """The setting that keeps the best shape most often for at most these tokens."""
-    within = [one for one in ours if one.result.tokens <= tokens]
-    return max(within, key=lambda one: (one.result.kept, -one.result.regret), default=None)
+    within = [setting for setting in ours if setting.result.tokens <= tokens]
+    return max(
+        within, key=lambda setting: (setting.result.kept, -setting.result.regret), default=None
+    )
 
 
 def markdown(comparison: Comparison) -> Iterator[str]:
@@ -130,7 +132,7 @@ def markdown(comparison: Comparison) -> Iterator[str]:
         "| ours at no more tokens: eta, first rung | tokens | kept | regret |"
     )
     yield "|---|---|---|---|---|---|---|---|"
-    for stock in sorted(comparison.stock, key=lambda one: one.result.tokens):
+    for stock in sorted(comparison.stock, key=lambda setting: setting.result.tokens):
         ours = at_no_more_tokens(comparison.ours, stock.result.tokens)
         yield f"| {_cells(stock)} | {_cells(ours) if ours else 'none | | |'} |"
     for setting in comparison.fixed:
@@ -149,7 +151,7 @@ def draw(comparisons: Sequence[Comparison], path: Path) -> None:
             ("ours", "tab:blue", comparison.ours),
         ):
             edge = frontier(outcomes)
-            points = [(one.result.tokens, one.result.kept) for one in outcomes]
+            points = [(setting.result.tokens, setting.result.kept) for setting in outcomes]
             panel.scatter(*zip(*points, strict=True), s=12, alpha=0.4, color=colour)
             panel.step(*zip(*edge, strict=True), where="post", color=colour, label=name)
         for setting, marker in zip(comparison.fixed, "*P", strict=True):
@@ -166,9 +168,11 @@ def draw(comparisons: Sequence[Comparison], path: Path) -> None:
 def frontier(settings: Iterable[Setting]) -> list[tuple[float, float]]:
     """Tokens and survival of the settings that no cheaper one equals, extended to 1."""
     edge: list[tuple[float, float]] = []
-    for one in sorted(settings, key=lambda one: (one.result.tokens, -one.result.kept)):
-        if not edge or one.result.kept > edge[-1][1]:
-            edge.append((one.result.tokens, one.result.kept))
+    for setting in sorted(
+        settings, key=lambda setting: (setting.result.tokens, -setting.result.kept)
+    ):
+        if not edge or setting.result.kept > edge[-1][1]:
+            edge.append((setting.result.tokens, setting.result.kept))
     return [*edge, (1.0, edge[-1][1])]
 
 
@@ -213,9 +217,9 @@ def _name(config: StoppingConfig) -> str:
     return f"{config.eta:g}, {config.first_rung:.1%}"
 
 
-def _cells(one: Setting) -> str:
-    result = one.result
-    return f"{one.name} | {result.tokens:.3f} | {result.kept:.3f} | {result.regret:.4f}"
+def _cells(setting: Setting) -> str:
+    result = setting.result
+    return f"{setting.name} | {result.tokens:.3f} | {result.kept:.3f} | {result.regret:.4f}"
 
 
 def _arguments() -> argparse.Namespace:

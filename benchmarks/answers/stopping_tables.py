@@ -91,7 +91,7 @@ def main() -> None:
     """Print a row for each comparison and the shares; a mistake is one line and status 2."""
     arguments = _arguments()
     try:
-        cases = [one for table in arguments.tables for one in cases_of(table, arguments.cuts)]
+        cases = [case for table in arguments.tables for case in cases_of(table, arguments.cuts)]
     except (TableError, ConfigError, OSError, UnicodeDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -148,22 +148,26 @@ def markdown(found: Sequence[StoppingOutcome]) -> Iterator[str]:
     """A row for each comparison, then one for each table and one for all."""
     yield "| table | class | kept | regret | allowed | tokens | waits | passed |"
     yield "|---|---|---|---|---|---|---|---|"
-    for one in found:
-        result, allowed = one.result, one.case.allowed
+    for outcome in found:
+        result, allowed = outcome.result, outcome.case.allowed
         yield (
-            f"| {one.case.table} | {one.case.title} | {_yes(result.kept == 1)} "
-            f"| {result.regret:.4f} | {allowed:.4f} | {result.tokens:.2f} | {_yes(one.waits)} "
-            f"| {_yes(one.passed)} |"
+            f"| {outcome.case.table} | {outcome.case.title} | {_yes(result.kept == 1)} "
+            f"| {result.regret:.4f} | {allowed:.4f} | {result.tokens:.2f} | {_yes(outcome.waits)} "
+            f"| {_yes(outcome.passed)} |"
         )
     yield ""
     yield "| table | comparisons | passed | of these for 0.45 of the tokens | waits | tokens |"
     yield "|---|---|---|---|---|---|"
-    for table, own in [*_by_table(found).items(), ("all", found)]:
-        tokens = fmean(one.result.tokens for one in own)
-        cheap = [one for one in own if one.passed and one.result.tokens <= FEW_TOKENS]
+    for table, outcomes in [*_by_table(found).items(), ("all", found)]:
+        tokens = fmean(outcome.result.tokens for outcome in outcomes)
+        cheap = [
+            outcome
+            for outcome in outcomes
+            if outcome.passed and outcome.result.tokens <= FEW_TOKENS
+        ]
         yield (
-            f"| {table} | {len(own)} | {sum(one.passed for one in own)} | {len(cheap)} "
-            f"| {sum(one.waits for one in own)} | {tokens:.2f} |"
+            f"| {table} | {len(outcomes)} | {sum(outcome.passed for outcome in outcomes)} "
+            f"| {len(cheap)} | {sum(outcome.waits for outcome in outcomes)} | {tokens:.2f} |"
         )
 
 
@@ -174,14 +178,15 @@ def left_out(tried: Mapping[str, Sequence[StoppingOutcome]]) -> Iterator[str]:
     total = []
     for table in _by_table(next(iter(tried.values()))):
         others = {
-            name: [one for one in found if one.case.table != table] for name, found in tried.items()
+            name: [outcome for outcome in found if outcome.case.table != table]
+            for name, found in tried.items()
         }
         chosen = chosen_rule(others)
-        own = [one for one in tried[chosen] if one.case.table == table]
-        total += own
-        tokens = fmean(one.result.tokens for one in own)
+        outcomes = [outcome for outcome in tried[chosen] if outcome.case.table == table]
+        total += outcomes
+        tokens = fmean(outcome.result.tokens for outcome in outcomes)
         there = f"{share_passed(others[chosen]):.2f}"
-        yield f"| {table} | {chosen} | {there} | {_passed(own)} | {tokens:.2f} |"
+        yield f"| {table} | {chosen} | {there} | {_passed(outcomes)} | {tokens:.2f} |"
     yield f"| all, each left out once | | | {_passed(total)} | |"
 
 
@@ -195,18 +200,20 @@ def chosen_rule(tried: Mapping[str, Sequence[StoppingOutcome]]) -> str:
 
 def share_passed(found: Sequence[StoppingOutcome]) -> float:
     """Share of the comparisons passed, the mean over tables."""
-    return fmean(fmean(one.passed for one in own) for own in _by_table(found).values())
+    return fmean(
+        fmean(outcome.passed for outcome in outcomes) for outcomes in _by_table(found).values()
+    )
 
 
 def _tokens(found: Sequence[StoppingOutcome]) -> float:
     tables = _by_table(found).values()
-    return fmean(fmean(one.result.tokens for one in own) for own in tables)
+    return fmean(fmean(outcome.result.tokens for outcome in outcomes) for outcomes in tables)
 
 
 def _by_table(found: Sequence[StoppingOutcome]) -> dict[str, list[StoppingOutcome]]:
     tables: dict[str, list[StoppingOutcome]] = {}
-    for one in found:
-        tables.setdefault(one.case.table, []).append(one)
+    for outcome in found:
+        tables.setdefault(outcome.case.table, []).append(outcome)
     return tables
 
 

@@ -94,28 +94,32 @@ def losses(
         shape = shape_of(depth, width, context=context)
         training = training_of(shape, where, **plan, **changes)
         measured = list(train(training, objective))
-        found[shape] = tuple(loss for one in measured for loss in (one.loss, one.train_loss))
+        found[shape] = tuple(loss for point in measured for loss in (point.loss, point.train_loss))
     return found
 
 
-def gap(one: Losses, other: Losses) -> float:
+def gap(losses: Losses, other: Losses) -> float:
     """Largest difference of two losses, in nats."""
-    return max(abs(a - b) for shape in one for a, b in zip(one[shape], other[shape], strict=True))
+    return max(
+        abs(a - b) for shape in losses for a, b in zip(losses[shape], other[shape], strict=True)
+    )
 
 
-def same_order(one: Losses, other: Losses) -> StageFinding:
+def same_order(losses: Losses, other: Losses) -> StageFinding:
     """True if of every two depths that clearly differ the same one is better at the end."""
     pairs = [
-        (a, b) for a, b in combinations(one, 2) if abs(_final(one[a]) - _final(one[b])) > CLEAR
+        (a, b)
+        for a, b in combinations(losses, 2)
+        if abs(_final(losses[a]) - _final(losses[b])) > CLEAR
     ]
     turned = [
         f"{a.depth} and {b.depth}"
         for a, b in pairs
-        if (_final(one[a]) < _final(one[b])) != (_final(other[a]) < _final(other[b]))
+        if (_final(losses[a]) < _final(losses[b])) != (_final(other[a]) < _final(other[b]))
     ]
     what = f"the order of depths is kept ({len(pairs)} pairs)"
     return holds(what, not turned, f"turned: depths {', '.join(turned)}")
 
 
-def _final(own: tuple[float, ...]) -> float:
-    return own[-2]
+def _final(losses: tuple[float, ...]) -> float:
+    return losses[-2]

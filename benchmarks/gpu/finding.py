@@ -105,13 +105,18 @@ class StageFindings:
             )
         cases = values["cases"].items()
         return cls(
-            file, setup.name, {case: [StageFinding(**own) for own in all_] for case, all_ in cases}
+            file,
+            setup.name,
+            {case: [StageFinding(**finding) for finding in found] for case, found in cases},
         )
 
     def add(self, case: str, found: Iterable[StageFinding]) -> None:
         """Adds the findings of a case, and writes the file."""
         self.by_case[case] = list(found)
-        cases = {name: [asdict(one) for one in own] for name, own in self.by_case.items()}
+        cases = {
+            name: [asdict(finding) for finding in findings]
+            for name, findings in self.by_case.items()
+        }
         values = {"setup": self.setup, "cases": cases}
         write_atomically(self.file, json.dumps(values, indent=1) + "\n")
 
@@ -119,7 +124,9 @@ class StageFindings:
     def failed(self) -> list[str]:
         """Cases with a finding that does not pass."""
         failing = (
-            name for name, own in self.by_case.items() if any(f.passed is False for f in own)
+            name
+            for name, findings in self.by_case.items()
+            if any(f.passed is False for f in findings)
         )
         return list(failing)
 
@@ -128,7 +135,7 @@ class StageFindings:
         yield "| case | figure | value | pass mark | passed |"
         yield "|---|---|---|---|---|"
         for case, found in self.by_case.items():
-            for one in found:
-                value = "-" if one.value is None else f"{one.value:.4g}"
-                passed = {None: "", True: "yes", False: "**no**"}[one.passed]
-                yield f"| {case} | {one.what} | {value} | {one.mark} | {passed} |"
+            for finding in found:
+                value = "-" if finding.value is None else f"{finding.value:.4g}"
+                passed = {None: "", True: "yes", False: "**no**"}[finding.passed]
+                yield f"| {case} | {finding.what} | {value} | {finding.mark} | {passed} |"

@@ -64,8 +64,8 @@ def cases(setup: Setup) -> Cases:
             yield name, partial(_predicted, shape=shape)
     yield "forced", _forced
     if setup.on_gpu:
-        yield "limited eager", lambda own: _limited(own, compiled=False)
-        yield "limited compiled", lambda own: _limited(own, compiled=True)
+        yield "limited eager", lambda setup: _limited(setup, compiled=False)
+        yield "limited compiled", lambda setup: _limited(setup, compiled=True)
 
 
 def _predicted(setup: Setup, shape: Shape) -> Iterator[StageFinding]:
@@ -105,7 +105,9 @@ def peak_memory(setup: Setup, do: Callable[[], None]) -> int:
         do()
     assert profile.profiler is not None
     events: Any = profile.profiler.kineto_results.events()
-    changes = sorted((one.start_ns(), one.nbytes()) for one in events if one.name() == "[memory]")
+    changes = sorted(
+        (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
+    )
     peak: int = max(accumulate(bytes_ for _, bytes_ in changes))
     return peak
 

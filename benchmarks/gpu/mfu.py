@@ -87,9 +87,11 @@ def _beside(setup: Setup, task: Task, mark: float | None) -> Iterator[StageFindi
     seconds = 0.05 if setup.tiny else SECONDS
     args = argparse.Namespace(clock="wall", nanogpt=setup.nanogpt, seconds=seconds)
     rates = {}
-    for one in contestants(task, args):
-        rates[one.name.split(",")[0].split(" (")[0]] = tokens_per_second(setup, task, one.block)
-        one.block = _released
+    for contestant in contestants(task, args):
+        rates[contestant.name.split(",")[0].split(" (")[0]] = tokens_per_second(
+            setup, task, contestant.block
+        )
+        contestant.block = _released
         torch.cuda.empty_cache()
     ours = rates.pop("Fathom")
     for name, rate in rates.items():

@@ -65,8 +65,8 @@ def _run(backend: str, size: int, alone: list[float]) -> Iterator[StageFinding]:
         found, meeting = Path(folder) / "found.pt", Path(folder) / "meeting"
         in_processes(_process, found, backend, size, size=size, meeting=meeting, backend=backend)
         losses, waiting, seconds = torch.load(found)
-    for way, own in losses.items():
-        gap = max(abs(a - b) for a, b in zip(alone, own, strict=True))
+    for way, curve in losses.items():
+        gap = max(abs(a - b) for a, b in zip(alone, curve, strict=True))
         yield at_most(f"{size} processes, {way}, against one, nats", gap, SAME)
         found = waiting[way]
         yield holds(f"no step waits, {way}", not found, f"it does in {', '.join(found)}")
@@ -87,7 +87,7 @@ def _process(rank: int, found: Path, backend: str, size: int) -> None:
 def _losses(device: torch.device, ranks: Ranks, **how: Any) -> list[float]:
     shape = shape_of(2, 48)
     training = training_of(shape, device, ranks=ranks, **how)
-    return [one.loss for one in train(training, python_source(64).to(device))]
+    return [point.loss for point in train(training, python_source(64).to(device))]
 
 
 def _all_reduce_seconds(device: torch.device) -> float:

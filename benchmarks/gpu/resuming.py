@@ -41,7 +41,9 @@ def _resumed(setup: Setup, same_bits: bool) -> Iterator[StageFinding]:
 
     def ended(training: Training) -> tuple[float, Tensor]:
         *_, last = train(training, objective)
-        return last.loss, torch.cat([one.detach().flatten() for one in training.model.parameters()])
+        return last.loss, torch.cat(
+            [weight.detach().flatten() for weight in training.model.parameters()]
+        )
 
     whole = ended(training_of(shape, setup.device))
     again = ended(training_of(shape, setup.device))
@@ -64,8 +66,8 @@ def _resumed(setup: Setup, same_bits: bool) -> Iterator[StageFinding]:
     yield measured("weights that differ after resuming, share", _differing(whole[1], weights))
 
 
-def _differing(one: Tensor, other: Tensor) -> float:
-    return float((one != other).double().mean())
+def _differing(tensor: Tensor, other: Tensor) -> float:
+    return float((tensor != other).double().mean())
 
 
 def _checkpoint(setup: Setup) -> Iterator[StageFinding]:

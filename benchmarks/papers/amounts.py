@@ -33,9 +33,9 @@ def amount_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterat
     yield ""
     yield f"| layers | loss [95 %] | each | BLEU | loss above that of {MODERATE} layers |"
     yield "|---|---|---|---|---|"
-    for depth, own in sorted(losses.items()):
-        text = interval_text(statistics.fmean(own), noise.half_width(len(own)))
-        each = ", ".join(f"{loss:.3f}" for loss in own)
+    for depth, values in sorted(losses.items()):
+        text = interval_text(statistics.fmean(values), noise.half_width(len(values)))
+        each = ", ".join(f"{loss:.3f}" for loss in values)
         other = _excess(losses, noise, depth, MODERATE) if depth != MODERATE else None
         above = interval_text(*other) if other else "-"
         yield f"| {depth} | {text} | {each} | {statistics.fmean(bleu[depth]):.1f} | {above} |"
@@ -50,7 +50,7 @@ def growth_lines(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -
     }
     if len(by_pairs) < 2:
         return
-    noise = Noise.of([own for losses in by_pairs.values() for own in losses.values()])
+    noise = Noise.of([values for losses in by_pairs.values() for values in losses.values()])
     yield "\n| pairs | layers | loss of the deepest above the shallowest | than with fewer pairs |"
     yield "|---|---|---|---|"
     before: tuple[float, float] | None = None
@@ -86,6 +86,6 @@ def _excess(losses: Losses, noise: Noise, depth: int, other: int) -> tuple[float
     """The loss of a depth above that of another, and half its 95 % interval; NaN if not tried."""
     if other not in losses:
         return float("nan"), float("nan")
-    own, others = losses[depth], losses[other]
-    difference = statistics.fmean(own) - statistics.fmean(others)
-    return difference, noise.half_width(len(own), len(others))
+    here, others = losses[depth], losses[other]
+    difference = statistics.fmean(here) - statistics.fmean(others)
+    return difference, noise.half_width(len(here), len(others))

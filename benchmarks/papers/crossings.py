@@ -55,8 +55,8 @@ def _loss_table(records: Sequence[TrialRecord]) -> Iterator[str]:
     budgets = sorted({record.spec.budget for record in records})
     cells: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for budget in budgets:
-        for own in estimate_depths([r for r in records if r.spec.budget == budget]).depths:
-            cells[own.depth][budget] = f"{own.loss:.3f} ± {own.standard_error:.3f}"
+        for estimate in estimate_depths([r for r in records if r.spec.budget == budget]).depths:
+            cells[estimate.depth][budget] = f"{estimate.loss:.3f} ± {estimate.standard_error:.3f}"
     yield f"| layers | {' | '.join(map(format_count, budgets))} |"
     yield f"|---{'|---' * len(budgets)}|"
     for depth, losses in sorted(cells.items()):

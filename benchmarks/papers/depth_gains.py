@@ -37,14 +37,14 @@ def _loss_table(trials: Trials) -> Iterator[str]:
     best = min(trials, key=lambda depth: statistics.fmean(_values(trials[depth], LOSS)))
     yield f"| layers | d_ff | d_model / d_ff | loss, each | more than {best} [95 %] |"
     yield "|---|---|---|---|---|"
-    for depth, own in trials.items():
-        shape = _shape(own)
-        gains = gains_of(trials[best], own, LOSS)
+    for depth, by_seed in trials.items():
+        shape = _shape(by_seed)
+        gains = gains_of(trials[best], by_seed, LOSS)
         cells = (
             str(depth),
             str(shape.d_ff),
             f"{1 / shape.ff_ratio:.2g}",
-            _each(_values(own, LOSS)),
+            _each(_values(by_seed, LOSS)),
             "-" if depth == best else interval_text(gains, -math.inf),
         )
         yield f"| {' | '.join(cells)} |"
@@ -55,8 +55,8 @@ def _generalisation_tables(trials: Trials) -> Iterator[str]:
     yield ""
     yield f"| layers | `{AS_TRAINED}` [95 %] | each |"
     yield "|---|---|---|"
-    for depth, own in trials.items():
-        values = _values(own, AS_TRAINED)
+    for depth, by_seed in trials.items():
+        values = _values(by_seed, AS_TRAINED)
         yield f"| {depth} | {interval_text(values, 0)} | {_each(values)} |"
     categories = _categories(trials)
     if categories:
@@ -64,7 +64,7 @@ def _generalisation_tables(trials: Trials) -> Iterator[str]:
         yield f"| category | {' | '.join(f'depth {depth}' for depth in trials)} |"
         yield f"|---|{'---|' * len(trials)}"
     for name in categories:
-        means = (statistics.fmean(_values(own, name)) for own in trials.values())
+        means = (statistics.fmean(_values(by_seed, name)) for by_seed in trials.values())
         yield f"| {name.rpartition('/')[2]} | {' | '.join(f'{mean:.3f}' for mean in means)} |"
 
 
@@ -75,15 +75,15 @@ def accuracy_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Ite
     yield ""
     yield "| layers | parameters | milliseconds a text, median |"
     yield "|---|---|---|"
-    for depth, own in trials.items():
-        size = _shape(own).params_non_embedding
-        yield f"| {depth} | {size:,} | {1000 * statistics.median(_values(own, LATENCY)):.2f} |"
+    for depth, by_seed in trials.items():
+        size = _shape(by_seed).params_non_embedding
+        yield f"| {depth} | {size:,} | {1000 * statistics.median(_values(by_seed, LATENCY)):.2f} |"
 
 
 def trials_of(records: Sequence[TrialRecord]) -> Trials:
     """Finished trials by depth and seed, both ascending."""
     found: defaultdict[int, dict[int, TrialRecord]] = defaultdict(dict)
-    for record in sorted(records, key=lambda one: (one.spec.shape.depth, one.spec.seed)):
+    for record in sorted(records, key=lambda record: (record.spec.shape.depth, record.spec.seed)):
         if record.outcome is Outcome.FINISHED:
             found[record.spec.shape.depth][record.spec.seed] = record
     return found
@@ -93,13 +93,13 @@ def _gain_table(trials: Trials, measure: str) -> Iterator[str]:
     first, *_ = trials
     yield f"| layers | d_ff | loss, each | `{measure}` [95 %] | each | more than {first} [95 %] |"
     yield "|---|---|---|---|---|---|"
-    for depth, own in trials.items():
-        values = _values(own, measure)
-        gains = gains_of(trials[first], own, measure)
+    for depth, by_seed in trials.items():
+        values = _values(by_seed, measure)
+        gains = gains_of(trials[first], by_seed, measure)
         cells = (
             str(depth),
-            str(_shape(own).d_ff),
-            ", ".join(f"{record.curve[-1].loss:.3g}" for record in own.values()),
+            str(_shape(by_seed).d_ff),
+            ", ".join(f"{record.curve[-1].loss:.3g}" for record in by_seed.values()),
             interval_text(values, 0),
             _each(values),
             "-" if depth == first else interval_text(gains, -1),
@@ -129,8 +129,8 @@ def interval_text(values: Sequence[float], lowest: float) -> str:
     return f"{mean:.3f} [{max(lowest, mean - half):.3f}, {min(1.0, mean + half):.3f}]"
 
 
-def _values(own: Mapping[int, TrialRecord], measure: str) -> list[float]:
-    return [_value(record, measure) for record in own.values()]
+def _values(by_seed: Mapping[int, TrialRecord], measure: str) -> list[float]:
+    return [_value(record, measure) for record in by_seed.values()]
 
 
 def _value(record: TrialRecord, measure: str) -> float:
@@ -142,12 +142,12 @@ def _each(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.3f}" for value in values)
 
 
-def _shape(own: Mapping[int, TrialRecord]) -> Shape:
-    return next(iter(own.values())).spec.shape
+def _shape(by_seed: Mapping[int, TrialRecord]) -> Shape:
+    return next(iter(by_seed.values())).spec.shape
 
 
 def _categories(trials: Trials) -> list[str]:
     """Exact match for each category of the generalisation split, where its rows have any."""
-    record = next(record for own in trials.values() for record in own.values())
+    record = next(record for by_seed in trials.values() for record in by_seed.values())
     names = (name for name in record.curve[-1].metrics if name.startswith("exact_match/gen/"))
     return sorted(name for name in names if name != GENERALISED)

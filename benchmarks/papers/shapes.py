@@ -53,18 +53,18 @@ def shape_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iterato
     widths = {record.spec.shape.depth: record.spec.shape.d_model for record in finished}
     yield "| layers | d_model | rate | loss [95 %] | each |"
     yield "|---|---|---|---|---|"
-    for (depth, scale), own in sorted(losses.items()):
-        text = interval_text(statistics.fmean(own), noise.half_width(len(own)))
-        each = ", ".join(f"{loss:.3f}" for loss in own)
+    for (depth, scale), values in sorted(losses.items()):
+        text = interval_text(statistics.fmean(values), noise.half_width(len(values)))
+        each = ", ".join(f"{loss:.3f}" for loss in values)
         rate = config.train.learning_rate * scale
         yield f"| {depth} | {widths[depth]} | {rate:g} | {text} | {each} |"
     yield f"\nNoise: {noise.deviation:.3f}, degrees of freedom: {noise.degrees_of_freedom}.\n"
     yield "| published | at one rate | as claimed | each at its best rate | as claimed |"
     yield "|---|---|---|---|---|"
     for better, worse in combinations((depth for depth in PUBLISHED_ORDER if depth in widths), 2):
-        one = _compared(losses, noise, (better, 1.0), (worse, 1.0))
+        difference = _compared(losses, noise, (better, 1.0), (worse, 1.0))
         best = _compared(losses, noise, _best(losses, better), _best(losses, worse))
-        yield f"| {better} before {worse} | {one} | {best} |"
+        yield f"| {better} before {worse} | {difference} | {best} |"
 
 
 def _losses(finished: Sequence[TrialRecord]) -> Losses:

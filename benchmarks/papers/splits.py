@@ -32,11 +32,13 @@ def split_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Iterat
     noise = Noise.of(list(_losses(records).values()))
     yield "| encoder and decoder | parameters | loss [95 %] | each | BLEU |"
     yield "|---|---|---|---|---|"
-    for own in trials.values():
-        trained = list(own.values())
+    for by_seed in trials.values():
+        trained = list(by_seed.values())
         shape = trained[0].spec.shape
-        losses = [one.curve[-1].loss for one in trained]
-        bleu = statistics.fmean(one.curve[-1].metrics.get("bleu/beam", 0.0) for one in trained)
+        losses = [record.curve[-1].loss for record in trained]
+        bleu = statistics.fmean(
+            record.curve[-1].metrics.get("bleu/beam", 0.0) for record in trained
+        )
         cells = (
             split_text(shape),
             f"{shape.params_non_embedding:,}",
@@ -49,7 +51,7 @@ def split_tables(_config: StudyConfig, records: Sequence[TrialRecord]) -> Iterat
 
 def split_lines(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Iterator[str]:
     """Each shape with one decoder layer against the deepest with as many layers in both stacks."""
-    losses = {shape: own for _, records in studies for shape, own in _losses(records).items()}
+    losses = {shape: values for _, records in studies for shape, values in _losses(records).items()}
     even = [shape for shape in losses if shape.decoder_depth == shape.encoder_depth]
     shallow = [shape for shape in losses if shape.decoder_depth == 1 < shape.encoder_depth]
     if not (even and shallow):
@@ -59,7 +61,7 @@ def split_lines(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) ->
     seconds = decoding_seconds(studies[0][0], list(losses))
     yield "\n| encoder and decoder | milliseconds a sentence, median |"
     yield "|---|---|"
-    yield from (f"| {split_text(own)} | {1000 * took:.1f} |" for own, took in seconds.items())
+    yield from (f"| {split_text(shape)} | {1000 * took:.1f} |" for shape, took in seconds.items())
     yield f"\n| instead of {split_text(other)} | loss higher by [95 %] | times as fast |"
     yield "|---|---|---|"
     for shape in shallow:
@@ -93,7 +95,7 @@ def decoding_seconds(config: StudyConfig, shapes: Sequence[Shape]) -> dict[Shape
                 taken[shape].append(time.perf_counter() - began)
     finally:
         torch.set_num_threads(threads)
-    return {shape: statistics.median(own[1:]) for shape, own in taken.items()}
+    return {shape: statistics.median(times[1:]) for shape, times in taken.items()}
 
 
 def _write(model: EncoderDecoder, tokens: int) -> None:
@@ -106,6 +108,8 @@ def _write(model: EncoderDecoder, tokens: int) -> None:
 
 def _losses(records: Sequence[TrialRecord]) -> Losses:
     return {
-        next(iter(own.values())).spec.shape: [one.curve[-1].loss for one in own.values()]
-        for own in trials_of(records).values()
+        next(iter(by_seed.values())).spec.shape: [
+            record.curve[-1].loss for record in by_seed.values()
+        ]
+        for by_seed in trials_of(records).values()
     }

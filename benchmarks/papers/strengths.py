@@ -26,15 +26,15 @@ def strength_tables(config: StudyConfig, records: Sequence[TrialRecord]) -> Iter
     yield ""
     yield "| layers | parameters | left | layers left | loss, each | BLEU, each |"
     yield "|---|---|---|---|---|---|"
-    for depth, own in trials_of(records).items():
-        trained = list(own.values())
+    for depth, by_seed in trials_of(records).items():
+        trained = list(by_seed.values())
         cells = (
             str(depth),
             f"{trained[0].spec.shape.params_total:,}",
             f"{statistics.fmean(map(_share_left, trained)):.0%}",
-            f"{statistics.fmean(_metric(one, 'layers_left', depth) for one in trained):.3g}",
-            ", ".join(f"{one.curve[-1].loss:.3f}" for one in trained),
-            ", ".join(f"{_bleu(one):.1f}" for one in trained),
+            f"{statistics.fmean(_metric(record, 'layers_left', depth) for record in trained):.3g}",
+            ", ".join(f"{record.curve[-1].loss:.3f}" for record in trained),
+            ", ".join(f"{_bleu(record):.1f}" for record in trained),
         )
         yield f"| {' | '.join(cells)} |"
 
@@ -50,11 +50,11 @@ def strength_lines(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]])
         "BLEU more than without [95 %] |"
     )
     yield "|---|---|---|---|---|---|"
-    for strength, own in sorted(by_strength.items()):
-        pairs = [(own[key], without[key]) for key in sorted(own.keys() & without.keys())]
-        losses = [one.curve[-1].loss - other.curve[-1].loss for one, other in pairs]
-        gains = [_bleu(one) - _bleu(other) for one, other in pairs]
-        left = statistics.fmean(_share_left(one) for one, _ in pairs)
+    for strength, by_key in sorted(by_strength.items()):
+        pairs = [(by_key[key], without[key]) for key in sorted(by_key.keys() & without.keys())]
+        losses = [record.curve[-1].loss - other.curve[-1].loss for record, other in pairs]
+        gains = [_bleu(record) - _bleu(other) for record, other in pairs]
+        left = statistics.fmean(_share_left(record) for record, _ in pairs)
         loss, half = statistics.fmean(losses), _half(losses)
         cells = (
             f"{strength:g}",
@@ -81,8 +81,8 @@ def _half(values: Sequence[float]) -> float:
 def _trainings(records: Sequence[TrialRecord]) -> Trainings:
     return {
         (depth, seed): record
-        for depth, own in trials_of(records).items()
-        for seed, record in own.items()
+        for depth, by_seed in trials_of(records).items()
+        for seed, record in by_seed.items()
     }
 
 

@@ -90,8 +90,8 @@ def main() -> None:
             print("\n".join(tables(config, records)))
         print("\n".join(needs(studies)))
         for paper, lines in TOGETHER.items():
-            own = [study for study in studies if paper_of(study[0]) == paper]
-            for line in lines(own):
+            of_paper = [study for study in studies if paper_of(study[0]) == paper]
+            for line in lines(of_paper):
                 print(line)
     except ValueError as error:
         sys.exit(str(error))
@@ -142,11 +142,11 @@ def needs(studies: Sequence[tuple[StudyConfig, Sequence[TrialRecord]]]) -> Itera
     for (paper, metric, budget), measured in found.items():
         rule = RULES[metric.split("/")[0]]
         ascending = dict(sorted(measured.items()))
-        own = fit_required_depth(ascending, rule, metric=metric, budget=budget, seed=0)
-        yield f"\n{paper}: {needs_text(own)}\n"
+        required = fit_required_depth(ascending, rule, metric=metric, budget=budget, seed=0)
+        yield f"\n{paper}: {needs_text(required)}\n"
         yield "| difficulty | depth needed |"
         yield "|---|---|"
-        yield from (f"| {need.difficulty} | {need_text(need)} |" for need in own.needs)
+        yield from (f"| {need.difficulty} | {need_text(need)} |" for need in required.needs)
 
 
 def paper_of(config: StudyConfig) -> str:

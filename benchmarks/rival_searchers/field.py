@@ -31,7 +31,7 @@ def contender(name: str) -> Contender:
     """The rival of this name; other packages are not loaded."""
     package = name.split()[0]
     some = _part(package) if package in PARTS else plain.CONTENDERS
-    return next(one for one in some if one.name == name)
+    return next(contender for contender in some if contender.name == name)
 
 
 def _part(package: str) -> Iterator[Contender]:

@@ -116,9 +116,9 @@ class Contender:
     """Share of the repetitions that it takes part in; below 1 where a suggestion takes seconds."""
 
 
-def over_depth(one: Contender) -> Contender:
+def over_depth(contender: Contender) -> Contender:
     """Returns the same contender with the ratio fixed beforehand, searching depth alone."""
-    return replace(one, name=f"{one.name} over depth", depth_only=True)
+    return replace(contender, name=f"{contender.name} over depth", depth_only=True)
 
 
 @dataclass(slots=True)

@@ -123,7 +123,9 @@ class PlantedLosses:
     def __call__(self, spec: TrialSpec, share: float) -> float:
         """The loss of a trial at the share of an evaluation."""
         if spec.trial not in self.drawn:
-            budget, world = next(one for one in self.worlds.items() if one[0].params == spec.budget)
+            budget, world = next(
+                pair for pair in self.worlds.items() if pair[0].params == spec.budget
+            )
             shares = [step / budget.steps for step in evaluation_steps(self.config, budget)]
             generator = np.random.default_rng(derive_seed(self.config.seed, "planted", spec.trial))
             losses = world.losses(spec.shape, shares, generator, spec.rate_scale)

@@ -79,7 +79,7 @@ class FathomSearch:
         low, high = self.known.depths[0], self.known.depths[-1]
         if isinstance(found, Located):
             low, high = found.interval
-        tested = {own.depth for own in found.depths}
+        tested = {estimate.depth for estimate in found.depths}
         best = found.optimal_depth or found.lowest_depth
         if best in tested:
             return [best]

@@ -130,9 +130,9 @@ def cost(
     ]
     seconds: list[list[float]] = [[] for _ in parts]
     for _ in range(ROUNDS + 1):
-        for own, part in zip(seconds, parts, strict=True):
-            own.append(timed(part, device))
-    medians = [statistics.median(own[1:]) for own in seconds]  # the first round warms up
+        for times, part in zip(seconds, parts, strict=True):
+            times.append(timed(part, device))
+    medians = [statistics.median(times[1:]) for times in seconds]  # the first round warms up
     with_look, without, *rest = medians
     return DiagnosticsCost(
         step_looking=with_look / STEPS,

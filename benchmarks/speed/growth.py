@@ -132,7 +132,7 @@ def _row(size: Size, cost: DriverCost) -> str:
 
 def _sum_up(sizes: list[Size], costs: list[DriverCost]) -> None:
     small, middle, large = costs[:3]
-    small_each, large_each = ((own.loop + own.threads) / own.trials for own in (small, large))
+    small_each, large_each = ((cost.loop + cost.threads) / cost.trials for cost in (small, large))
     print(
         f"\ndriver CPU a trial, {large.trials} trials against {small.trials}: "
         f"{large_each / small_each:.2f} times"

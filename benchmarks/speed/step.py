@@ -123,11 +123,11 @@ def measure(contestant: Contestant, task: Task, clock: str, *, steps: int) -> fl
 def race(task: Task, args: argparse.Namespace) -> list[Contestant]:
     """Times every contestant in turn, round after round."""
     tasks = [replace(task, compiled=compiled) for compiled in args.compiled]
-    field = [(one, each) for one in tasks for each in contestants(one, args)]
+    field = [(task, each) for task in tasks for each in contestants(task, args)]
     for _ in range(args.rounds):
-        for one, each in field:
-            seconds = measure(each, one, args.clock, steps=each.steps)
-            each.speeds.append(each.steps * one.tokens_per_step / seconds)
+        for task, each in field:
+            seconds = measure(each, task, args.clock, steps=each.steps)
+            each.speeds.append(each.steps * task.tokens_per_step / seconds)
     return [each for _, each in field]
 
 
@@ -174,12 +174,12 @@ def rows_of(label: str, task: Task, field: list[Contestant], rate: float | None)
 
 def matrix_rate(device: torch.device, size: int = 8192) -> float:
     """FLOP/s of one large bfloat16 product, the best of a few."""
-    one = torch.randn(size, size, device=device, dtype=torch.bfloat16)
+    matrix = torch.randn(size, size, device=device, dtype=torch.bfloat16)
     seconds = []
     for _ in range(12):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        one @ one
+        matrix @ matrix
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
     return 2 * size**3 / min(seconds)

@@ -71,7 +71,7 @@ class Replay:
             (line["ended"], len(lines), {"event": "ended", **line})
             for line in read_lines(self._folder.records)
         ]
-        return [line | {"at": at} for at, _, line in sorted(timed, key=lambda one: one[:2])]
+        return [line | {"at": at} for at, _, line in sorted(timed, key=lambda event: event[:2])]
 
     def _take(self, line: dict[str, Any]) -> None:
         self._now = max(self._now, line["at"])
@@ -109,7 +109,7 @@ def main() -> None:
         f"{length:.0f} s in all\n\n| share of the time | left, as shown | left |\n|---:|---:|---:|"
     )
     for share in SHARES:
-        last = [one for one in shown if one.at <= share * length][-1]
+        last = [moment for moment in shown if moment.at <= share * length][-1]
         text = f"{last.left.seconds:.0f} s" if last.left else "-"
         print(f"| {share:.0%} | {text} | {length - last.at:.0f} s |")
 

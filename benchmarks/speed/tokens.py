@@ -129,7 +129,9 @@ def write_text(file: Path, megabytes: int) -> None:
     draws = random.Random(0)
     sources = sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
     texts = [path.read_text(errors="ignore") for path in sources]
-    paragraphs = [own for text in texts for own in text.split("\n\n") if own.strip()]
+    paragraphs = [
+        paragraph for text in texts for paragraph in text.split("\n\n") if paragraph.strip()
+    ]
     with file.open("w") as opened:
         while opened.tell() < megabytes * 10**6:
             opened.write("\n\n".join(draws.choices(paragraphs, k=1000)) + "\n")
@@ -157,7 +159,7 @@ def _memory(process: psutil.Process) -> int:
     """Memory of a process and of those it started, each page counted once."""
     try:
         every = [process, *process.children(recursive=True)]
-        return sum(own.memory_full_info().pss for own in every)
+        return sum(process.memory_full_info().pss for process in every)
     except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError):
         return 0
 

@@ -148,4 +148,4 @@ def _whole(text: str) -> int:
 
 
 def _mean_of(shape: object, shapes: Sequence[object], ends: Array) -> float:
-    return float(np.mean([end for one, end in zip(shapes, ends, strict=True) if one == shape]))
+    return float(np.mean([end for other, end in zip(shapes, ends, strict=True) if other == shape]))

@@ -45,7 +45,7 @@ KINDS = {
 
 def planted(seed: int, kind: str = "usual") -> Known:
     """Draws a planted budget with one best depth, with noise, crossings, spikes and divergence."""
-    own = KINDS[kind]
+    chosen = KINDS[kind]
     generator = np.random.default_rng([seed, 4])
     sides = [(2.0, 0.6), (0.6, 2.0), (1.0, 1.0)][seed % 3]
 
@@ -54,13 +54,13 @@ def planted(seed: int, kind: str = "usual") -> Known:
             return symmetric(depth, curvature)
         return asymmetric(depth, *sides, 2 * curvature)
 
-    found = one_hump(tilted, best=own.best, curvature=own.curvature)(generator).world
+    found = one_hump(tilted, best=chosen.best, curvature=chosen.curvature)(generator).world
     world = replace(
         found,
         fall=generator.uniform(0.3, 0.8),
-        noise=own.noise * found.noise,
-        slow_start=own.slow_start * found.slow_start,
-        spikes=own.spikes,
-        divergence=own.divergence,
+        noise=chosen.noise * found.noise,
+        slow_start=chosen.slow_start * found.slow_start,
+        spikes=chosen.spikes,
+        divergence=chosen.divergence,
     )
-    return planted_budget(world, generator, depths=own.depths, ratios=RATIOS, seeds=SEEDS)
+    return planted_budget(world, generator, depths=chosen.depths, ratios=RATIOS, seeds=SEEDS)

@@ -56,7 +56,7 @@ class Known:
     @property
     def seeds(self) -> int:
         """Number of seeds that every shape has: the minimum over shapes."""
-        return min(len(own) for own in self.curves.values())
+        return min(len(seeds) for seeds in self.curves.values())
 
     @property
     def horizon(self) -> float:
@@ -66,7 +66,7 @@ class Known:
     @property
     def ladder_tokens(self) -> float:
         """Tokens of training every shape with every seed to the end."""
-        return self.horizon * sum(len(own) for own in self.curves.values())
+        return self.horizon * sum(len(seeds) for seeds in self.curves.values())
 
     @property
     def plateau(self) -> tuple[int, ...]:
@@ -80,8 +80,8 @@ class Known:
 
     def loss(self, shape: Shape, seed: int, tokens: float) -> float:
         """Returns the held-out loss after `tokens`; seeds that the table lacks repeat its own."""
-        own = self.curves[shape]
-        return float(np.interp(np.log(tokens), np.log(self.tokens), own[seed % len(own)]))
+        seeds = self.curves[shape]
+        return float(np.interp(np.log(tokens), np.log(self.tokens), seeds[seed % len(seeds)]))
 
 
 def known_budgets(runs: Sequence[Run], count: Count, width: float = WIDTH) -> list[Known]:
@@ -89,8 +89,8 @@ def known_budgets(runs: Sequence[Run], count: Count, width: float = WIDTH) -> li
     return [_from_class(runs, some, count) for some in size_classes(runs, count, width)]
 
 
-def _from_class(runs: Sequence[Run], own: Sequence[Run], count: Count) -> Known:
-    some = size_class(own)
+def _from_class(runs: Sequence[Run], members: Sequence[Run], count: Count) -> Known:
+    some = size_class(members)
     slope, _ = size_slope(runs, some.runs, some.horizon, count)
     some = corrected(some, count, slope)
     size = int(np.median([run.params(count) for run in some.runs]))
@@ -115,15 +115,17 @@ def _from_class(runs: Sequence[Run], own: Sequence[Run], count: Count) -> Known:
 
 def _truth(curves: Mapping[Shape, Array]) -> tuple[dict[int, float], float]:
     """Loss of each depth's best shape, and the standard error of the difference of two shapes."""
-    ends = {shape: own[:, -1] for shape, own in curves.items()}
+    ends = {shape: losses[:, -1] for shape, losses in curves.items()}
     by_depth: dict[int, list[float]] = defaultdict(list)
-    for shape, own in ends.items():
-        by_depth[shape.depth].append(float(own.mean()))
-    repeated = [own for own in ends.values() if len(own) > 1]
+    for shape, finals in ends.items():
+        by_depth[shape.depth].append(float(finals.mean()))
+    repeated = [finals for finals in ends.values() if len(finals) > 1]
     variance = (
-        float(np.mean([own.var(ddof=1) / len(own) for own in repeated])) if repeated else NOISE**2
+        float(np.mean([finals.var(ddof=1) / len(finals) for finals in repeated]))
+        if repeated
+        else NOISE**2
     )
-    return {depth: min(own) for depth, own in by_depth.items()}, sqrt(2 * variance)
+    return {depth: min(means) for depth, means in by_depth.items()}, sqrt(2 * variance)
 
 
 def planted_budget(

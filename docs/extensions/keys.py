@@ -70,16 +70,16 @@ def _kind(annotation: Any) -> str:
     if origin is Annotated:
         return _kind(inner[0])
     if origin in (Union, UnionType):
-        kinds = dict.fromkeys(_kind(one) for one in inner if one is not NoneType)
+        kinds = dict.fromkeys(_kind(part) for part in inner if part is not NoneType)
         return " or ".join(kinds)
     if origin is Literal:
-        return " or ".join(f"`{_plain(one)}`" for one in inner)
+        return " or ".join(f"`{_plain(part)}`" for part in inner)
     if origin is tuple:
-        return f"[{', '.join('...' if one is ... else _kind(one) for one in inner)}]"
+        return f"[{', '.join('...' if part is ... else _kind(part) for part in inner)}]"
     if origin is dict:
         return f"name and {'path' if inner[1] is str else _kind(inner[1])} of each"
     if issubclass(annotation, Enum):
-        return " or ".join(f"`{one.value}`" for one in annotation)
+        return " or ".join(f"`{part.value}`" for part in annotation)
     return PLAIN.get(annotation, "keys")
 
 
@@ -96,7 +96,7 @@ def _words_of_values(name: str, field: FieldInfo) -> Iterator[str]:
     kind = field.annotation
     if not (isinstance(kind, type) and issubclass(kind, Enum)):
         return
-    told = [f"- `{one.value}`: {words}" for one in kind if (words := _docstring(kind, one.name))]
+    told = [f"- `{part.value}`: {words}" for part in kind if (words := _docstring(kind, part.name))]
     if told:
         yield f"\nThe words of `{name}`:\n\n" + "\n".join(told) + "\n"
 
