@@ -81,8 +81,8 @@ class DriverCost:
 def main() -> None:
     """Run every size and print the table."""
     arguments = _arguments()
-    if arguments.one:
-        print(json.dumps(asdict(_measure(Size(**json.loads(arguments.one))))))
+    if arguments.size:
+        print(json.dumps(asdict(_measure(Size(**json.loads(arguments.size))))))
         return
     sizes = [
         Size(budgets=2, workers=20),
@@ -107,13 +107,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budgets", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1000)
-    parser.add_argument("--one", help="one size as JSON, in this process")
+    parser.add_argument("--size", help="one size as JSON, in this process")
     return parser.parse_args()
 
 
 def _apart(size: Size) -> DriverCost:
     """Measures one size in a new process, so that its memory is its own."""
-    command = [sys.executable, "-m", "benchmarks.speed.growth", "--one", json.dumps(asdict(size))]
+    command = [sys.executable, "-m", "benchmarks.speed.growth", "--size", json.dumps(asdict(size))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return DriverCost(**json.loads(done.stdout.splitlines()[-1]))
 
