@@ -10,7 +10,6 @@ from fathom.search.formatting import ranges, rounded_count
 from fathom.search.records import Outcome, TrialRecord
 from fathom.search.report.text import SETTLED, counted, joined
 
-BEST = "the best"
 DECIDED = (*SETTLED, Kind.EDGE)
 """Verdicts whose interval rules depths out."""
 
@@ -30,12 +29,14 @@ class DepthStanding:
     """How far it lies above the loss at the best depth."""
     ruled_out: bool
     """True if the answer is settled, and the depth lies outside its interval and its plateau."""
-    reason: str
+    best: bool
+    """True of the best depth itself."""
+    why: str
 
     @property
     def text(self) -> str:
         """The depth and the reason, for hover texts."""
-        return f"depth {self.depth}: {self.reason}"
+        return f"depth {self.depth}: {self.why}"
 
 
 def depth_standings(records: Sequence[TrialRecord], optimum: Optimum) -> list[DepthStanding]:
@@ -61,14 +62,16 @@ def _standing(
         error=error,
         gap=gap,
         ruled_out=out,
-        reason=_unmeasured(records, out) if gap is None else _measured(depth, gap, out, optimum),
+        best=gap is not None and depth == optimum.optimal_depth,
+        why=_unmeasured(records, out) if gap is None else _measured(depth, gap, out, optimum),
     )
 
 
 def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
     if depth == optimum.optimal_depth:
-        return BEST
-    above = f"{abs(gap):.4f} nats {'above' if gap >= 0 else 'below'} the best"
+        return "the best"
+    so_far = "" if optimum.kind in DECIDED or depth in optimum.plateau else " so far"
+    above = f"{abs(gap):.4f} nats {'above' if gap >= 0 else 'below'} the best{so_far}"
     if out:
         return f"ruled out: outside the 95 % interval, {above}"
     if depth in optimum.plateau:
@@ -76,7 +79,7 @@ def _measured(depth: int, gap: float, out: bool, optimum: Optimum) -> str:
         return f"{outside}as good: it may lie within {PLATEAU_WIDTH} nats of the best ({above})"
     if optimum.kind in DECIDED:
         return f"not ruled out: inside the 95 % interval, {above}"
-    return f"{above.replace('the best', 'the best so far')}"
+    return above
 
 
 def _unmeasured(records: Sequence[TrialRecord], out: bool) -> str:
@@ -111,6 +114,6 @@ def standing_row(own: DepthStanding) -> dict[str, str]:
         "depth": str(own.depth),
         "finished": counted(own.finished, "trial"),
         "loss (nats)": "" if own.loss is None else f"{own.loss:.4f}{error}",
-        "above the best": "" if own.gap is None or own.reason == BEST else f"{own.gap:+.4f}",
-        "standing": own.reason,
+        "above the best": "" if own.gap is None or own.best else f"{own.gap:+.4f}",
+        "standing": own.why,
     }

@@ -43,16 +43,14 @@ def papers_lines(papers: PaperFindings) -> list[str]:
     return lines
 
 
-def crossing_text(pair: Crossing) -> str:
+def crossing_text(pair: Crossing, *, with_size: bool = True) -> str:
     """Returns the comparison of two depths over sizes, without a full stop."""
     deep, shallow = f"depth {pair.deep}", f"depth {pair.shallow}"
     match pair.kind:
         case CrossingKind.CROSSED if pair.params and pair.interval:
             low, high = map(rounded_count, pair.interval)
-            return (
-                f"{deep} begins to beat {shallow} at {rounded_count(pair.params)} parameters"
-                f" [{low} to {high}]"
-            )
+            size = f" at {rounded_count(pair.params)} parameters [{low} to {high}]"
+            return f"{deep} begins to beat {shallow}{size if with_size else ''}"
         case CrossingKind.REVERSED:
             return f"{deep} is ahead of {shallow} at a smaller size than one where it is behind"
         case CrossingKind.SHALLOWER:
@@ -123,8 +121,11 @@ def metric_text(own: DepthMetric) -> str:
     title = f"{format_count(own.budget)}: {metric_name(own.kind)} {how} {own.split}"
     if own.nothing_learned:
         return f"{title}: 0 at every depth, nothing learned"
-    means = (f"{_metric_form(own).format(fmean(each))} at {d}" for d, each in own.values.items())
-    return f"{title}: {', '.join(means).replace(' at ', ' at depth ', 1)}"
+    (first, mean), *others = ((d, fmean(values)) for d, values in own.values.items())
+    form = _metric_form(own)
+    means = [f"{form.format(mean)} at depth {first}"]
+    means += [f"{form.format(mean)} at {depth}" for depth, mean in others]
+    return f"{title}: {', '.join(means)}"
 
 
 def metrics_by_kind(papers: PaperFindings, budget: int) -> dict[str, list[DepthMetric]]:
@@ -205,10 +206,9 @@ def _crossings(found: Crossings) -> dict[str, Any]:
 def _pair_row(pair: Crossing) -> dict[str, str]:
     low, high = pair.interval or (None, None)
     curve = "a line" if len(pair.budgets) == 2 else "a parabola"
-    text = crossing_text(pair)
     return {
         "depths": f"{pair.shallow}, {pair.deep}",
-        "finding": text.partition(" at ")[0] if pair.params else text,
+        "finding": crossing_text(pair, with_size=False),
         "parameters": rounded_count(pair.params) if pair.params else "",
         "95 % interval": f"{rounded_count(low)} to {rounded_count(high)}" if low and high else "",
         "d_model": optional(pair.d_model, ".0f"),

@@ -26,9 +26,14 @@ SUMMARY = (
 
 def answer(optimum: Optimum) -> str:
     """Returns the answer of a budget in one line."""
+    return f"{question(optimum)}: {finding(optimum)}"
+
+
+def finding(optimum: Optimum) -> str:
+    """Returns the best depth with its interval, plateau and verdict."""
     known = f", plateau {plateau(optimum)}" if optimum.plateau else ""
     depth = f"{depth_text(optimum)}{interval(optimum, ' [', ']')}{known}"
-    return f"{question(optimum)}: {depth}, {optimum.kind.value}"
+    return f"{depth}, {optimum.kind.value}"
 
 
 def summary(optima: Sequence[Optimum]) -> str:
@@ -92,15 +97,24 @@ def depth_text(optimum: Optimum) -> str:
 
 def interval(optimum: Optimum, before: str = "", after: str = "") -> str:
     """Returns the 95 % interval, if any; it is open at an end beyond which the best may lie."""
+    text = _interval(optimum, "{} or deeper", "{} or shallower")
+    return f"{before}{text}{after}" if text else ""
+
+
+def short_interval(optimum: Optimum) -> str:
+    """Returns the interval in few letters: `12+` if it is open above, `≤12` if below."""
+    return _interval(optimum, "{}+", "≤{}")
+
+
+def _interval(optimum: Optimum, open_above: str, open_below: str) -> str:
     if not isinstance(optimum, Located):
         return ""
     low, high = optimum.interval
-    text = ranges(range(low, high + 1))
     if optimum.kind is Kind.EDGE and high == optimum.depths[-1].depth:
-        text = f"{low} or deeper"
-    elif optimum.kind is Kind.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
-        text = f"{high} or shallower"
-    return f"{before}{text}{after}"
+        return open_above.format(low)
+    if optimum.kind is Kind.EDGE and low == optimum.depths[0].depth > optimum.least_depth:
+        return open_below.format(high)
+    return ranges(range(low, high + 1))
 
 
 def plateau(optimum: Optimum) -> str:
@@ -173,7 +187,9 @@ def answer_row(optimum: Optimum) -> dict[str, str]:
     shape = optimum.shape
     return {
         "budget": format_count(optimum.budget),
-        "tokens": horizon_text(optimum).removesuffix(" tokens"),
+        "tokens": rounded_count(optimum.tokens)
+        if optimum.horizon_unit == "tokens"
+        else horizon_text(optimum),
         "count": optimum.count.label,
         "depth": str(optimum.optimal_depth or ""),
         "95 % interval": interval(optimum),

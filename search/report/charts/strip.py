@@ -8,7 +8,7 @@ from fathom.search.analysis.optimum import Located, Optimum
 from fathom.search.report.charts import chart, colours
 from fathom.search.report.charts.trials import drawn_error
 from fathom.search.report.depth_standing import DepthStanding
-from fathom.search.report.text import answer, question
+from fathom.search.report.text import finding, question
 
 ROOM = 0.17
 """Room of a text, as a share of the width of a chart."""
@@ -22,7 +22,7 @@ def strip_chart(standings: Sequence[DepthStanding], optimum: Optimum) -> chart.C
     y = _scale(optimum)
     return chart.Chart(
         key=f"answer-{optimum.budget}",
-        title=answer(optimum),
+        title=finding(optimum),
         question=question(optimum),
         caption="",
         x=x,

@@ -66,7 +66,7 @@ def _draw_small(axes: Axes, chart: Chart, letters: int) -> None:
     set_ticks(axes.yaxis, chart.y)
     axes.set_xlabel(chart.x.label, fontsize=8, color=MUTED.light)
     axes.set_ylabel(chart.y.label, fontsize=8, color=MUTED.light)
-    found = fill(chart.title.removeprefix(f"{chart.question}: "), letters)
+    found = fill(chart.title, letters)
     _write_above(axes, 15, found, fontsize=9, weight="bold", color=INK.light)
     high = 18 + 12 * len(found.splitlines())
     _write_above(axes, high, chart.question, fontsize=7.5, color=MUTED.light)

@@ -17,11 +17,11 @@ from fathom.search.report.terminal.picture import DepthPicture, pictures
 from fathom.search.report.terminal.tables import empty_table, print_whole
 from fathom.search.report.text import (
     answer_row,
-    interval,
     law_formula,
     layers_text,
     null_law_text,
     shape_elsewhere,
+    short_interval,
     unfinished_text,
 )
 
@@ -29,6 +29,8 @@ COLUMNS = (
     *("budget", "tokens", "depth", "95 % interval", "plateau", "loss (nats)", "verdict"),
     "best shape",
 )
+SHORTER = {"95 % interval": "95 %", "loss (nats)": "loss"}
+"""Headings that are shorter on a terminal."""
 LEAST = ("tokens", "plateau", "best shape", "loss")
 """Columns that a narrow terminal leaves out, the first one first."""
 VERDICT_STYLES = {
@@ -50,7 +52,7 @@ def print_answers(conclusion: Findings, console: Console) -> None:
     """Print a table with one row for each budget, the reason of each verdict, and the best law."""
     table = empty_table(
         f"{conclusion.title}: optimal depth ({conclusion.count.unit_in_full})",
-        tuple(name.removesuffix(" interval").removesuffix(" (nats)") for name in COLUMNS),
+        tuple(SHORTER.get(name, name) for name in COLUMNS),
         LEAST,
     )
     for optimum in conclusion.optima:
@@ -92,7 +94,7 @@ def optimum_cells(optimum: Optimum) -> dict[str, str]:
     """Returns the cells of a budget by heading, short enough for 80 columns together."""
     return answer_row(optimum) | {
         "tokens": rounded_count(optimum.tokens),
-        "95 % interval": _bounds(optimum),
+        "95 % interval": short_interval(optimum),
         "best shape": _short(optimum.shape) if optimum.shape else "",
         "verdict": f"[{VERDICT_STYLES[optimum.kind]}]{optimum.kind.value}[/]",
     }
@@ -104,7 +106,7 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
     if len(losses) < 2:
         return None
     best = optimum.optimal_depth
-    bounds = f" [{_bounds(optimum)}]" if isinstance(optimum, Located) else ""
+    bounds = f" [{short_interval(optimum)}]" if isinstance(optimum, Located) else ""
     answer = f"depth {best}{bounds}" if best else "no best depth"
     return DepthPicture(
         title=f"{format_count(optimum.budget)}: {answer}, {optimum.kind.value}",
@@ -113,13 +115,6 @@ def _picture(optimum: Optimum) -> DepthPicture | None:
         interval=optimum.interval if isinstance(optimum, Located) else None,
         best=best,
     )
-
-
-def _bounds(optimum: Optimum) -> str:
-    """Returns the interval in few letters: `12+` if it is open above, `≤12` if below."""
-    text = interval(optimum).replace(" or deeper", "+")
-    shallow = text.removesuffix(" or shallower")
-    return text if shallow == text else f"≤{shallow}"
 
 
 def _short(shape: Shape) -> str:

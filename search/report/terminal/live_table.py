@@ -78,9 +78,12 @@ class LiveRow:
     @property
     def trials(self) -> str:
         """Trials started, and the most that are planned as long as more may start: `7/22`."""
-        if self.done:
-            return str(len(self.records))
-        return f"{len(self.records)}/{self.plan.exploring + self.plan.confirming}"
+        return str(len(self.records)) if self.done else f"{len(self.records)}/{self.most}"
+
+    @property
+    def most(self) -> int:
+        """The most trials that are planned."""
+        return self.plan.exploring + self.plan.confirming
 
     @property
     def rungs(self) -> str:
@@ -120,8 +123,8 @@ def summary_line(state: LiveRow) -> str:
     loss = "" if state.loss == UNKNOWN else f", loss {state.loss}"
     if state.done:
         return f"{name} done: best depth {state.best}, {state.result}{loss}, {state.trials} trials"
-    trials = state.trials.replace("/", " of at most ")
     losses = f", lost {lost}" if lost else ""
+    trials = f"{len(state.records)} of at most {state.most}"
     return (
         f"{name} {state.stage}: best so far {state.best}{loss}, trials {trials}: "
         f"{done} done, {paused} paused, {running} running{losses}"

@@ -25,7 +25,7 @@ def test_depths_outside_the_interval_and_the_plateau_are_ruled_out(
         for one in standings:
             possible = low <= one.depth <= high or one.depth in optimum.plateau
             assert one.ruled_out is not possible, one.text
-            assert one.reason.startswith("ruled out") is one.ruled_out
+            assert one.why.startswith("ruled out") is one.ruled_out
             measured = [est for est in optimum.depths if est.depth == one.depth]
             assert one.loss == (measured[0].loss if measured else None)
             finished = [r for r in own if r.outcome is Outcome.FINISHED]
@@ -43,8 +43,8 @@ def test_a_depth_as_good_as_the_best_is_not_ruled_out(
     standings = {one.depth: one for one in depth_standings(of_budget(study, BUDGETS[0]), optimum)}
 
     assert not standings[beside].ruled_out
-    assert "outside the 95 % interval, but as good" in standings[beside].reason
-    assert standings[best].reason == "the best"
+    assert "outside the 95 % interval, but as good" in standings[beside].why
+    assert standings[best].why == "the best"
 
 
 @pytest.mark.parametrize("kind", [Kind.INSUFFICIENT, Kind.UNFINISHED])

@@ -1,0 +1,163 @@
+"""The words of the answer: said in one place, and never read back by a program."""
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fathom.search import words
+from fathom.search.analysis.verdict import (
+    Advice,
+    Depths,
+    Kind,
+    MoreTokens,
+    NoCurveFits,
+    NoiseHidesDepth,
+    NoiseUnknown,
+    Remedy,
+    Seeds,
+    TheseDepths,
+    Verdict,
+)
+from tests.support.places import ROOT
+
+READING = {
+    *("replace", "removeprefix", "removesuffix", "startswith", "endswith"),
+    *("split", "rsplit", "partition", "rpartition", "match", "fullmatch", "search", "sub"),
+    *("findall", "finditer"),
+}
+"""Methods of texts and of regular expressions that take a text apart."""
+
+
+@pytest.mark.parametrize(
+    ("remedy", "study", "table"),
+    [
+        (Seeds(4), "set `confirm.seeds: 4`", "train 4 seeds of each of the best depths"),
+        (MoreTokens(90), "about 90 seeds .* raise `tokens`", "about 90 seeds .* more tokens"),
+        (Depths(4, 32), r"set `space.depth: \[4, 32\]`", "add depths from 4 to 32"),
+        (TheseDepths((3, 6), (2, 4)), r"`space.depth: \[2, 3, 4, 6\]`", "train depths 3, 6 too$"),
+        *((advice, words.STUDY[advice], words.TABLE[advice]) for advice in Advice),
+    ],
+)
+def test_a_remedy_names_keys_for_a_study_and_runs_for_a_table(
+    remedy: Remedy, study: str, table: str
+) -> None:
+    verdict = Verdict(Kind.INSUFFICIENT, NoCurveFits(3), remedy)
+
+    assert re.search(study, words.study_reason(verdict))
+    assert re.search(table, words.table_reason(verdict))
+    assert "`" not in words.table_reason(verdict), "a table has no study file"
+
+
+def test_who_has_a_table_may_state_the_noise_that_it_does_not_show() -> None:
+    unknown = Verdict(Kind.INSUFFICIENT, NoiseUnknown(0), Seeds(3))
+    hidden = Verdict(Kind.INSUFFICIENT, NoiseHidesDepth(0.01), Seeds(3))
+
+    assert words.table_reason(unknown).endswith("or state the noise with --noise")
+    assert "--noise" not in words.table_reason(hidden) + words.study_reason(unknown)
+
+
+TREES = {
+    path.relative_to(ROOT / "search"): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "search").rglob("*.py"))
+}
+SAYING = [
+    tree for path, tree in TREES.items() if path.parts[0] in ("words.py", "conclusion.py", "report")
+]
+"""Modules whose functions return the sentences of an answer."""
+
+
+TEXT = {"str", "list[str]", "tuple[str, ...]", "dict[str, str]", "Iterator[str]"}
+"""Annotations of what holds sentences."""
+
+
+def texts(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names of those functions and attributes of these that are annotated as text."""
+    notes = {
+        node.name if isinstance(node, ast.FunctionDef) else ast.unparse(node.target): ast.unparse(
+            (node.returns if isinstance(node, ast.FunctionDef) else node.annotation) or node
+        )
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AnnAssign)
+    }
+    return {name for name, note in notes.items() if note in TEXT} - {"name", "key", "state"}
+
+
+FUNCTIONS = set().union(*(texts(tree.body) for tree in SAYING)) | {"reason"}
+CLASSES = [node for tree in SAYING for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+ATTRIBUTES = set().union(*(texts(node.body) for node in CLASSES)) - {"reason"}
+
+
+def says(node: ast.AST, variables: Collection[str]) -> bool:
+    """True if an expression holds a sentence: from a function, an attribute or a variable."""
+    for part in ast.walk(node):
+        match part:
+            case ast.Name(name) if name in variables:
+                return True
+            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)) if name in FUNCTIONS:
+                return True
+            case ast.Attribute(attr=name) if name in ATTRIBUTES:
+                return True
+    return False
+
+
+def read_back(tree: ast.Module) -> Iterator[str]:
+    """Yields the calls that take a sentence apart, also by way of a variable of their function."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        variables: set[str] = set()
+        nodes = list(ast.walk(function))
+        for node in nodes:
+            if isinstance(node, ast.Assign) and says(node.value, variables):
+                variables |= {ast.unparse(target) for target in node.targets}
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=text, attr=method)) if method in READING:
+                    if any(says(part, variables) for part in (text, *node.args)):
+                        yield ast.unparse(node)
+
+
+def test_nothing_reads_the_sentences_of_an_answer_back() -> None:
+    assert {"study_reason", "interval", "crossing_text"} <= FUNCTIONS
+    assert {"title", "question", "trials", "why"} <= ATTRIBUTES
+
+    found = {str(path): calls for path, tree in TREES.items() if (calls := list(read_back(tree)))}
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return interval(optimum).replace(' or deeper', '+')",
+        "return chart.title.removeprefix(chart.question)",
+        "said = study_reason(verdict)\n    return re.sub('`', '', said)",
+        "return state.reason(optimum).partition('/')[0]",
+    ],
+)
+def test_reading_back_would_be_seen(code: str) -> None:
+    assert list(read_back(ast.parse(f"def f(x):\n    {code}")))
+
+
+def spoken(path: Path) -> set[str]:
+    """The parts of sentences in the code of a module, of more than four words."""
+    described = {
+        node.value
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    return {
+        phrase
+        for node in set(ast.walk(TREES[path])) - described
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if len((phrase := " ".join(node.value.split())).split()) > 4
+    }
+
+
+def test_the_sentences_of_a_verdict_stand_in_one_module() -> None:
+    words_path = Path("words.py")
+    phrases = spoken(words_path)
+    assert len(phrases) > 15
+    others = set().union(*(spoken(path) for path in TREES if path != words_path))
+
+    assert not {phrase for phrase in phrases if any(phrase in other for other in others)}
