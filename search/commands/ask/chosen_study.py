@@ -9,7 +9,7 @@ from rich.console import Console
 from fathom.objectives.contract import Objective
 from fathom.objectives.next_token import NextToken
 from fathom.objectives.prepare import prepare
-from fathom.search.cluster.pace import cluster_machine, measure_on_worker
+from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
 from fathom.search.commands.ask.measured_speed import SpeedBySize, measure_here
 from fathom.search.commands.ask.question import Question
 from fathom.search.commands.plan_tables import print_plan

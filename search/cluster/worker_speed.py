@@ -1,4 +1,4 @@
-"""The machine that a cluster is for a study, and how fast one of its workers trains; measured."""
+"""What machine a cluster of Ray is for a study, and how fast one of its workers trains."""
 
 from dataclasses import replace
 

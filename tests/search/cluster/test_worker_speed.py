@@ -1,12 +1,12 @@
-"""Measuring on a worker of a real Ray cluster: `search/cluster/pace.py`."""
+"""Measuring on a worker of a real cluster of Ray: `search/cluster/worker_speed.py`."""
 
 from collections.abc import Iterator
 
 import pytest
 import ray
 
-from fathom.search.cluster import pace
-from fathom.search.cluster.pace import cluster_machine, measure_on_worker
+from fathom.search.cluster import worker_speed
+from fathom.search.cluster.worker_speed import cluster_machine, measure_on_worker
 from fathom.search.study.hardware.device_speed import known_speeds
 from fathom.search.study.hardware.machine import processor
 from fathom.search.study.keys.config import StudyConfig, parse
@@ -17,7 +17,7 @@ from tests.support.ray_folder import cluster_of
 from tests.support.toy import Successor
 
 STUDY = """
-study: pace
+study: speed
 objective: {name: language, context: 6}
 budgets: [8k]
 count: non_embedding
@@ -60,7 +60,7 @@ def test_a_worker_measures_and_frees_its_device(monkeypatch: pytest.MonkeyPatch)
     assert known_speeds(f"{processor()}, 1 a trial").rates, "kept by the worker's device"
     assert ray.get(ray.remote(num_gpus=1)(lambda: 1).remote(), timeout=60) == 1, "it is free again"
 
-    monkeypatch.setattr(pace, "MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(worker_speed, "MEASURED_SECONDS", 0.0)
     assert measure_on_worker(config, budget, shape, Successor()) is None
 
 
