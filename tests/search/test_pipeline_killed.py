@@ -122,13 +122,17 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Search:
     return search
 
 
-def kill_a_worker(run: SearchProcess) -> None:
-    """Ends a process that trains."""
-    for process in run.children:
-        if process.is_running() and " ".join(process.cmdline()).startswith(ACTORS):
-            process.kill()
-            return
-    raise AssertionError("no worker trains")
+def workers(run: SearchProcess) -> list[psutil.Process]:
+    """Processes of a run that train."""
+    found: list[psutil.Process] = []
+
+    def look() -> bool:
+        children = psutil.Process(run.process.pid).children(recursive=True)
+        found[:] = [child for child in children if " ".join(child.cmdline()).startswith(ACTORS)]
+        return bool(found)
+
+    run.wait_until(look)
+    return found
 
 
 def assert_same(search: Search, calm: Search) -> None:
@@ -145,17 +149,24 @@ def test_a_killed_worker_and_a_killed_search_cost_nothing_but_time(
 ) -> None:
     search = Search(tmp_path / "place")
     run = search.resumed(steps=60)
-    kill_a_worker(run)
+    workers(run)[0].kill()
     run.wait_until(lambda: search.ends())
     run.process.kill()
     run.end()
+    assert not search.processes(), "workers outlive their search"
     assert search.ends().total() < calm.ends().total()
 
     run = search.resumed()
+    asleep = workers(run)
+    for worker in asleep:
+        worker.suspend()  # so that none can save
     run.send_interrupt()
     run.wait_until_ending()
     run.send_interrupt()
     ended = search.end(run)
+    for worker in asleep:
+        if worker.is_running():
+            worker.resume()
     assert_interrupted(ended)
     assert SAVED not in ended.out, "a second Ctrl-C does not wait for trials to save"
 

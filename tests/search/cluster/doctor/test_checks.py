@@ -46,7 +46,7 @@ FACTS = Facts(
     memory=32 * GB,
     memory_used=8 * GB,
     token_mode="token",
-    token_hash="0123",
+    token_hash="89abcdef",
     listeners=(),
     monitor_grows=None,
     import_trouble="",
@@ -66,6 +66,7 @@ def node(
     gpus: float = 0,
     skew: float = 0.0,
     grows: bool = False,
+    gpus_of_driver: tuple[Gpu, ...] = (),
     **facts: Any,
 ) -> Node:
     return Node(
@@ -74,7 +75,7 @@ def node(
         gpus=gpus,
         grows=grows,
         clock_ahead_seconds=skew,
-        facts=replace(FACTS, **facts),
+        facts=replace(FACTS, gpus=gpus_of_driver, **facts),
     )
 
 
@@ -88,9 +89,22 @@ def judged(*nodes: Node, needs: Needs = NEEDS) -> list[Finding]:
     return [finding for finding in found if finding.level is not Severity.OK]
 
 
+def needs(**changes: Any) -> Needs:
+    return replace(NEEDS, **changes)
+
+
+def with_gpu(*, given: float = 1, torch_gpus: int = 1, **facts: Any) -> Node:
+    return node(gpus=given, gpus_of_driver=(L4,), torch_gpus=torch_gpus, **facts)
+
+
 def only(findings: list[Finding] | tuple[Finding, ...]) -> Finding:
     assert len(findings) == 1, findings
     return findings[0]
+
+
+def stored(cluster_facts: ClusterFacts, probe: ClusterProbe = PROBE) -> list[Finding]:
+    found = judge_storage(probe, cluster_facts, ROOMY, NEEDS)
+    return [finding for finding in found if finding.subject == "storage"]
 
 
 def test_equal_healthy_nodes_have_one_ok_line_per_subject() -> None:
@@ -136,268 +150,118 @@ def test_a_node_with_another_version_is_named_with_both(
     assert "constraints.txt" in found.remedy
 
 
-def test_a_node_that_gives_no_answer_is_a_failure_with_its_reason() -> None:
-    found = judge_members(cluster(node(), silent={"10.0.0.3": "No module named 'search'"}))[1]
+OK, WARNING, FAILURE = Severity.OK, Severity.WARNING, Severity.FAILURE
+WITHOUT_TOKEN: dict[str, Any] = {"token_mode": "disabled"}
+RAYLET = Listener("raylet", "0.0.0.0", 40123)
+NEARLY_FULL, FULL = Disk("/tmp/ray", 100 * GB, 4 * GB), Disk("/tmp/ray", 100 * GB, 0)
+SMALL = Disk("/dev/shm", 64 * 10**6, 64 * 10**6)
+MISSING = "/home/u/my_task.py, line 3: ModuleNotFoundError: No module named 'x'"
+GPU, FOUR_SHARE = needs(gpus_per_trial=1.0), needs(gpus_per_trial=0.25)
+FIVE_CPUS = needs(cpus_per_trial=5, gpus_per_trial=0)
+SECOND = "10.0.0.2"
 
-    assert found.level is Severity.FAILURE
-    assert "10.0.0.3" in found.message
-    assert "No module named 'search'" in found.message
+
+FINDINGS: list[tuple[Any, Severity, str, str, str]] = [
+    (judge_members(cluster(node(), silent={"10.0.0.3": "No module"}))[1:],
+     FAILURE, "cluster", "10.0.0.3 gives no answer: No module", "install Fathom there"),
+    (judge_members(ClusterFacts("", (node(),), {}, unanswered="10.0.0.1:6379")),
+     WARNING, "cluster", "10.0.0.1:6379", "start the cluster"),
+    (judged(node(), needs=GPU), FAILURE, "GPUs", "asks for 1", "gpus_per_trial: 0"),
+    (judged(node(grows=True), needs=GPU), WARNING, "GPUs", "asks for 1", "workers"),
+    (judged(node(grows=True)), WARNING, "GPUs", "no node has one yet", "gpus_per_trial: 1"),
+    (judged(with_gpu(torch_gpus=0)),
+     FAILURE, "GPUs", "PyTorch can use 0 of 1 x NVIDIA L4", "torch for that driver"),
+    (judged(with_gpu(torch_gpus=0), needs=needs(gpus_per_trial=0)),
+     WARNING, "GPUs", "PyTorch can use 0 of 1 x NVIDIA L4", "torch for that driver"),
+    (judged(node(gpus=1), needs=FOUR_SHARE), WARNING, "GPUs", "MPS is not on", "-control -d"),
+    (judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")),
+     FAILURE, "GPUs", "couldn't communicate", "mend the driver"),
+    (judged(with_gpu(given=0)),
+     WARNING, "GPUs", "Ray gives out 0 of 1 x NVIDIA L4", "without `--num-gpus`"),
+    (judged(node(), node(SECOND), needs=FIVE_CPUS),
+     FAILURE, "CPUs", "asks for 5, no node has more than 4", "cpus_per_trial"),
+    (judged(node(grows=True), node(SECOND), needs=FIVE_CPUS),
+     WARNING, "CPUs", "asks for 5, no node has more than 4", "cpus_per_trial"),
+    (judged(node(), node(SECOND, skew=6.0)), WARNING, "clocks", "10.0.0.2 is 6 s ahead", ""),
+    (judged(node(), node(SECOND, skew=-60.0)), WARNING, "clocks", "is 60 s behind", ""),
+    (judged(node(memory_used=31 * GB)), FAILURE, "memory", "Ray kills workers", ""),
+    (judged(node(), needs=needs(trial_memory=25 * GB)), FAILURE, "memory", "25.0 GB", ""),
+    (judged(node(gpus=8), needs=needs(saved_state=12 * GB)),
+     FAILURE, "memory", "while they are saved, take 96.0 GB", ""),
+    (judged(node(shared_memory=SMALL)), WARNING, "/dev/shm", "", "9.6 GB"),
+    (judged(node(ray_disk=NEARLY_FULL)), WARNING, "Ray's disk", "96%", ""),
+    (judged(node(ray_disk=FULL)), FAILURE, "Ray's disk", "100%", "RAY_TMPDIR"),
+    (judged(node(ray_disk=NEARLY_FULL, shared_memory=SMALL))[1:],
+     FAILURE, "Ray's disk", "96%", "RAY_TMPDIR"),
+    (judge_token(cluster(node(), node(SECOND))), OK, "token", "the same", ""),
+    (judge_token(cluster(node(), node(SECOND, token_hash="4567"))),
+     FAILURE, "token", "another on 10.0.0.2", "RAY_AUTH_MODE=token"),
+    (judge_token(cluster(node(), node(SECOND, token_hash=""))),
+     FAILURE, "token", "none on 10.0.0.2", ""),
+    (judge_token(cluster(node(), node(SECOND, **WITHOUT_TOKEN))),
+     FAILURE, "token", "none on 10.0.0.2", ""),
+    (judge_token(cluster(node(**WITHOUT_TOKEN), node(SECOND, **WITHOUT_TOKEN))),
+     WARNING, "token", "none", "RAY_AUTH_MODE=token"),
+    (judge_ports(cluster(node(listeners=(RAYLET, Listener("Ray dashboard", "::", 8265))))),
+     WARNING, "ports", "Ray dashboard: open at *:8265 on 10.0.0.1", "-host=127.0.0.1"),
+    (judge_ports(cluster(node(listeners=(RAYLET, Listener("MLflow", "0.0.0.0", 5000))))),
+     WARNING, "ports", "MLflow: open at *:5000 on 10.0.0.1", "--host 127.0.0.1"),
+    (judge_ports(cluster(node(listeners=(RAYLET,)))), OK, "ports", "the token alone", ""),
+    (judge_ports(cluster(node(listeners=(RAYLET,), **WITHOUT_TOKEN))),
+     WARNING, "ports", "without a token", "RAY_AUTH_MODE=token"),
+    (judge_ports(cluster(node(listeners=(RAYLET,)), address="")),
+     WARNING, "ports", "another Ray cluster that is running", "ray stop"),
+    (judge_ports(cluster(node(listeners=None))), WARNING, "ports", "not shown", "lsof"),
+    (judged(node(), node(SECOND, import_trouble=MISSING)),
+     FAILURE, "imports", f"10.0.0.2: a worker fails at {MISSING}", "install"),
+    (stored(cluster(node(), node(SECOND))), OK, "storage", "on every node: /shared", ""),
+    (stored(cluster(node()), replace(PROBE, trouble="No space left on device")),
+     FAILURE, "storage", "No space left on device", "--runs"),
+    (stored(cluster(node(), node(SECOND, storage_trouble="does not see it"))),
+     FAILURE, "storage", "10.0.0.2: does not see it, /shared", "--runs"),
+    (judge_storage(PROBE, cluster(node()), Disk("/shared", 100 * GB, 3 * GB), NEEDS)[1:],
+     FAILURE, "space", "3.0 GB free, a search may take 3.1 GB", "--runs"),
+    (judge_storage(PROBE, cluster(node()), ROOMY, NEEDS)[1:], OK, "space", "50.0 GB free", ""),
+    ([judge_tracking("http://host:5000")], OK, "tracking", "http://host:5000", ""),
+    ([judge_tracking("http://host", silence="refused")],
+     WARNING, "tracking", "http://host does not answer: refused", "start it"),
+    ([judge_tracking("gopher://host", refusal="no such kind")],
+     FAILURE, "tracking", "no such kind", "MLFLOW_TRACKING_URI"),
+]  # fmt: skip
 
 
-def test_a_silent_cluster_is_reported_since_the_search_would_run_here() -> None:
-    found = only(judge_members(ClusterFacts("", (node(),), {}, unanswered="10.0.0.1:6379")))
-
-    assert found.level is Severity.WARNING
-    assert "10.0.0.1:6379" in found.message
+@pytest.mark.parametrize(
+    ("found", "level", "subject", "says", "remedy"),
+    FINDINGS,
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_finding_has_its_level_its_words_and_its_remedy(
+    found: list[Finding], level: Severity, subject: str, says: str, remedy: str
+) -> None:
+    finding = only(found)
+    assert (finding.level, finding.subject) == (level, subject)
+    assert says in finding.message
+    assert remedy in finding.remedy
+    assert FACTS.token_hash not in finding.message
 
 
 @pytest.mark.parametrize(("gpus", "asked"), [(1, 1), (1, 0.25), (2, 2), (0, 0), (1, "auto")])
 def test_available_gpus_are_ok(gpus: int, asked: Any) -> None:
-    plain = node(gpus=gpus, torch_gpus=gpus)
-    well = replace(plain, facts=replace(plain.facts, gpus=(L4,) * gpus, mps=True))
+    well = node(gpus=gpus, gpus_of_driver=(L4,) * gpus, torch_gpus=gpus, mps=True)
 
-    found = only(judge_gpus(cluster(well), replace(NEEDS, gpus_per_trial=asked)))
+    found = only(judge_gpus(cluster(well), needs(gpus_per_trial=asked)))
 
-    assert found.level is Severity.OK
+    assert found.level is OK
     assert ("NVIDIA L4" in found.message) == bool(gpus)
 
 
-@pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
-def test_a_study_asks_for_a_gpu_and_no_node_has_one(grows: bool, level: Severity) -> None:
-    found = only(judged(node(grows=grows), needs=replace(NEEDS, gpus_per_trial=1.0)))
-
-    assert (found.level, found.subject) == (level, "GPUs")
-    assert "asks for 1" in found.message
-
-
-def test_auto_on_a_cluster_that_has_no_gpu_yet_would_train_on_cpus() -> None:
-    found = only(judged(node(grows=True)))
-
-    assert found.level is Severity.WARNING
-    assert "gpus_per_trial: 1" in found.remedy
-
-
-def with_gpu(*, given: float = 1, **facts: Any) -> Node:
-    plain = node(gpus=given, torch_gpus=1, **facts)
-    return replace(plain, facts=replace(plain.facts, gpus=(L4,)))
-
-
-@pytest.mark.parametrize(("asked", "level"), [("auto", Severity.FAILURE), (0, Severity.WARNING)])
-def test_a_gpu_that_pytorch_cannot_use_matters_as_far_as_trials_would_use_it(
-    asked: Any, level: Severity
-) -> None:
-    blind = with_gpu()
-    blind = replace(blind, facts=replace(blind.facts, torch_gpus=0))
-
-    found = only(judged(blind, needs=replace(NEEDS, gpus_per_trial=asked)))
-
-    assert found.level is level
-    assert "PyTorch can use 0 of 1 x NVIDIA L4" in found.message
-
-
-def test_trials_that_share_a_gpu_are_advised_to_use_mps() -> None:
-    shared = replace(NEEDS, gpus_per_trial=0.25)
-
-    found = only(judged(node(gpus=1), needs=shared))
-
-    assert found.level is Severity.WARNING
-    assert "CUDA's MPS is not on" in found.message
-    assert not judged(node(gpus=1, mps=True), needs=shared)
-    assert not judged(node(gpus=1), needs=replace(NEEDS, gpus_per_trial=1))
-
-
-def test_the_error_of_a_failing_driver_is_quoted() -> None:
-    found = only(judged(node(gpus=1, gpu_trouble="nvidia-smi: couldn't communicate")))
-
-    assert found.level is Severity.FAILURE
-    assert "couldn't communicate" in found.message
-
-
-def test_a_gpu_unknown_to_ray_is_a_warning() -> None:
-    found = only(judged(with_gpu(given=0)))
-
-    assert found.level is Severity.WARNING
-    assert "Ray gives out 0 of 1 x NVIDIA L4" in found.message
-
-
-@pytest.mark.parametrize(("grows", "level"), [(False, Severity.FAILURE), (True, Severity.WARNING)])
-def test_a_trial_that_asks_for_more_cpus_than_any_node_has(grows: bool, level: Severity) -> None:
-    asks = replace(NEEDS, cpus_per_trial=5, gpus_per_trial=0)
-    found = only(judged(node(grows=grows), node("10.0.0.2"), needs=asks))
-
-    assert (found.level, found.subject) == (level, "CPUs")
-    assert "asks for 5, no node has more than 4" in found.message
-
-
-@pytest.mark.parametrize(("skew", "word"), [(6.0, "6 s ahead"), (-60.0, "60 s behind")])
-def test_a_clock_that_is_off_is_a_warning(skew: float, word: str) -> None:
-    found = only(judged(node(), node("10.0.0.2", skew=skew)))
-
-    assert (found.level, found.subject) == (Severity.WARNING, "clocks")
-    assert f"10.0.0.2 is {word}" in found.message
-    assert not judged(node(), node("10.0.0.2", skew=4.0))
-
-
-def test_full_memory_and_a_model_that_does_not_fit_are_failures() -> None:
-    full = only(judged(node(memory_used=31 * GB)))
-    large = only(judged(node(), needs=replace(NEEDS, trial_memory=25 * GB)))
-
-    assert {full.level, large.level} == {Severity.FAILURE}
-    assert "Ray kills workers" in full.message
-    assert "25.0 GB" in large.message
-
-
-def test_a_model_that_trains_on_a_gpu_takes_none_of_the_machines_memory() -> None:
-    assert not judged(with_gpu(), needs=replace(NEEDS, trial_memory=25 * GB))
-
-
-def test_a_node_must_have_memory_for_copies_of_the_states_of_all_its_gpus() -> None:
-    needs = replace(NEEDS, saved_state=12 * GB)
-
-    found = only(judged(node(gpus=8), needs=needs))
-
-    assert found.level is Severity.FAILURE
-    assert "while they are saved, take 96.0 GB" in found.message
-    assert not judged(node(gpus=1), needs=needs)
-    assert not judged(node(gpus=8), needs=replace(needs, gpus_per_trial=8))
-    assert not judged(node(gpus=8), needs=replace(needs, gpus_per_trial=0))
-
-
-def test_small_shared_memory_is_a_warning_with_the_size_that_it_needs() -> None:
-    found = only(judged(node(shared_memory=Disk("/dev/shm", 64 * 10**6, 64 * 10**6))))
-
-    assert (found.level, found.subject) == (Severity.WARNING, "/dev/shm")
-    assert "9.6 GB" in found.remedy
+def test_what_a_study_does_not_need_is_no_problem() -> None:
+    assert not judged(node(gpus=1, mps=True), needs=FOUR_SHARE)
+    assert not judged(node(gpus=1), needs=GPU)
+    assert not judged(node(), node(SECOND, skew=4.0))
+    assert not judged(with_gpu(), needs=needs(trial_memory=25 * GB)), "it trains on the GPU"
+    copies = needs(saved_state=12 * GB)
+    assert not judged(node(gpus=1), needs=copies)
+    assert not judged(node(gpus=8), needs=replace(copies, gpus_per_trial=8))
+    assert not judged(node(gpus=8), needs=replace(copies, gpus_per_trial=0))
     assert not judged(node(shared_memory=None))
-
-
-def test_rays_disk_fails_a_search_when_nothing_is_left_or_objects_must_go_there() -> None:
-    nearly, full = Disk("/tmp/ray", 100 * GB, 4 * GB), Disk("/tmp/ray", 100 * GB, 0)
-    small = Disk("/dev/shm", 10**6, 10**6)
-
-    assert only(judged(node(ray_disk=nearly))).level is Severity.WARNING
-    assert only(judged(node(ray_disk=full))).level is Severity.FAILURE
-    both = judged(node(ray_disk=nearly, shared_memory=small))
-    assert [finding.level for finding in both] == [Severity.WARNING, Severity.FAILURE]
-    assert "96%" in both[1].message
-    assert "RAY_TMPDIR" in both[1].remedy
-
-
-@pytest.mark.parametrize(
-    ("others", "level", "word"),
-    [
-        ({}, Severity.OK, "the same"),
-        ({"token_hash": "4567"}, Severity.FAILURE, "another on 10.0.0.2"),
-        ({"token_hash": ""}, Severity.FAILURE, "none on 10.0.0.2"),
-        ({"token_mode": "disabled"}, Severity.FAILURE, "none on 10.0.0.2"),
-    ],
-)
-def test_every_node_must_have_the_token(others: dict[str, Any], level: Severity, word: str) -> None:
-    found = only(judge_token(cluster(node(), node("10.0.0.2", **others))))
-
-    assert found.level is level
-    assert word in found.message
-    assert "0123" not in found.message
-
-
-def test_a_cluster_without_any_token_works_for_everyone() -> None:
-    found = only(judge_token(cluster(node(token_mode="disabled"), node(token_mode="disabled"))))
-
-    assert found.level is Severity.WARNING
-    assert "RAY_AUTH_MODE=token" in found.remedy
-
-
-RAYLET = Listener("raylet", "0.0.0.0", 40123)
-
-
-@pytest.mark.parametrize(
-    ("service", "port", "remedy"),
-    [
-        ("Ray dashboard", 8265, "--dashboard-host=127.0.0.1"),
-        ("MLflow", 5000, "--host 127.0.0.1"),
-    ],
-)
-def test_a_page_that_others_can_open_is_a_warning_even_with_a_token(
-    service: str, port: int, remedy: str
-) -> None:
-    page = Listener(service, "0.0.0.0", port)
-
-    found = only(judge_ports(cluster(node(listeners=(RAYLET, page)))))
-
-    assert found.level is Severity.WARNING
-    assert f"{service}: open at *:{port} on 10.0.0.1" in found.message
-    assert remedy in found.remedy
-
-
-def test_rays_own_ports_are_open_between_nodes_and_well_with_a_token_alone() -> None:
-    guarded, bare = node(listeners=(RAYLET,)), node(listeners=(RAYLET,), token_mode="disabled")
-
-    assert only(judge_ports(cluster(guarded))).level is Severity.OK
-    found = only(judge_ports(cluster(bare)))
-    assert found.level is Severity.WARNING
-    assert "without a token" in found.message
-    elsewhere = only(judge_ports(replace(cluster(guarded), address="")))
-    assert elsewhere.level is Severity.WARNING
-    assert "another Ray cluster that is running" in elsewhere.message
-
-
-def test_hidden_ports_count_as_neither_open_nor_closed() -> None:
-    found = only(judge_ports(cluster(node(listeners=None))))
-
-    assert found.level is Severity.WARNING
-    assert "not shown" in found.message
-
-
-def stored(probe: ClusterProbe, *nodes: Node) -> list[Finding]:
-    found = judge_storage(probe, cluster(*nodes), ROOMY, NEEDS)
-    return [finding for finding in found if finding.subject == "storage"]
-
-
-def test_a_node_whose_workers_lack_a_module_fails_with_file_and_line() -> None:
-    trouble = "/home/u/my_task.py, line 3: ModuleNotFoundError: No module named 'x'"
-    nodes = cluster(node(), node("10.0.0.2", import_trouble=trouble))
-    [found] = [finding for finding in judge_cluster(nodes, NEEDS) if finding.subject == "imports"]
-
-    assert found.level is Severity.FAILURE
-    assert found.message == f"10.0.0.2: a worker fails at {trouble}"
-
-
-def test_storage_is_ok_when_every_node_reads_and_is_read() -> None:
-    found = only(stored(PROBE, node(), node("10.0.0.2")))
-
-    assert found.level is Severity.OK
-    assert "every node" in found.message
-
-
-def test_storage_fails_where_this_process_cannot_write() -> None:
-    found = only(stored(replace(PROBE, trouble="No space left on device"), node()))
-
-    assert found.level is Severity.FAILURE
-    assert "No space left on device" in found.message
-    assert "--runs" in found.remedy
-
-
-def test_storage_fails_where_a_node_does_not_see_it() -> None:
-    blind = node("10.0.0.2", storage_trouble="does not see it")
-    found = only(stored(PROBE, node(), blind))
-
-    assert found.level is Severity.FAILURE
-    assert found.message == "10.0.0.2: does not see it, /shared"
-
-
-def test_space_must_hold_the_checkpoints_that_the_study_keeps() -> None:
-    tight = Disk("/shared", 100 * GB, 3 * GB)
-
-    found = judge_storage(PROBE, cluster(node()), tight, NEEDS)
-
-    assert found[-1].level is Severity.FAILURE
-    assert "3.0 GB free, a search may take 3.1 GB" in found[-1].message
-    assert judge_storage(PROBE, cluster(node()), ROOMY, NEEDS)[-1].level is Severity.OK
-
-
-def test_silent_tracking_is_a_warning_and_unusable_tracking_a_failure() -> None:
-    uri = "http://host:5000"
-
-    assert judge_tracking(uri).level is Severity.OK
-    assert judge_tracking(uri, silence="refused").level is Severity.WARNING
-    assert judge_tracking(uri, refusal="no such kind").level is Severity.FAILURE
