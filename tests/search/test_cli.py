@@ -86,35 +86,42 @@ def test_each_mistake_of_a_study_file_is_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_study_file_that_is_not_there_or_not_text_is_a_users_error(tmp_path: Path) -> None:
-    assert_refused(here("plan", tmp_path / "none.yaml"), "none.yaml")
-    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00study")
-    assert_refused(here("plan", tmp_path / "binary.yaml"), "binary.yaml")
-    assert_refused(here("plan", tmp_path), str(tmp_path))
-
-
 def test_the_version_is_that_of_the_package() -> None:
     done = here("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"fathom {version('fathom-depth')}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("plan",), ("STUDY.yaml", "plan --help")),
-        (("plan", "a.yaml", "b.yaml"), ("b.yaml",)),
-        (("plan", "a.yaml", "--shape"), ("--shape", "--shapes")),
-        (("plan", "a.yaml", "--price", "nan"), ("--price", "0")),
-        (("plans",), ("plans",)),
-        (("ui", "--port", "70000"), ("--port", "65535")),
-        (("predict", "--params"), ("--params",)),
-    ],
+REFUSED = (
+    ("plan", "plan --help"),
+    ("plan a.yaml b.yaml", "b.yaml"),
+    ("plan a.yaml --shape", "--shapes"),
+    ("plan a.yaml --price nan", "--price"),
+    ("plan none.yaml", "none.yaml"),
+    ("plan binary", "binary"),
+    ("plan .", "Is a directory"),
+    ("plans", "plans"),
+    ("ui --port 70000", "65535"),
+    ("predict --params", "--params"),
+    ("predict --params huge", "huge"),
+    ("predict --params 1M --law .", "or a run folder, got ."),
+    (f"run {TINY} --runs binary", "must be a folder that can be written to, got binary"),
+    (f"run {TINY} --runs binary/below", "that can be written to, got binary/below"),
+    ("report .", "config.yaml"),
+    ("export .", "is not a run folder"),
+    ("export nope", "there is no nope"),
+    ("train nope", "name a run folder"),
+    ("train best.yaml", "best.yaml"),
 )
-def test_a_command_line_that_is_not_understood_is_one_line(
-    arguments: tuple[str, ...], words: tuple[str, ...]
+
+
+@pytest.mark.parametrize(("command", "words"), REFUSED)
+def test_a_command_that_can_not_be_done_is_one_line_and_writes_nothing(
+    command: str, words: str, tmp_path: Path
 ) -> None:
-    assert_refused(here(*arguments), *words)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00study")
+    assert_refused(here(*shlex.split(command), cwd=tmp_path), words)
+    assert os.listdir(tmp_path) == ["binary"]
 
 
 def test_ctrl_c_in_a_finaliser_is_not_lost() -> None:
@@ -136,31 +143,10 @@ cli.main()
     assert (done.returncode, done.stderr) == (130, "fathom: interrupted\n")
 
 
-def test_a_folder_of_runs_that_can_not_be_written_to_is_called_so(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    for runs in ("file", "file/below"):
-        refused = here("run", TINY, "--runs", runs, cwd=tmp_path)
-        assert_refused(refused, f"`--runs` must be a folder that can be written to, got {runs}")
-
-
 def test_a_file_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
     done = here("schema", "--out", "nowhere/schema.json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == "fathom: No such file or directory: nowhere/schema.json\n"
-
-
-@pytest.mark.parametrize("verb", ["export", "train"])
-def test_a_folder_that_is_not_there_is_called_so(verb: str, tmp_path: Path) -> None:
-    assert_refused(here(verb, tmp_path / "nope"), "there is no", "nope", "name a run folder")
-
-
-def test_a_folder_that_is_no_run_is_a_users_error(tmp_path: Path) -> None:
-    assert_refused(here("report", tmp_path), "config.yaml")
-    assert_refused(here("export", tmp_path), "is not a run folder")
-    assert_refused(here("predict", "--params", "1M", "--law", tmp_path), str(tmp_path))
-    assert_refused(here("train", tmp_path / "best.yaml"), "best.yaml")
-    assert_refused(here("predict", "--params", "huge"), "huge")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -254,22 +240,16 @@ def test_run_leaves_every_promised_file(finished: Path) -> None:
     assert [path.name for path in (run / "state" / "checkpoints").iterdir()] == [MARKER]
 
 
-def test_the_same_command_again_runs_no_trial_twice(finished: Path) -> None:
+@pytest.mark.parametrize(("option", "words"), [((), ""), (("--extend",), "Nothing to extend")])
+def test_the_same_command_again_runs_no_trial_twice(
+    finished: Path, option: tuple[str, ...], words: str
+) -> None:
     records = finished / "runs" / "tiny" / "records.jsonl"
     before = records.read_text()
-    done = fathom("run", TINY, cwd=finished)
-    assert done.returncode == 0
-    assert "optimal depth" in done.stdout
-    assert records.read_text() == before
-
-
-def test_extending_a_search_without_failed_audits_changes_nothing(finished: Path) -> None:
-    records = finished / "runs" / "tiny" / "records.jsonl"
-    before = records.read_text()
-    done = fathom("run", TINY, "--extend", cwd=finished)
+    done = fathom("run", TINY, *option, cwd=finished)
     assert done.returncode == 0, done.stderr
-    assert "Nothing to extend" in done.stdout
     assert "optimal depth" in done.stdout
+    assert words in done.stdout
     assert records.read_text() == before
 
 
