@@ -1,6 +1,7 @@
 """A small model, how it trains, and a study and a trial around it, for tests of the training."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,9 +9,10 @@ from torch import Tensor
 
 from fathom.models.parametrization import Parametrization, Scheme
 from fathom.models.shape import Count, Shape
-from fathom.search.records import Report, Stage, TrialSpec
-from fathom.search.study.keys.config import parse
+from fathom.search.records import Report, Stage, TrialRecord, TrialSpec, with_report
+from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import evaluation_steps, expand_budgets, rung_steps
+from fathom.search.training.assignment import Assignment
 from fathom.search.training.loop import train
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from tests.support.toy import CPU, Successor
@@ -117,3 +119,30 @@ def lack_memory(training: Training, weight: str, call: int) -> None:
 
     parameter: Any = training.model.get_parameter(weight)
     parameter.register_post_accumulate_grad_hook(hook)
+
+
+def record_of(spec: TrialSpec, report: Report) -> TrialRecord:
+    """The record of a trial after its only report."""
+    began = TrialRecord(
+        spec=spec,
+        outcome=None,
+        reason="",
+        curve=(),
+        rungs={},
+        started=0.0,
+        ended=None,
+        setup_seconds=0.0,
+        peak_memory_bytes=None,
+    )
+    return replace(with_report(began, report), outcome=report.outcome, ended=1.0)
+
+
+def assignment(folder: Path, config: StudyConfig = CONFIG, spec: TrialSpec = SPEC) -> Assignment:
+    """The trial of a study of one budget, with its checkpoint in the folder."""
+    folder.mkdir(exist_ok=True)
+    (budget,) = expand_budgets(config)
+    return Assignment(config, budget, spec, str(checkpoint(folder)))
+
+
+def checkpoint(folder: Path) -> Path:
+    return folder / f"{SPEC.trial}.pt"

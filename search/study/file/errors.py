@@ -161,6 +161,7 @@ def _example(field: FieldInfo, phrase: str) -> str:
     value = field.examples[0] if field.examples else field.default
     if isinstance(value, tuple):
         value = [list(item) if isinstance(item, tuple) else item for item in value]
+        value = [item.value if isinstance(item, Enum) else item for item in value]
     if not isinstance(value, list | dict | int | float | str) or isinstance(value, bool | Enum):
         return ""
     already_said = f"`{value}`" in _kind(field.annotation)

@@ -129,7 +129,7 @@ def test_an_export_of_an_answer_that_is_not_settled_says_so(
 ) -> None:
     [optimum, *rest] = found.optima
     poor = replace(optimum, verdict=Verdict(Kind.INSUFFICIENT, NoiseUnknown(0), Seeds(3)))
-    sure = [replace(own, verdict=verdict(Kind.IDENTIFIED)) for own in rest]
+    sure = [replace(optimum, verdict=verdict(Kind.IDENTIFIED)) for optimum in rest]
     path = tmp_path / "best.yaml"
     path.write_text(best_yaml(replace(found, optima=(poor, *sure))))
     reason = study_reason(poor.verdict)

@@ -166,7 +166,7 @@ def test_weights_bring_the_tokenizer_of_the_text_that_they_were_trained_on(tmp_p
         json.loads((tmp_path / name / "tokenizer.json").read_text())["model"]["vocab"]
         for name in ("with", "without")
     ]
-    assert ["x" in one for one in vocabularies] == [True, False]
+    assert ["x" in vocabulary for vocabulary in vocabularies] == [True, False]
 
 
 def test_an_existing_folder_is_never_overwritten(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_weights_are_found_by_their_folder_or_their_file(tmp_path: Path) -> None
     trained(best, tmp_path / "trained")
     for name, source in (("one", tmp_path / "trained"), ("two", tmp_path / "trained" / WEIGHTS)):
         written(best, "hf", tmp_path / name, source)
-    one, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
-    assert one.read_bytes() == two.read_bytes()
+    by_folder, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert by_folder.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_every_weight_arrives(name: str, file: str, part: str | None, tmp_path: 
     written(best, name, tmp_path / "out", tmp_path / "trained")
     content = torch.load(tmp_path / "out" / file, weights_only=True)
     weights = content[part] if part else content
-    own = {weight.data_ptr(): weight.numel() for weight in weights.values()}
-    assert sum(own.values()) == best.shape.params_total
+    sizes = {weight.data_ptr(): weight.numel() for weight in weights.values()}
+    assert sum(sizes.values()) == best.shape.params_total
 
 
 def test_litgpt_reads_the_sizes_and_ties_by_its_own_setting(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_weights_have_the_same_loss_in_transformers(
     logits: Tensor = theirs(tokens).logits
     torch.testing.assert_close(logits, ours(tokens), rtol=1e-4, atol=2e-4)
     losses = [
-        F.cross_entropy(one.flatten(0, 1), tokens.flatten()) for one in (logits, ours(tokens))
+        F.cross_entropy(found.flatten(0, 1), tokens.flatten()) for found in (logits, ours(tokens))
     ]
     assert float(losses[0]) == pytest.approx(float(losses[1]), abs=1e-5)
     assert theirs(input_ids=tokens, labels=tokens).loss.isfinite()
@@ -143,7 +143,7 @@ def test_heads_whose_number_does_not_divide_d_model_go_to_another_architecture()
 
 
 def test_every_architecture_is_tried_here() -> None:
-    one_stack = {one.name for one in ARCHITECTURES if not one.encoder}
+    one_stack = {architecture.name for architecture in ARCHITECTURES if not architecture.encoder}
     assert {name for name, _ in CASES} == one_stack
 
 

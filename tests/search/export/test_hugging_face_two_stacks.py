@@ -78,7 +78,7 @@ def test_a_shape_without_weights_has_its_sizes(
     shape = best.shape
     # Rows of positions that no token has; biases of attention by distance.
     beside = 2 * 2 * shape.d_model if name == "Bart" else 2 * 32 * shape.n_heads
-    assert sum(one.numel() for one in theirs.parameters()) == shape.params_total + beside
+    assert sum(weight.numel() for weight in theirs.parameters()) == shape.params_total + beside
 
 
 @pytest.mark.parametrize(

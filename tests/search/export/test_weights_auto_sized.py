@@ -51,7 +51,7 @@ def test_transformers_loads_the_smallest_model_of_equal_layers(
     write_folder(model, "hf", tmp_path / "out", partial(write_weights, model, "hf", folder))
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert (model.shape.depth, model.shape.n_heads, model.shape.d_ff) == (2, 2, 26)
-    assert sum(one.numel() for one in theirs.parameters()) == model.shape.params_total
+    assert sum(weight.numel() for weight in theirs.parameters()) == model.shape.params_total
     tokens = some_tokens(best.shape)
     logits: Tensor = theirs(tokens).logits
     torch.testing.assert_close(logits, ours(tokens), rtol=1e-4, atol=2e-4)

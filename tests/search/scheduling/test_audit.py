@@ -102,14 +102,14 @@ def test_a_correlation_with_all_ties_is_0() -> None:
 
 
 def test_curves_that_do_not_cross_are_trusted() -> None:
-    for own in audited(finished_trials(slow_start=0.0)):
-        assert own.trusted
-        assert own.rank_correlation == pytest.approx(1)
-        assert own.depth_bias == 0
-        assert own.place_of_best == 1
-        assert not own.failed
-        assert "no depth bias" in own.sentence
-        assert "first_rung" not in own.sentence
+    for audit in audited(finished_trials(slow_start=0.0)):
+        assert audit.trusted
+        assert audit.rank_correlation == pytest.approx(1)
+        assert audit.depth_bias == 0
+        assert audit.place_of_best == 1
+        assert not audit.failed
+        assert "no depth bias" in audit.sentence
+        assert "first_rung" not in audit.sentence
 
 
 def test_slow_deep_models_are_noticed_and_the_remedy_is_named() -> None:
@@ -157,26 +157,26 @@ def shuffled(noise: float) -> RungAudit:
         replace(run, rungs={5_000_000: float(generator.normal())})
         for run in confirm(world, (2, 3, 4, 6), generator, seeds=3, rates=(1.0,))
     ]
-    (own,) = audited(records)
-    return own
+    (audit,) = audited(records)
+    return audit
 
 
 def test_a_low_rank_correlation_without_a_depth_bias_is_not_trusted() -> None:
-    own = shuffled(noise=0.001)
-    assert not own.is_biased
-    assert own.trusted is False
-    assert "which is low" in own.sentence
-    assert own.why in own.sentence
+    audit = shuffled(noise=0.001)
+    assert not audit.is_biased
+    assert audit.trusted is False
+    assert "which is low" in audit.sentence
+    assert audit.why in audit.sentence
 
 
 def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
     """If final losses differ as little as seeds do, any rung disagrees with the end."""
-    own = shuffled(noise=0.2)
-    assert own.pairs < 15
-    assert own.rank_correlation is None
-    assert own.trusted is None
-    assert "pairs of trials that differ by more than seed noise in the end: " in own.sentence
-    assert "always_finish" not in own.sentence
+    audit = shuffled(noise=0.2)
+    assert audit.pairs < 15
+    assert audit.rank_correlation is None
+    assert audit.trusted is None
+    assert "pairs of trials that differ by more than seed noise in the end: " in audit.sentence
+    assert "always_finish" not in audit.sentence
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ def test_no_rung_fails_for_an_order_that_is_mostly_chance() -> None:
 def test_too_few_finished_trials_say_so(number: int, words: str) -> None:
     at_the_rate = [r for r in finished_trials(slow_start=0.0) if r.spec.rate_scale == 1]
     records = with_one_stopped(at_the_rate)
-    own = audited([*records[:number], records[-1]])[0]
-    assert own.finished == number
-    assert own.trusted is own.rank_correlation is own.depth_bias is None
-    assert not own.failed
-    assert f"{words}, too few to compare" in own.sentence
-    assert "raise `stopping.always_finish`" in own.sentence
+    audit = audited([*records[:number], records[-1]])[0]
+    assert audit.finished == number
+    assert audit.trusted is audit.rank_correlation is audit.depth_bias is None
+    assert not audit.failed
+    assert f"{words}, too few to compare" in audit.sentence
+    assert "raise `stopping.always_finish`" in audit.sentence
 
 
 def test_trials_at_other_rates_are_not_compared() -> None:
-    (own, _) = audited(finished_trials(slow_start=0.0))
-    assert own.finished == 3 * len(DEPTHS)
+    (audit, _) = audited(finished_trials(slow_start=0.0))
+    assert audit.finished == 3 * len(DEPTHS)
 
 
 def test_the_audit_lists_stopped_trials_and_depths() -> None:
@@ -219,7 +219,7 @@ def test_the_audit_lists_stopped_trials_and_depths() -> None:
 def test_every_stopped_trial_is_counted_once() -> None:
     world = World(curve=symmetric(3))
     records = explore(world, DEPTHS, np.random.default_rng(0))
-    stopped = sum(own.stopped for own in audited(records))
+    stopped = sum(audit.stopped for audit in audited(records))
     assert stopped == sum(record.outcome == "stopped" for record in records)
 
 
@@ -228,25 +228,25 @@ def test_no_records_have_no_rungs() -> None:
 
 
 def rung_where(values: list[tuple[float, float]], exempt: set[int]) -> RungAudit:
-    (own,) = audited(explored(values, exempt), HALF)
-    return own
+    (audit,) = audited(explored(values, exempt), HALF)
+    return audit
 
 
 def test_regret_is_the_lead_of_a_pruned_audit_trial_over_the_best_promoted_one() -> None:
-    own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
-    assert (own.audit_trials, own.audit_trials_pruned) == (2, 2)
-    assert own.regret == pytest.approx(0.1)
-    assert own.is_costly
-    assert own.trusted is False
-    assert "the rule would have pruned 2 of 2 audit trials" in own.sentence
-    assert "a regret of 0.1000 nats against the best promoted trial" in own.sentence
+    audit = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.4), (2.3, 1.45)], exempt={2, 3})
+    assert (audit.audit_trials, audit.audit_trials_pruned) == (2, 2)
+    assert audit.regret == pytest.approx(0.1)
+    assert audit.is_costly
+    assert audit.trusted is False
+    assert "the rule would have pruned 2 of 2 audit trials" in audit.sentence
+    assert "a regret of 0.1000 nats against the best promoted trial" in audit.sentence
 
 
 def test_pruned_audit_trials_that_end_behind_cause_no_regret() -> None:
-    own = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
-    assert (own.audit_trials, own.audit_trials_pruned, own.regret) == (3, 2, 0.0)
-    assert not own.is_costly
-    assert "none ended ahead of the best promoted trial" in own.sentence
+    audit = rung_where([(2.0, 1.5), (2.1, 1.6), (2.2, 1.55), (2.3, 1.7)], exempt={0, 2, 3})
+    assert (audit.audit_trials, audit.audit_trials_pruned, audit.regret) == (3, 2, 0.0)
+    assert not audit.is_costly
+    assert "none ended ahead of the best promoted trial" in audit.sentence
 
 
 def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
@@ -257,9 +257,9 @@ def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
         pair = explored([(2.0, 1.7), (2.1, 1.7 + noise * 2**0.5)], exempt=set())
         twice = replace(pair[0].spec, trial="again", seed=9, rate_scale=2.0)
         pair = [replace(run, spec=replace(twice, trial=f"{i}")) for i, run in enumerate(pair * 3)]
-        (own,) = audited([*records, *pair], HALF)
-        assert own.regret == pytest.approx(regret)
-        return own.is_costly
+        (audit,) = audited([*records, *pair], HALF)
+        assert audit.regret == pytest.approx(regret)
+        return audit.is_costly
 
     chance = 1.96 * 2**0.5
     for noise in (0.01, 0.05):
@@ -270,9 +270,9 @@ def test_regret_within_the_noise_of_seeds_counts_as_chance() -> None:
 
 
 def test_regret_narrower_than_a_plateau_does_not_matter() -> None:
-    (own, *_) = audited(finished_trials(slow_start=0.0))
-    assert not replace(own, regret=0.0049, noise=1e-4).is_costly
-    assert replace(own, regret=0.0051, noise=1e-4).is_costly
+    (audit, *_) = audited(finished_trials(slow_start=0.0))
+    assert not replace(audit, regret=0.0049, noise=1e-4).is_costly
+    assert replace(audit, regret=0.0051, noise=1e-4).is_costly
 
 
 def test_the_rule_is_independent_of_the_order_of_arrival() -> None:
@@ -284,26 +284,26 @@ def test_the_rule_is_independent_of_the_order_of_arrival() -> None:
 
 
 def test_without_audit_trials_the_regret_is_reported_as_unknown() -> None:
-    own = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
-    assert (own.audit_trials, own.regret) == (0, None)
-    assert "no audit trial reached the rung" in own.sentence
+    audit = rung_where([(2.0, 1.5), (2.1, 1.6)], exempt=set())
+    assert (audit.audit_trials, audit.regret) == (0, None)
+    assert "no audit trial reached the rung" in audit.sentence
 
 
 def test_confirmation_trials_are_not_part_of_the_audit() -> None:
     records = explored([(2.0, 1.5), (2.1, 1.6), (2.2, 1.3)], exempt={2})
     confirming = replace(records[2].spec, stage=Stage.CONFIRM, trial="confirming")
-    (own,) = audited([*records[:2], replace(records[2], spec=confirming)], HALF)
-    assert (own.audit_trials, own.audit_trials_pruned) == (0, 0)
+    (audit,) = audited([*records[:2], replace(records[2], spec=confirming)], HALF)
+    assert (audit.audit_trials, audit.audit_trials_pruned) == (0, 0)
 
 
 def test_the_first_rung_moves_behind_the_last_that_failed_or_to_the_horizon() -> None:
     def rungs(*failed: bool) -> list[RungAudit]:
-        (own, *_) = audited(with_one_stopped(late_bloomers(bias=0.15)))
+        (audit, *_) = audited(with_one_stopped(late_bloomers(bias=0.15)))
         tokens = range(100, 100 * len(failed) + 100, 100)
         last = max(t for t, f in zip(tokens, failed, strict=True) if f)
         later = min((t for t in tokens if t > last), default=None)
         return [
-            replace(own, rung=t, horizon=1000, later=later, stopped=int(f))
+            replace(audit, rung=t, horizon=1000, later=later, stopped=int(f))
             for t, f in zip(tokens, failed, strict=True)
         ]
 

@@ -25,8 +25,10 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Explored:
         workers.run(events=1)
     records = [*chosen.ended, *simulated.live.values()]
     paused = [replace(r, outcome=r.outcome or Outcome.STOPPED) for r in records]
-    own = [r for r in paused if r.spec.budget == 20_000 and r.spec.stage is Stage.EXPLORE]
-    return chosen.shapes, own
+    explored_records = [
+        r for r in paused if r.spec.budget == 20_000 and r.spec.stage is Stage.EXPLORE
+    ]
+    return chosen.shapes, explored_records
 
 
 @pytest.fixture
@@ -87,9 +89,11 @@ BOWL = {2: 1.64, 4: 1.60, 8: 1.64}
 def test_depths_are_added_outwards_until_they_enclose_the_optimum(explored: Explored) -> None:
     shapes, _ = explored
     falling = {1: 1.70, 2: 1.66, 4: 1.62}
-    (one,) = next_confirmations(ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001))
-    assert one.shape.depth > 4
-    assert one.seed == FRESH_SEEDS_FROM
+    (choice,) = next_confirmations(
+        ONE_RATE, shapes, confirmed(shapes, falling, seeds=2, noise=0.001)
+    )
+    assert choice.shape.depth > 4
+    assert choice.seed == FRESH_SEEDS_FROM
     risen = confirmed(shapes, {**falling, 8: 1.80}, seeds=2, noise=0.001)
     assert {choice.shape.depth for choice in next_confirmations(ONE_RATE, shapes, risen)} <= {
         3,
@@ -159,8 +163,8 @@ def test_rates_between_are_bracketed_only_if_the_outermost_differ(explored: Expl
 def test_a_depth_that_is_certainly_worse_encloses_the_optimum(explored: Explored) -> None:
     shapes, _ = explored
     rising = confirmed(shapes, {2: 1.60, 4: 1.62, 8: 1.70}, seeds=2, noise=0.001)
-    (one,) = confirmed(shapes, {1: 1.8}, seeds=1, noise=0)
-    single = replace(one, spec=replace(one.spec, stage=Stage.EXPLORE, seed=0))
+    (record,) = confirmed(shapes, {1: 1.8}, seeds=1, noise=0)
+    single = replace(record, spec=replace(record.spec, stage=Stage.EXPLORE, seed=0))
     assert {what.shape.depth for what in next_confirmations(ONE_RATE, shapes, rising)} == {1}
     enclosed = next_confirmations(ONE_RATE, shapes, [*rising, single])
     assert 1 not in {what.shape.depth for what in enclosed}
@@ -201,8 +205,8 @@ def test_a_narrow_interval_needs_nothing_more(explored: Explored) -> None:
 def test_a_wide_interval_is_narrowed_where_the_best_depth_may_lie(explored: Explored) -> None:
     shapes, _ = explored
     wide = confirmed(shapes, {1: 1.72, 2: 1.63, 4: 1.60, 8: 1.63, 12: 1.66}, seeds=2, noise=0.004)
-    (one,) = next_confirmations(ONE_RATE, shapes, wide)
-    assert 1 < one.shape.depth < 12
+    (choice,) = next_confirmations(ONE_RATE, shapes, wide)
+    assert 1 < choice.shape.depth < 12
 
 
 def test_a_wide_gap_beside_a_depth_that_may_be_the_best_gets_a_depth_in_it(

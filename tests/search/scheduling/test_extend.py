@@ -39,8 +39,8 @@ def rungs_of(search: Scheduler) -> tuple[int, ...]:
 def move_first_rung(search: Scheduler, position: int) -> int:
     """Extend as if the audit had asked for the rung of that position; its tokens."""
     tokens = rungs_of(search)[position]
-    (own, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
-    failed = replace(own, depth_bias=1.0, rank_correlation=0.0, stopped=1, later=tokens)
+    (audit, *_) = audit_budgets(search.records, CONFIG)[PARAMS]
+    failed = replace(audit, depth_bias=1.0, rank_correlation=0.0, stopped=1, later=tokens)
     (extension,) = extend(
         search.folder, read_past(search.folder), {PARAMS: [failed]}, budgets(search)
     )
@@ -49,7 +49,7 @@ def move_first_rung(search: Scheduler, position: int) -> int:
 
 
 def budgets(search: Scheduler) -> list[Budget]:
-    return [own.budget for own in search.budgets.values()]
+    return [state.budget for state in search.budgets.values()]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,18 @@ def again(first: Scheduler, tmp_path: Path) -> Scheduler:
     """A copy of the run folder of `first`, to be changed."""
     shutil.copytree(first.folder.path, tmp_path, dirs_exist_ok=True)
     return scheduler(CONFIG, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def extended(first: Scheduler, tmp_path_factory: pytest.TempPathFactory) -> Scheduler:
+    """A copy of `first`, extended until nothing is stopped any more and searched to its end."""
+    folder = tmp_path_factory.mktemp("extended")
+    shutil.copytree(first.folder.path, folder, dirs_exist_ok=True)
+    move_first_rung(scheduler(CONFIG, folder), -1)
+    search = scheduler(CONFIG, folder)
+    assert not search.done
+    Simulation(search, slow_deep).run()
+    return search
 
 
 def stopped(records: list[TrialRecord]) -> dict[str, TrialRecord]:
@@ -94,14 +106,9 @@ def test_an_audit_that_failed_moves_the_first_rung_and_one_that_did_not_does_not
 
 
 def test_with_no_rung_left_every_trial_trains_to_the_end_as_if_never_stopped(
-    again: Scheduler,
+    first: Scheduler, extended: Scheduler
 ) -> None:
-    cut = stopped(again.records)
-    move_first_rung(again, -1)
-    search = scheduler(CONFIG, again.folder.path)
-    assert not search.done
-    Simulation(search, slow_deep).run()
-
+    cut, search = stopped(first.records), extended
     records = {r.spec.trial: r for r in search.records}
     assert not stopped(search.records)
     budget = search.budgets[PARAMS].budget
@@ -135,11 +142,8 @@ def test_at_the_new_first_rung_trials_are_compared_with_all_that_reached_it(
         assert record.spec.trial not in promoted
 
 
-def test_confirmation_uses_the_results_of_the_extension(again: Scheduler) -> None:
-    move_first_rung(again, -1)
-    search = scheduler(CONFIG, again.folder.path)
-    Simulation(search, slow_deep).run()
-    events = [line["event"] for line in read_lines(search.folder.journal)]
+def test_confirmation_uses_the_results_of_the_extension(extended: Scheduler) -> None:
+    events = [line["event"] for line in read_lines(extended.folder.journal)]
     after = events[events.index("extend") :]
     assert "confirmations" in after
     assert after.index("confirmations") > max(
@@ -182,10 +186,8 @@ def test_a_kill_between_the_extension_and_its_first_trial_loses_nothing(again: S
     assert not stopped(search.records)
 
 
-def test_the_extended_rung_holds_for_every_later_run(again: Scheduler) -> None:
-    move_first_rung(again, -1)
-    Simulation(scheduler(CONFIG, again.folder.path), slow_deep).run()
-    later = scheduler(CONFIG, again.folder.path)
+def test_the_extended_rung_holds_for_every_later_run(extended: Scheduler) -> None:
+    later = scheduler(CONFIG, extended.folder.path)
     assert later.done
     assert later.budgets[PARAMS].rule.first_rung == rungs_of(later)[-1]
     audits = audit_budgets(later.records, CONFIG)
@@ -193,14 +195,12 @@ def test_the_extended_rung_holds_for_every_later_run(again: Scheduler) -> None:
     assert warnings(audits, "fathom run x.yaml") == ()
 
 
-def test_optuna_has_a_resumed_trial_once_with_its_last_end(again: Scheduler) -> None:
-    cut = stopped(again.records)
-    move_first_rung(again, -1)
-    search = scheduler(CONFIG, again.folder.path)
-    Simulation(search, slow_deep).run()
-    trials = optuna_trials(search, PARAMS)
+def test_optuna_has_a_resumed_trial_once_with_its_last_end(
+    first: Scheduler, extended: Scheduler
+) -> None:
+    trials = optuna_trials(extended, PARAMS)
     names = [trial.user_attrs["trial"] for trial in trials]
-    assert set(cut) <= set(names)
+    assert set(stopped(first.records)) <= set(names)
     assert len(set(names)) == len(names)
     assert {trial.state.name for trial in trials} == {"COMPLETE"}
 

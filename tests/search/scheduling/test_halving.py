@@ -68,7 +68,7 @@ def test_every_trial_pauses_at_a_rung_until_the_others_have_come() -> None:
 
 def test_once_all_have_come_the_promoted_resume_at_the_earliest_rung_first() -> None:
     early, late = WORLD.rung_tokens
-    records = [replace(own, outcome=Outcome.STOPPED) for own in at_rung([1, 2, 8, 4])]
+    records = [replace(record, outcome=Outcome.STOPPED) for record in at_rung([1, 2, 8, 4])]
     rule = HalvingRule(eta=2, too_close=0.0)
     assert rule.resumed(records) == ("2", "3")
     further = [replace(records[2], rungs=records[2].rungs | {late: 2.0}), *records[:2], records[3]]
@@ -94,8 +94,8 @@ def test_trials_too_close_to_the_best_to_tell_are_promoted_as_well() -> None:
 def test_where_the_rest_of_the_way_is_long_the_rule_waits() -> None:
     near = at_rung([2, 4, 8, 16, 32, 64], replace(WORLD, curve=symmetric(8, 0.05)))
     rule = HalvingRule(eta=2)
-    assert rule.undecided([slowly(own, 0.0) for own in near], RUNG) == ()
-    assert rule.undecided([slowly(own, 5.0) for own in near], RUNG)
+    assert rule.undecided([slowly(record, 0.0) for record in near], RUNG) == ()
+    assert rule.undecided([slowly(record, 5.0) for record in near], RUNG)
 
 
 def test_a_rung_that_no_trial_reached_is_empty() -> None:

@@ -197,10 +197,10 @@ def test_a_best_trial_of_another_shape_is_explained(tmp_path: Path) -> None:
     search = scheduler(CONFIG, tmp_path)
     Simulation(search).run()
     optimum, _ = find_optima(search.records, seed=0)
-    own = search.budgets[20_000].ended
-    lowest = min((r for r in own if r.loss), key=lambda r: r.loss or 9.0)
-    other = next(r for r in own if r.spec.shape != lowest.spec.shape)
-    said = answer_attributes(replace(optimum, shape=other.spec.shape), own)
+    records = search.budgets[20_000].ended
+    lowest = min((r for r in records if r.loss), key=lambda r: r.loss or 9.0)
+    other = next(r for r in records if r.spec.shape != lowest.spec.shape)
+    said = answer_attributes(replace(optimum, shape=other.spec.shape), records)
     assert f"the lowest single loss is of depth {lowest.spec.shape.depth}" in str(
         said["best_trial"]
     )

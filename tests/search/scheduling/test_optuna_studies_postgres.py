@@ -223,7 +223,10 @@ def test_a_database_of_another_program_is_refused(address: str, tmp_path: Path) 
 def test_the_doctor_looks_at_the_database_and_leaves_it_as_it_is(address: str) -> None:
     def found(uri: str | None) -> list[tuple[Severity, str]]:
         config = study(tracking=TrackingConfig(optuna=uri))
-        return [(one.level, one.subject) for one in ask_optuna(config, "sqlite:///runs/mlflow.db")]
+        return [
+            (finding.level, finding.subject)
+            for finding in ask_optuna(config, "sqlite:///runs/mlflow.db")
+        ]
 
     assert found(None) == []
     assert found(address) == [(Severity.OK, "optuna")]

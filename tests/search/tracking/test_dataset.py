@@ -22,12 +22,12 @@ def test_a_data_set_is_identified_by_its_content(tmp_path: Path) -> None:
         place, digest = place_of(config.objective), data_digest_of(objective)
         return data_set(objective, config.objective, place, digest)
 
-    one, again, other = described("one text. "), described("one text. "), described("another. ")
-    assert one == again
-    assert one.digest != other.digest
-    assert one.name.endswith("corpus.txt")
-    assert one.source_type == "local"
-    assert json.loads(one.profile) == {
+    first, again, other = described("one text. "), described("one text. "), described("another. ")
+    assert first == again
+    assert first.digest != other.digest
+    assert first.name.endswith("corpus.txt")
+    assert first.source_type == "local"
+    assert json.loads(first.profile) == {
         "vocab_size": 256,
         "train_tokens": 4500,
         "validation_tokens": 500,

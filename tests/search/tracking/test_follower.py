@@ -123,7 +123,7 @@ def test_the_run_of_a_study_has_the_answers_by_budget(place: Place) -> None:
     history = MlflowClient(place.uri).get_metric_history(
         place.find("demo").info.run_id, "optimal_depth"
     )
-    assert [(one.step, one.value) for one in history] == [
+    assert [(metric.step, metric.value) for metric in history] == [
         (300_000, 4.0),
         (1_000_000, 6.0),
         (1_000_000, 7.0),

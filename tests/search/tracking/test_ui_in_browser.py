@@ -70,9 +70,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def chromium(tmp_path: Path) -> Iterator[Browser]:
-    with browser(tmp_path / "profile") as one:
-        yield one
-    errors = [error for error in one.errors if not any(own in error for own in OWN_ERRORS)]
+    with browser(tmp_path / "profile") as pages:
+        yield pages
+    errors = [error for error in pages.errors if not any(known in error for known in OWN_ERRORS)]
     assert errors == []
 
 

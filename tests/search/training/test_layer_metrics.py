@@ -39,11 +39,11 @@ def trained(
 def test_diagnostics_change_no_loss() -> None:
     _, measured = trained(WITH_DIAGNOSTICS)
     _, without = trained(PLAN)
-    assert [one.loss for one in measured] == [one.loss for one in without]
-    assert [one.train_loss for one in measured] == [one.train_loss for one in without]
-    assert all(not one.layers and set(one.metrics) == {"sequences"} for one in without)
+    assert [point.loss for point in measured] == [point.loss for point in without]
+    assert [point.train_loss for point in measured] == [point.train_loss for point in without]
+    assert all(not point.layers and set(point.metrics) == {"sequences"} for point in without)
     *before, last = measured
-    assert all(not one.layers for one in before)  # a training of less than fifty steps
+    assert all(not point.layers for point in before)  # a training of less than fifty steps
     assert {len(values) for values in last.layers.values()} == {DEEP.depth}
     assert last.metrics.items() >= summary(last.layers).items()
     assert {"flop_utilisation", "generation_seconds", "compile_seconds"} <= set(

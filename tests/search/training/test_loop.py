@@ -30,8 +30,8 @@ from tests.support.training import (
 )
 
 
-def assert_same_weights(one: Training, other: Training) -> None:
-    weights, others = one.model.state_dict(), other.model.state_dict()
+def assert_same_weights(left: Training, other: Training) -> None:
+    weights, others = left.model.state_dict(), other.model.state_dict()
     assert weights.keys() == others.keys()
     for name, weight in weights.items():
         assert torch.equal(weight, others[name]), name
@@ -49,32 +49,32 @@ def test_the_loss_falls_from_chance_to_almost_nothing() -> None:
 def test_the_loop_yields_at_the_evaluation_steps_and_nowhere_else(steps: tuple[int, ...]) -> None:
     plan = replace(PLAN, evaluation_steps=steps)
     measurements = run_to_end(new_training(plan), plan)
-    assert tuple(one.step for one in measurements) == steps
-    assert not any(one.diverged for one in measurements)
+    assert tuple(point.step for point in measurements) == steps
+    assert not any(point.diverged for point in measurements)
 
 
 def test_a_measurement_has_the_measured_values() -> None:
     measurements = run_to_end(new_training())
-    seconds = [one.train_seconds for one in measurements]
+    seconds = [point.train_seconds for point in measurements]
     assert all(a < b for a, b in itertools.pairwise(seconds))
-    for one in measurements:
-        assert one.metrics == {"sequences": 8.0}
-        assert math.isfinite(one.loss + one.train_loss)
+    for point in measurements:
+        assert point.metrics == {"sequences": 8.0}
+        assert math.isfinite(point.loss + point.train_loss)
 
 
 def test_evaluating_more_often_changes_no_weight() -> None:
     often = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
-    one, other = new_training(), new_training(often)
-    last, last_of_often = run_to_end(one)[-1], run_to_end(other, often)[-1]
-    assert_same_weights(one, other)
+    training, other = new_training(), new_training(often)
+    last, last_of_often = run_to_end(training)[-1], run_to_end(other, often)[-1]
+    assert_same_weights(training, other)
     assert last.loss == last_of_often.loss
 
 
 def test_the_training_loss_is_the_mean_since_the_last_evaluation() -> None:
     every = replace(PLAN, evaluation_steps=tuple(range(1, 41)))
-    each = [one.train_loss for one in run_to_end(new_training(every), every)]
-    for begin, one in zip((0, 3, 10, 17), run_to_end(new_training()), strict=True):
-        assert one.train_loss == pytest.approx(np.mean(each[begin : one.step]), rel=1e-5)
+    each = [point.train_loss for point in run_to_end(new_training(every), every)]
+    for begin, point in zip((0, 3, 10, 17), run_to_end(new_training()), strict=True):
+        assert point.train_loss == pytest.approx(np.mean(each[begin : point.step]), rel=1e-5)
 
 
 # Admin's profile, which needs data before the first step.
@@ -87,11 +87,11 @@ def profiled_training(seed: int = 0) -> Training:
 
 
 def test_a_training_that_begins_profiles_its_first_batch() -> None:
-    one, reference = profiled_training(), profiled_training()
+    training, reference = profiled_training(), profiled_training()
     omegas = profile(reference.transformer, Successor().batch(seed=5, step=0, batch_size=4).inputs)
     still = replace(PLAN, learning_rate=0.0, weight_decay=0.0)
-    run_to_end(one, still, seed=5)
-    assert_same_weights(one, reference)
+    run_to_end(training, still, seed=5)
+    assert_same_weights(training, reference)
     assert len(omegas) == 4
     assert len(set(omegas)) == 4
 
@@ -143,13 +143,13 @@ def test_a_loss_above_chance_after_warm_up_ends_it_with_both_values() -> None:
     objective = Successor(fault=lambda loss: loss + 3)
     measurements = run_to_end(new_training(), objective=objective)
     # At the end of warm-up, step 3, a loss above chance is forgiven; at step 10 it is not.
-    assert [one.step for one in measurements] == [3, 10]
+    assert [point.step for point in measurements] == [3, 10]
     assert measurements[0].diverged == ""
     assert f"{measurements[1].loss:.3f}" in measurements[1].diverged
     assert f"{math.log(8):.3f}" in measurements[1].diverged
     # In pre-training, and in as many steps after it as warm-up has, it says nothing either.
     plan = replace(PLAN, pretraining_steps=14)
-    assert [one.step for one in run_to_end(new_training(), plan, objective=objective)] == [
+    assert [point.step for point in run_to_end(new_training(), plan, objective=objective)] == [
         3,
         10,
         17,
@@ -198,7 +198,7 @@ def test_resuming_at_any_evaluation_is_bit_identical_to_never_stopping(
     resumed = new_training(seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
     rest = run_to_end(resumed)
-    assert losses(rest) == losses([one for one in expected if one.step > stop])
+    assert losses(rest) == losses([point for point in expected if point.step > stop])
     assert_same_weights(whole, resumed)
     moments = [training_.optimizer.state_dict()["state"] for training_ in (whole, resumed)]
     for index, state in moments[0].items():
@@ -217,23 +217,23 @@ def test_resuming_at_any_step_is_bit_identical_too(stop: int, tmp_path: Path) ->
     resumed = new_training(plan, seed=123)
     resumed.load_state_dict(torch.load(path, weights_only=True))
     rest = run_to_end(resumed, plan)
-    assert [(one.step, one.loss, one.train_loss) for one in before + rest] == [
-        (one.step, one.loss, one.train_loss) for one in expected
+    assert [(point.step, point.loss, point.train_loss) for point in before + rest] == [
+        (point.step, point.loss, point.train_loss) for point in expected
     ]
 
 
 def test_time_continues_from_the_saved_value() -> None:
-    one = new_training()
-    first = next(train(one, Successor()))
+    training = new_training()
+    first = next(train(training, Successor()))
     resumed = new_training()
-    resumed.load_state_dict(one.state_dict())
+    resumed.load_state_dict(training.state_dict())
     assert run_to_end(resumed)[0].train_seconds > first.train_seconds
 
 
 def test_a_finished_training_yields_nothing_more() -> None:
-    one = new_training()
-    run_to_end(one)
-    assert run_to_end(one) == []
+    training = new_training()
+    run_to_end(training)
+    assert run_to_end(training) == []
 
 
 @pytest.mark.parametrize("positions", Positions)
@@ -241,10 +241,10 @@ def test_no_global_random_number_matters_and_no_step_draws_one(positions: Positi
     shape, measured = replace(SHAPE, positions=positions, tied=False), []
     for seed in (5, 6):
         torch.manual_seed(seed)
-        one = new_training(shape=shape)
+        training = new_training(shape=shape)
         random.seed(seed)
         before, before_random = torch.get_rng_state(), random.getstate()
-        measured.append(losses(run_to_end(one)))
+        measured.append(losses(run_to_end(training)))
         assert torch.equal(torch.get_rng_state(), before)
         assert random.getstate() == before_random
     assert measured[0] == measured[1]
@@ -285,10 +285,10 @@ def test_the_batch_size_reaches_the_objective() -> None:
 
 def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
     plan = replace(PLAN, bfloat16=True)
-    one = new_training(plan)
-    measurements = run_to_end(one, plan)
+    training = new_training(plan)
+    measurements = run_to_end(training, plan)
     assert measurements[-1].loss < math.log(8)
-    assert {weight.dtype for weight in one.model.parameters()} == {torch.float32}
+    assert {weight.dtype for weight in training.model.parameters()} == {torch.float32}
     exact = run_to_end(new_training())
     assert losses(measurements) != losses(exact)
     assert measurements[-1].loss == pytest.approx(exact[-1].loss, abs=0.1)
@@ -297,8 +297,8 @@ def test_bfloat16_runs_on_a_cpu_and_keeps_the_weights_in_float32() -> None:
 @pytest.mark.gpu
 def test_a_gpu_learns_the_same_task() -> None:
     plan, device = replace(PLAN, bfloat16=True), torch.device("cuda")
-    one = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=device)
-    assert run_to_end(one, plan, objective=Successor().to(device))[-1].loss < math.log(8)
+    training = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=device)
+    assert run_to_end(training, plan, objective=Successor().to(device))[-1].loss < math.log(8)
 
 
 def test_the_loop_needs_neither_ray_nor_mlflow_nor_optuna() -> None:

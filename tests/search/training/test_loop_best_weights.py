@@ -1,21 +1,18 @@
 """Early stopping: training ends when its held-out loss falls no further, with its best weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from fathom.objectives.contract import Model
-from fathom.search.records import Outcome, Report, TrialRecord
-from fathom.search.study.file.errors import ConfigError
+from fathom.search.records import Outcome
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
 from fathom.search.training.assignment import Assignment
 from fathom.search.training.state import Measurement, Training, TrainPlan
 from fathom.search.training.trial import RunningTrial
-from tests.support.toy import CPU, Successor
+from tests.support.toy import CPU, Overfitted
 from tests.support.training import (
     PARAMETRIZATION,
     PLAN,
@@ -23,6 +20,7 @@ from tests.support.training import (
     SPEC,
     losses,
     losses_reported,
+    record_of,
     run_to_end,
 )
 
@@ -39,22 +37,6 @@ EVERY_FIVE = tuple(range(5, 201, 5))
 LONG = replace(PLAN, steps=200, cooldown_steps=0, evaluation_steps=EVERY_FIVE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overfitted(Successor):
-    """Three held-out sequences in ten differ from training, so that confidence is punished."""
-
-    @torch.no_grad()
-    def evaluate(self, model: Model) -> dict[str, float]:
-        inputs, targets, _ = self._from(torch.arange(self.vocab_size)[:, None])
-        logits = model(inputs).flatten(0, 1)
-        usual = F.cross_entropy(logits, targets.flatten())
-        other = F.cross_entropy(logits, (targets.flatten() + 1) % self.vocab_size)
-        return {"loss": float(0.7 * usual + 0.3 * other)}
-
-    def final_metrics(self, model: Model) -> dict[str, float]:
-        return {"loss_at_the_end": Overfitted.evaluate(self, model)["loss"]}
-
-
 def train_for(patience: int | None, plan: TrainPlan = LONG) -> tuple[Training, list[Measurement]]:
     plan = replace(plan, patience=patience)
     training = Training(SHAPE, PARAMETRIZATION, plan, seed=0, device=CPU)
@@ -66,21 +48,21 @@ def test_training_ends_so_many_evaluations_after_the_lowest_loss(patience: int) 
     _, whole = train_for(None)
     training, cut = train_for(patience)
 
-    lowest = min(whole, key=lambda one: one.loss)
+    lowest = min(whole, key=lambda point: point.loss)
     assert lowest.step < 100
     assert losses(cut)[:-1] == losses(whole)[: len(cut) - 1], "nothing else has changed"
     last = cut[-1]
     assert last.step == training.step < 200
-    since = [one for one in whole if one.step <= last.step][-patience:]
-    before = min(one.loss for one in whole if one.step < since[0].step)
-    assert all(one.loss >= before for one in since)
+    since = [point for point in whole if point.step <= last.step][-patience:]
+    before = min(point.loss for point in whole if point.step < since[0].step)
+    assert all(point.loss >= before for point in since)
     assert last.loss == before
 
 
 def test_the_last_measurement_is_of_the_weights_that_were_best() -> None:
     training, cut = train_for(3)
 
-    best = min(cut[:-1], key=lambda one: one.loss)
+    best = min(cut[:-1], key=lambda point: point.loss)
     last = cut[-1]
     assert last.metrics["best_step"] == best.step
     assert last.metrics["loss_at_the_end"] == last.loss == best.loss
@@ -90,7 +72,7 @@ def test_the_last_measurement_is_of_the_weights_that_were_best() -> None:
 
 def test_at_the_horizon_the_lowest_loss_counts_as_well() -> None:
     _, whole = train_for(None)
-    best = min(whole, key=lambda one: one.loss)
+    best = min(whole, key=lambda point: point.loss)
     steps = best.step + 10
     plan = replace(LONG, steps=steps, evaluation_steps=tuple(range(5, steps + 1, 5)))
 
@@ -111,7 +93,7 @@ def test_a_loss_that_falls_to_the_end_is_trained_as_without_patience() -> None:
 
 def test_pre_training_never_stops_early() -> None:
     _, whole = train_for(None)
-    lowest = min(whole, key=lambda one: one.loss)
+    lowest = min(whole, key=lambda point: point.loss)
     training, cut = train_for(2, replace(LONG, pretraining_steps=lowest.step + 10))
 
     assert training.best is not None
@@ -148,23 +130,9 @@ def test_the_trial_finishes_with_its_lowest_loss_and_says_so(
         "stopped early, as its held-out loss fell no further: "
         f"restored the weights of step {best}, 3 evaluations before"
     )
-    record = record_of(last)
+    record = record_of(SPEC, last)
     assert record.loss == min(point.loss for point in last.points)
     assert record.tokens < record.spec.horizon_tokens, "what was trained is what it cost"
-
-
-def record_of(report: Report) -> TrialRecord:
-    return TrialRecord(
-        spec=SPEC,
-        outcome=report.outcome,
-        reason=report.reason,
-        curve=report.points,
-        rungs={},
-        started=0.0,
-        ended=1.0,
-        setup_seconds=0.0,
-        peak_memory_bytes=None,
-    )
 
 
 @pytest.mark.usefixtures("every_report")
@@ -202,27 +170,11 @@ def test_a_saved_trial_that_has_ended_trains_no_further(
 
 
 def test_the_saved_weights_are_the_best_ones(tmp_path: Path, config: StudyConfig) -> None:
-    one = trial(tmp_path, config)
-    end = list(one.reports())[-1]
-    one.save_weights(tmp_path / "weights.pt")
+    running = trial(tmp_path, config)
+    end = list(running.reports())[-1]
+    running.save_weights(tmp_path / "weights.pt")
 
     training = Training(SHAPE, config.model.parametrization.build(), LONG, seed=9, device=CPU)
     training.model.load_state_dict(torch.load(tmp_path / "weights.pt"))
     best = end.points[-1].loss
     assert Overfitted().evaluate(training.model)["loss"] == pytest.approx(best, rel=1e-6)
-
-
-def test_rungs_and_patience_are_refused_together_in_one_line() -> None:
-    with pytest.raises(ConfigError) as refused:
-        parse(STUDY.replace("stopping: {enabled: false}", ""))
-    assert str(refused.value) == (
-        "`train.patience` can't be combined with stopping, which ranks trials by their current "
-        "loss and not by their lowest, got 3; add `stopping: {enabled: false}`"
-    )
-    assert parse(STUDY.replace("stopping: {enabled: false}", "sampler: ladder")).train.patience == 3
-
-
-def test_patience_is_a_number_of_evaluations() -> None:
-    with pytest.raises(ConfigError, match=r"`train\.patience` must be at least 1, got 0"):
-        parse(STUDY.replace("patience: 3", "patience: 0"))
-    assert parse("study: s\nobjective: language\nbudgets: [1M]\n").train.patience is None

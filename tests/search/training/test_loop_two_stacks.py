@@ -51,21 +51,23 @@ def test_parts_of_a_batch_keep_their_sources() -> None:
 
 def test_micro_batches_give_the_gradient_of_the_whole_batch() -> None:
     plan = replace(PLAN, steps=6, evaluation_steps=(6,), batch_size=8)
-    one, four = training_of(plan), training_of(replace(plan, micro_batches=4))
-    [whole], [parts] = list(train(one, TASK)), list(train(four, TASK))
+    single, four = training_of(plan), training_of(replace(plan, micro_batches=4))
+    [whole], [parts] = list(train(single, TASK)), list(train(four, TASK))
     assert parts.loss == pytest.approx(whole.loss, abs=1e-4)
 
 
 def test_dropout_is_the_same_after_an_interruption() -> None:
     plan = replace(PLAN, steps=6, evaluation_steps=(3, 6), dropout=0.2)
-    whole = [one.train_loss for one in train(training_of(plan), TASK)]
+    whole = [point.train_loss for point in train(training_of(plan), TASK)]
     first = training_of(plan)
     next(train(first, TASK))
     second = training_of(plan)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     torch.manual_seed(99)
-    assert [one.train_loss for one in train(second, TASK)] == whole[1:]
-    assert whole != [one.train_loss for one in train(training_of(replace(plan, dropout=0.0)), TASK)]
+    assert [point.train_loss for point in train(second, TASK)] == whole[1:]
+    assert whole != [
+        point.train_loss for point in train(training_of(replace(plan, dropout=0.0)), TASK)
+    ]
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -18,7 +18,6 @@ from fathom.objectives.contract import Batch, Model
 from fathom.search.records import Outcome, Report, TrialSpec
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
-from fathom.search.training.assignment import Assignment
 from fathom.search.training.device import DeviceError
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.saving import trial_log
@@ -31,12 +30,17 @@ from fathom.search.training.trial import (
     train_plan,
 )
 from tests.support.toy import CPU, Successor
-from tests.support.training import BUDGET, CONFIG, EVALUATIONS, RUNGS, SHAPE, SPEC, losses_reported
-
-
-def assignment(folder: Path, spec: TrialSpec = SPEC, config: StudyConfig = CONFIG) -> Assignment:
-    folder.mkdir(exist_ok=True)
-    return Assignment(config, BUDGET, spec, str(folder / f"{SPEC.trial}.pt"))
+from tests.support.training import (
+    BUDGET,
+    CONFIG,
+    EVALUATIONS,
+    RUNGS,
+    SHAPE,
+    SPEC,
+    assignment,
+    checkpoint,
+    losses_reported,
+)
 
 
 def trial(
@@ -46,17 +50,13 @@ def trial(
     spec: TrialSpec = SPEC,
     config: StudyConfig = CONFIG,
 ) -> RunningTrial:
-    return RunningTrial(assignment(folder, spec, config), objective or Successor(), CPU)
+    return RunningTrial(assignment(folder, config, spec), objective or Successor(), CPU)
 
 
 def attempts(folder: Path, objective: Successor) -> Attempt:
     return lambda micro_batches: RunningTrial(
         assignment(folder), objective, CPU, micro_batches=micro_batches
     ).reports()
-
-
-def checkpoint(folder: Path) -> Path:
-    return folder / f"{SPEC.trial}.pt"
 
 
 def losses(reports: list[Report]) -> list[float]:
@@ -103,11 +103,6 @@ class Greedy(Successor):
         return Successor.loss(self, model, batch)
 
 
-def test_the_toy_study_has_three_rungs() -> None:
-    assert BUDGET.steps == 100
-    assert RUNGS == (20, 40, 80)
-
-
 def test_a_trial_reports_at_its_rungs_and_at_the_end(tmp_path: Path) -> None:
     reports = list(trial(tmp_path).reports())
     rungs = [report.rung for report in reports if report.rung is not None]
@@ -120,8 +115,8 @@ def test_a_trial_reports_at_its_rungs_and_at_the_end(tmp_path: Path) -> None:
 
 def test_every_report_has_all_points_so_far(tmp_path: Path) -> None:
     reports = list(trial(tmp_path).reports())
-    for one, other in itertools.pairwise(reports):
-        assert other.points[: len(one.points)] == one.points
+    for report, other in itertools.pairwise(reports):
+        assert other.points[: len(report.points)] == report.points
     points = reports[-1].points
     assert tuple(point.step for point in points) == EVALUATIONS
     assert all(point.tokens == point.step * BUDGET.tokens_per_step for point in points)
@@ -233,13 +228,6 @@ def test_a_restarted_trial_first_reports_its_state(tmp_path: Path) -> None:
     assert first.outcome is None
 
 
-def test_a_fresh_trial_ignores_the_checkpoint_of_another(tmp_path: Path) -> None:
-    list(trial(tmp_path).reports())
-    other = replace(SPEC, trial="4k-explore-001")
-    steps = [report.points[0].step for report in trial(tmp_path, spec=other).reports()]
-    assert steps[0] == EVALUATIONS[0]
-
-
 def test_replicates_differ_and_shapes_see_the_same_data(tmp_path: Path) -> None:
     seeds = []
 
@@ -344,43 +332,47 @@ def test_a_damaged_checkpoint_is_reported_and_the_trial_starts_anew_to_the_same_
     tmp_path: Path, how: str
 ) -> None:
     undisturbed = list(trial(tmp_path).reports())
-    one = trial(tmp_path)
-    next(report for report in one.reports() if report.rung)
+    running = trial(tmp_path)
+    next(report for report in running.reports() if report.rung)
     damage(checkpoint(tmp_path), how)
     with pytest.warns(UserWarning, match="is damaged and is not used"):
         again = trial(tmp_path)
     assert losses(list(again.reports())) == losses(undisturbed)
 
 
-def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path) -> None:
-    undisturbed = list(trial(tmp_path).reports())
-    wider = replace(SPEC, shape=replace(SHAPE, d_ff=48))
-    next(report for report in trial(tmp_path, spec=wider).reports() if report.rung)
-    assert losses(list(trial(tmp_path).reports())) == losses(undisturbed)
+@pytest.mark.parametrize(
+    "other", [replace(SPEC, trial="another"), replace(SPEC, shape=replace(SHAPE, d_ff=48))]
+)
+def test_a_checkpoint_of_another_trial_is_not_used(tmp_path: Path, other: TrialSpec) -> None:
+    undisturbed = list(trial(tmp_path / "alone").reports())
+    next(report for report in trial(tmp_path, spec=other).reports() if report.rung)
+    reports = list(trial(tmp_path).reports())
+    assert reports[0].points[0].step == EVALUATIONS[0]
+    assert losses(reports) == losses(undisturbed)
 
 
-def test_a_trial_that_runs_out_of_memory_goes_on_in_micro_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("objective", "killed"), [(Greedy(most=1), False), (Successor(), True)], ids=["error", "killed"]
+)
+def test_a_trial_that_lacked_memory_trains_in_micro_batches_to_the_same_losses(
+    tmp_path: Path, objective: Successor, killed: bool
+) -> None:
     undisturbed = list(trial(tmp_path / "roomy").reports())
-    reports = list(run_trial(attempts(tmp_path, Greedy(most=1))))
+    reports = list(run_trial(attempts(tmp_path, objective), out_of_memory=killed))
     assert reports[-1].outcome is Outcome.FINISHED
     assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
     assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
 
-    (report,) = catch_failures(run_trial(attempts(tmp_path / "anew", Greedy(most=0))))
+
+def test_a_trial_without_memory_for_a_sequence_is_out_of_memory(tmp_path: Path) -> None:
+    (report,) = catch_failures(run_trial(attempts(tmp_path, Greedy(most=0))))
     assert report.outcome is Outcome.OUT_OF_MEMORY
 
 
-def test_a_trial_whose_worker_was_killed_for_memory_begins_in_micro_batches(tmp_path: Path) -> None:
-    undisturbed = list(trial(tmp_path / "roomy").reports())
-    reports = list(run_trial(attempts(tmp_path, Successor()), out_of_memory=True))
-    assert reports[-1].reason.endswith("in 4 micro-batches a step, as it had run out of memory")
-    assert losses(reports) == pytest.approx(losses(undisturbed), rel=1e-4)
-
-
 def test_weights_saved_are_the_weights_trained(tmp_path: Path) -> None:
-    one = trial(tmp_path)
-    last = list(one.reports())[-1]
-    one.save_weights(tmp_path / "weights.pt")
+    running = trial(tmp_path)
+    last = list(running.reports())[-1]
+    running.save_weights(tmp_path / "weights.pt")
     other = trial(tmp_path, spec=replace(SPEC, trial="other"))
     weights: dict[str, Tensor] = torch.load(tmp_path / "weights.pt", weights_only=True)
     other._training.model.load_state_dict(weights)

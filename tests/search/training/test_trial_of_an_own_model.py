@@ -45,9 +45,9 @@ def losses(reports: list[Report]) -> list[tuple[int, float]]:
 
 
 def test_it_learns_and_leaves_the_state_of_the_users_module(tmp_path: Path) -> None:
-    one = trial(tmp_path / "one", study())
-    reports = list(one.reports())
-    one.save_weights(tmp_path / "weights.pt")
+    running = trial(tmp_path / "one", study())
+    reports = list(running.reports())
+    running.save_weights(tmp_path / "weights.pt")
 
     assert reports[-1].outcome is Outcome.FINISHED, reports[-1].reason
     assert not reports[-1].layers
@@ -73,8 +73,8 @@ def test_micro_batches_give_the_same_losses(tmp_path: Path) -> None:
         for count in (1, 2)
     )
 
-    for one, other in zip(whole, parts, strict=True):
-        assert one == pytest.approx(other, rel=1e-4)
+    for left, other in zip(whole, parts, strict=True):
+        assert left == pytest.approx(other, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed
 
@@ -73,6 +74,7 @@ def step_saved(folder: Path) -> int:
     return step
 
 
+@pytest.mark.drill
 def test_two_processes_save_at_any_step_and_resume_to_the_same_losses(tmp_path: Path) -> None:
     whole = train(tmp_path / "whole", "first")
     for how, at_step in (("interrupt", 30), ("kill", 52)):

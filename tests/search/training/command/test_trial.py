@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fathom.search.record_json import to_json
-from fathom.search.records import Outcome, Report, TrialRecord, with_report
+from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.keys.config import StudyConfig, parse
 from fathom.search.study.planning.budget import expand_budgets
@@ -19,7 +19,7 @@ from fathom.search.training.assignment import Assignment, standalone_spec
 from fathom.search.training.command.trial import CommandTrial, folder_of
 from fathom.search.training.trial import WorkerLostError
 from tests.support import trainer
-from tests.support.training import SHAPE
+from tests.support.training import SHAPE, record_of
 
 TOKENS_PER_STEP = 4 * 32
 
@@ -164,7 +164,8 @@ def test_what_a_command_printed_without_a_reader_is_read_at_the_next_start(tmp_p
     assert [(p.tokens, p.loss) for p in again.points] == [(p.tokens, p.loss) for p in whole.points]
     log = (tmp_path / "mine.log").read_text(encoding="utf-8")
     assert log.count("a log begins") == 1, "a training that has ended is not started again"
-    record = record_of(again)
+    spec = standalone_spec("mine", config, expand_budgets(config)[0], SHAPE)
+    record = record_of(spec, again)
     assert record.tokens_per_second is None, "how fast it was is not known"
     assert to_json(record)["step_seconds"] is None
 
@@ -176,21 +177,6 @@ def test_a_divergence_that_was_printed_without_a_reader_is_one_at_the_next_start
     last = last_of(trial_of(study(), tmp_path).reports())
     assert last.outcome is Outcome.DIVERGED
     assert last.points == ()
-
-
-def record_of(report: Report) -> TrialRecord:
-    began = TrialRecord(
-        spec=standalone_spec("mine", study(), expand_budgets(study())[0], SHAPE),
-        outcome=None,
-        reason="",
-        curve=(),
-        rungs={},
-        started=0.0,
-        ended=None,
-        setup_seconds=0.0,
-        peak_memory_bytes=None,
-    )
-    return with_report(began, report)
 
 
 def test_a_trial_without_a_gpu_hides_those_that_there_are(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def case(
     objective: Successor | Reversal | None = None, *, shape: dict[str, Any] | None = None,
     alone: TrainPlan = PLAN, **spread: Any,
 ) -> Case:  # fmt: skip
-    own = replace(SHAPE, **(shape or {}))
-    return Case(objective or Successor(), own, alone, replace(alone, **spread))
+    shape_of_case = replace(SHAPE, **(shape or {}))
+    return Case(objective or Successor(), shape_of_case, alone, replace(alone, **spread))
 
 
 CASES = {
@@ -109,8 +109,8 @@ class Trained(NamedTuple):
     """Number of all-reduces of gradients."""
 
 
-def trained(own: Case, plan: TrainPlan, ranks: Ranks) -> Trained:
-    training = Training(own.shape, PARAMETRIZATION, plan, seed=3, device=CPU, ranks=ranks)
+def trained(case: Case, plan: TrainPlan, ranks: Ranks) -> Trained:
+    training = Training(case.shape, PARAMETRIZATION, plan, seed=3, device=CPU, ranks=ranks)
     calls = 0
 
     def count(state: Any, bucket: GradBucket) -> Future[Tensor]:
@@ -120,18 +120,20 @@ def trained(own: Case, plan: TrainPlan, ranks: Ranks) -> Trained:
 
     if isinstance(training.network, torch.nn.parallel.DistributedDataParallel):
         training.network.register_comm_hook(None, count)
-    measured = list(train(training, own.objective))
+    measured = list(train(training, case.objective))
     with training.whole():
-        weights = torch.cat([one.detach().flatten() for one in training.model.parameters()])
-    losses = [value for one in measured for value in (one.loss, one.train_loss)]
-    layers = [value for one in measured for row in one.layers.values() for value in row]
+        weights = torch.cat([weight.detach().flatten() for weight in training.model.parameters()])
+    losses = [value for point in measured for value in (point.loss, point.train_loss)]
+    layers = [value for point in measured for row in point.layers.values() for value in row]
     return Trained(losses, layers, weights, calls)
 
 
 def _process(rank: int, folder: Path, size: int, cases: dict[str, Case]) -> None:
     # Blocks are traced and derived as for any compiler; making kernels of them takes a minute.
     torch.compile = partial(torch.compile, backend="aot_eager")
-    found = {name: tuple(trained(one, one.plan, Ranks(rank, size))) for name, one in cases.items()}
+    found = {
+        name: tuple(trained(case, case.plan, Ranks(rank, size))) for name, case in cases.items()
+    }
     torch.save(found, folder / f"{rank}.pt")
 
 
@@ -140,18 +142,20 @@ def test_several_processes_train_the_same_model_as_one(tmp_path: Path, size: int
     cases = CASES | (FOUR_PIECES if size == 2 else {})
     in_processes(_process, tmp_path, size, cases, size=size, meeting=tmp_path / "meeting")
     by_rank = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
-    for name, one in cases.items():
-        alone = trained(one, one.alone, SINGLE_PROCESS)
-        slow = one.shape.encoder_depth  # to reverse a source takes longer to learn
+    for name, case in cases.items():
+        alone = trained(case, case.alone, SINGLE_PROCESS)
+        slow = case.shape.encoder_depth  # to reverse a source takes longer to learn
         assert alone.losses[-2] < (0.95 if slow else 0.7) * alone.losses[0]
         for found in by_rank:
-            own = Trained(*found[name])
-            assert own.losses == pytest.approx(alone.losses, rel=1e-5), name
-            assert own.layers == pytest.approx(alone.layers, rel=2e-3), name
-            torch.testing.assert_close(own.weights, alone.weights, rtol=1e-4, atol=1e-6, msg=name)
-            compiles_once = one.plan.compiled  # a step before the first, whose gradients are freed
-            expected = 0 if one.plan.shards else one.plan.steps + compiles_once
-            assert own.synchronised == expected, f"{name}: once a step, whatever its pieces"
+            result = Trained(*found[name])
+            assert result.losses == pytest.approx(alone.losses, rel=1e-5), name
+            assert result.layers == pytest.approx(alone.layers, rel=2e-3), name
+            torch.testing.assert_close(
+                result.weights, alone.weights, rtol=1e-4, atol=1e-6, msg=name
+            )
+            compiles_once = case.plan.compiled  # a step before the first, whose gradients are freed
+            expected = 0 if case.plan.shards else case.plan.steps + compiles_once
+            assert result.synchronised == expected, f"{name}: once a step, whatever its pieces"
 
 
 @pytest.mark.parametrize("size", [2, 4])

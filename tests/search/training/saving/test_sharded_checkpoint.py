@@ -27,8 +27,8 @@ def trial(folder: Path, ranks: Ranks = SINGLE_PROCESS) -> RunningTrial:
     return RunningTrial(given, Successor(), CPU, ranks=ranks)
 
 
-def until_first_rung(own: RunningTrial) -> list[Report]:
-    return list(takewhile(lambda report: not report.rung, own.reports()))
+def until_first_rung(running: RunningTrial) -> list[Report]:
+    return list(takewhile(lambda report: not report.rung, running.reports()))
 
 
 def _process(rank: int, folder: Path) -> None:
@@ -82,6 +82,6 @@ def test_without_its_parts_a_trial_begins_anew(trained: Path, alone: list[float]
     for parts in folder.glob(f"trial.*{PARTS}"):
         shutil.rmtree(parts)
     with pytest.warns(UserWarning, match="damaged"):
-        own = trial(folder)
-    *_, last = own.reports()
+        running = trial(folder)
+    *_, last = running.reports()
     assert [point.loss for point in last.points] == pytest.approx(alone, rel=1e-6)

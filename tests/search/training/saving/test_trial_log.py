@@ -7,22 +7,20 @@ from typing import BinaryIO
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from fathom.objectives.contract import Batch, Model
+from fathom.objectives.contract import Batch
 from fathom.search.records import Outcome, Report
 from fathom.search.run_folder import ENDING
 from fathom.search.study.hardware.disk import checkpoint_bytes
 from fathom.search.study.keys.config import StudyConfig, parse
-from fathom.search.study.planning.budget import evaluation_steps, expand_budgets
-from fathom.search.training.assignment import Assignment
+from fathom.search.study.planning.budget import evaluation_steps
 from fathom.search.training.layer_metrics import SEED as DIAGNOSTICS_SEED
 from fathom.search.training.saving import trial_log
 from fathom.search.training.saving.checkpoint import DiskFullError
 from fathom.search.training.saving.trial_log import ReportSchedule
 from fathom.search.training.trial import RunningTrial
-from tests.support.toy import CPU, Successor
-from tests.support.training import SHAPE, SPEC
+from tests.support.toy import CPU, Overfitted, Successor
+from tests.support.training import SHAPE, assignment, checkpoint
 
 STUDY = """
 study: toy
@@ -49,9 +47,8 @@ class KilledError(BaseException):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Killed(Successor):
-    """Held-out sequences that differ from training, so that confidence is punished, and a worker
-    that is killed at the beginning of a step."""
+class Killed(Overfitted):
+    """A worker that is killed at the beginning of a step."""
 
     at_step: int = -1
 
@@ -60,27 +57,9 @@ class Killed(Successor):
             raise KilledError
         return Successor.batch(self, seed=seed, step=step, batch_size=batch_size)
 
-    @torch.no_grad()
-    def evaluate(self, model: Model) -> dict[str, float]:
-        inputs, targets, _ = self._from(torch.arange(self.vocab_size)[:, None])
-        logits = model(inputs).flatten(0, 1)
-        usual = F.cross_entropy(logits, targets.flatten())
-        other = F.cross_entropy(logits, (targets.flatten() + 1) % self.vocab_size)
-        return {"loss": float(0.7 * usual + 0.3 * other)}
-
-
-def assignment(folder: Path, config: StudyConfig = CONFIG) -> Assignment:
-    folder.mkdir(exist_ok=True)
-    (budget,) = expand_budgets(config)
-    return Assignment(config, budget, SPEC, str(checkpoint(folder)))
-
 
 def trial(folder: Path, config: StudyConfig = CONFIG, *, killed_at: int = -1) -> RunningTrial:
     return RunningTrial(assignment(folder, config), Killed(at_step=killed_at), CPU)
-
-
-def checkpoint(folder: Path) -> Path:
-    return folder / f"{SPEC.trial}.pt"
 
 
 def step_of(path: Path) -> int:
@@ -91,8 +70,8 @@ def step_of(path: Path) -> int:
 def answer(report: Report) -> object:
     """Everything that a trial has measured, without what depends on the clock."""
     points = [
-        (one.step, one.loss, one.train_loss, {**one.metrics, **dict.fromkeys(CLOCKED, 0.0)})
-        for one in report.points
+        (point.step, point.loss, point.train_loss, {**point.metrics, **dict.fromkeys(CLOCKED, 0.0)})
+        for point in report.points
     ]
     return points, report.layers, report.outcome, report.reason
 
@@ -177,7 +156,7 @@ def test_the_clock_counts_from_the_end_of_the_last_write(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    schedule = ReportSchedule(assignment(tmp_path))
+    schedule = ReportSchedule(assignment(tmp_path, CONFIG))
 
     def save_at(seconds: float, *, saving: bool = False) -> bool:
         now[0] = 100.0 + seconds
@@ -194,12 +173,12 @@ def test_several_ranks_look_every_few_seconds_and_one_at_every_step(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    one, several = (ReportSchedule(assignment(tmp_path), ranks) for ranks in (1, 4))
+    single, several = (ReportSchedule(assignment(tmp_path, CONFIG), ranks) for ranks in (1, 4))
     looks = [0]
     while looks[-1] < 100:  # 0.25 s a step
         step = looks[-1]
         now[0] = 0.25 * step
-        assert one.look(step, saving=False).next_step == step + 1
+        assert single.look(step, saving=False).next_step == step + 1
         looks.append(several.look(step, saving=False).next_step)
     assert looks[:5] == [0, 1, 9, 17, 25]
 
