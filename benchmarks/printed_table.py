@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping
 from datetime import date
@@ -90,4 +91,4 @@ def _command() -> str:
     """The command that runs now, as one types it."""
     main = sys.modules["__main__"].__spec__
     program = f"python -m {main.name}" if main else Path(sys.argv[0]).name
-    return " ".join([program.removesuffix(".__main__"), *sys.argv[1:]])
+    return f"{program.removesuffix('.__main__')} {shlex.join(sys.argv[1:])}".strip()

@@ -26,6 +26,8 @@ from fathom.search.run_folder import RunFolder, read_records
 from fathom.search.study.keys.config import load
 
 LADDER = pages.ROOT / "benchmarks" / "data" / "quickstart_ladder.jsonl"
+RECORDED = " (recorded)"
+"""Marks the run that docs/terminal.svg shows."""
 COLUMNS = ("run", "10k", "20k", "40k")
 
 
@@ -37,11 +39,11 @@ def main() -> None:
     parser.add_argument("--recorded", action="store_true", help="docs/terminal.svg shows this run")
     asked = parser.parse_args()
     folder, file = RunFolder(asked.run), pages.FIGURES / "quickstart.json"
+    command = [sys.executable, "-P", "-m", "fathom", "report", str(asked.run), "--json"]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     records, ladder = read_records(folder.records), agreement.read_ladder(LADDER)
     comparison = pages.FIGURES / "agreement.json"
     agreement.compare(records, load(folder.config).seed, ladder, comparison)
-    command = [sys.executable, "-P", "-m", "fathom", "report", str(asked.run), "--json"]
-    report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     ended = [record.ended for record in records if record.ended]
     seconds = max(ended) - min(record.started for record in records)
     spent, full = agreement.tokens(records), sum(row["tokens"] for row in ladder)
@@ -64,13 +66,15 @@ def with_run(
         "minutes": minutes,
     }
     where = f"{asked.machine}, Python {platform.python_version()}, {date.today().isoformat()}"
-    row = [where, *map(cell, budgets)]
+    row, earlier = [where, *map(cell, budgets)], before["table"]["rows"]
     if asked.recorded:
+        earlier = [[other[0].removesuffix(RECORDED), *other[1:]] for other in earlier]
+        row[0] = where = where + RECORDED
         recorded = "; ".join(
             f"{name}: {text}" for name, text in zip(COLUMNS[1:], row[1:], strict=True)
         )
         figures |= {"recorded": figure(recorded, "as in the answer"), "recorded_minutes": minutes}
-    rows = [row, *(other for other in before["table"]["rows"] if other[0] != where)]
+    rows = [row, *(other for other in earlier if other[0] != where)]
     return {
         **before,
         "date": date.today().isoformat(),

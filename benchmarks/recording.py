@@ -76,7 +76,7 @@ def played(events: Sequence[Event], command: Sequence[str], seconds: float) -> l
 
 
 def save_cast(events: Sequence[Event], path: Path, *, rows: int = ROWS) -> None:
-    """Write the events as asciinema does, version 2: a header, then an event a line."""
+    """Writes the events as asciinema does, version 2: a header, then an event a line."""
     lines = [
         json.dumps({"version": 2, "width": COLUMNS, "height": rows}),
         *(json.dumps([round(at, 3), "o", text]) for at, text in events),
@@ -91,7 +91,7 @@ def read_cast(path: Path) -> list[Event]:
 
 
 def draw(events: Sequence[Event], out: Path, termtosvg: str) -> None:
-    """Draw the events as an animated SVG."""
+    """Draws the events as an animated SVG."""
     with TemporaryDirectory() as folder:
         cast = Path(folder) / "played.cast"
         save_cast(events, cast, rows=DRAWN_ROWS)

@@ -1,4 +1,4 @@
-"""Does one auto-sized training choose as well as a search at the size that it ends at, at its cost?
+"""Compares one auto-sized training with a search at the size that it ends at and at its cost.
 
 python -m benchmarks.answers.auto_sizing benchmarks/auto_sizing.yaml --strengths 0.05 0.1 0.2
 
@@ -68,7 +68,7 @@ class SizedResult:
 
 
 def main() -> None:
-    """Train everything and print a table."""
+    """Trains everything and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", type=Path)
     parser.add_argument("--strengths", nargs="+", type=float, required=True)
@@ -103,7 +103,7 @@ def starting_shape(study: Path, overrides: Sequence[str]) -> Shape:
 
 
 def trained(run: SizedRun) -> SizedResult:
-    """Train one shape with one seed to the end."""
+    """Trains one shape with one seed to the end."""
     torch.set_num_threads(1)
     overrides = [*run.overrides, f"train.auto_sizing.strength={run.strength}"]
     if run.cost is not None:

@@ -1,4 +1,4 @@
-"""Measures a search beside plain ladders judged by its statistics: what they cost, what they tell.
+"""Measures cost and answers of a search beside those of plain ladders, by the same statistics.
 
 python -m benchmarks.answers.designs
 python -m benchmarks.answers.designs --worlds 400 --only "six depths, two seeds" --kind symmetric

@@ -1,4 +1,4 @@
-"""Each framework's model from our export: its parameters and its loss, beside ours.
+"""Compares our model with other frameworks' models of our export: parameters and loss.
 
 python -m benchmarks.answers.exports --nanogpt PATH
 

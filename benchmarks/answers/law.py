@@ -1,4 +1,4 @@
-"""Do laws from smaller classes of a table predict the best depths of its larger ones?
+"""Tests if laws from smaller classes of a table predict the best depths of its larger ones.
 
 python -m benchmarks.answers.law gemstones.csv --below 545M --noise 0.004 --width 0.2
 

@@ -1,4 +1,4 @@
-"""The fewest whole trainings by which any design could place a best depth that closely."""
+"""The fewest whole trainings by which any design could reach a given width of the interval."""
 
 from collections.abc import Sequence
 from math import sqrt

@@ -1,4 +1,4 @@
-"""Does a key of the training recipe move the best depth? Ladders that differ in that key alone.
+"""Tests if a key of the training recipe moves the best depth: ladders that differ in that key.
 
 python -m benchmarks.answers.recipe configs/quickstart.yaml --key model.norm --values layer rms
 python -m benchmarks.answers.recipe configs/quickstart.yaml --key train.batch_size \\
@@ -58,7 +58,7 @@ class LadderResult:
 
 
 def main() -> None:
-    """Train every ladder and print the losses by depth, one column a value."""
+    """Trains every ladder and prints the losses by depth, one column a value."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", type=Path)
     parser.add_argument("--set", action="append", default=[], help="key=value for every ladder")
@@ -104,7 +104,7 @@ def objective_of(study: Path, overrides: tuple[str, ...]) -> Objective:
 
 
 def trained(run: LadderRun) -> LadderResult:
-    """Train one shape with one seed to the end."""
+    """Trains one shape with one seed to the end."""
     torch.set_num_threads(1)
     config = load(run.study, run.overrides)
     rate = config.train.learning_rate * run.rate

@@ -63,7 +63,7 @@ class ReplaySetup:
 
 
 def main() -> None:
-    """Print a table for each budget; a mistake is one line and exit status 2."""
+    """Prints a table for each budget; a mistake is one line and exit status 2."""
     arguments = _arguments()
     _quietly()
     try:

@@ -81,7 +81,7 @@ def markdown(title: str, text: str, entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def draw(found: Mapping[str, Sequence[Entry]], path: Path) -> None:
-    """Save a figure of the share of right answers against tokens spent, a panel per budget."""
+    """Saves a figure of the share of right answers against tokens spent, a panel per budget."""
     across = min(2, len(found))
     down = math.ceil(len(found) / across)
     figure = Figure(figsize=(7.5 * across, 4.5 * down), layout="constrained")

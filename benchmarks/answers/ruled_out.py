@@ -26,7 +26,7 @@ EVENTS = 5
 
 
 def main() -> None:
-    """Print how many depths were called out, and how many of these wrongly."""
+    """Prints how many depths were called out, and how many of these wrongly."""
     searches = int(sys.argv[1]) if len(sys.argv) > 1 else 25
     called = inside = best = 0
     for seed in range(searches):

@@ -63,7 +63,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Print the comparison as Markdown; a mistake is one line and exit status 2."""
+    """Prints the comparison as Markdown; a mistake is one line and exit status 2."""
     arguments = _arguments()
     try:
         comparisons = list(compare(arguments))

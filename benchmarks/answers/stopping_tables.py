@@ -1,4 +1,4 @@
-"""Early stopping on many tables at once: is the best shape kept, and for how many tokens?
+"""Tests early stopping on many tables: if the best shape is kept, and for how many tokens.
 
 python -m benchmarks.answers.stopping_tables TABLE.csv ... --cut 28B 58B 148B 248B
 python -m benchmarks.answers.stopping_tables TABLE.csv ... --cut 28B 58B 148B 248B --choose
@@ -88,7 +88,7 @@ class StoppingOutcome:
 
 
 def main() -> None:
-    """Print a row for each comparison and the shares; a mistake is one line and status 2."""
+    """Prints a row for each comparison and the shares; a mistake is one line and status 2."""
     arguments = _arguments()
     try:
         cases = [case for table in arguments.tables for case in cases_of(table, arguments.cuts)]

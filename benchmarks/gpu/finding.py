@@ -1,4 +1,4 @@
-"""What a stage is given, what it finds, and the file that keeps it."""
+"""The set-up of a stage, its findings with their pass marks, and the file that keeps them."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator

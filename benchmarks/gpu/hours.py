@@ -1,4 +1,4 @@
-"""Stage `hours`: the time that a plan tells against the time that a trial takes."""
+"""Stage `hours`: the time that a plan predicts against the time that a trial takes."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""The trainings that stages measure: shapes, plans, and a text to train on."""
+"""The trainings that the stages measure: shapes, plans, and a text to train on."""
 
 from dataclasses import replace
 from functools import cache

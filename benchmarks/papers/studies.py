@@ -80,7 +80,7 @@ class Claim:
 
 
 def main() -> None:
-    """Print the tables of each run folder."""
+    """Prints the tables of each run folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", help="run folders of configs/studies")
     folders = [RunFolder(path) for path in parser.parse_args().runs]

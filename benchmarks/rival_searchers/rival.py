@@ -88,7 +88,7 @@ class Package(Protocol):
         """Report the loss after `level` evaluations; False when the trial stops or pauses."""
 
     def fail(self, handle: str, loss: float) -> None:
-        """End a trial that diverged as if it had this loss, the worst so far."""
+        """Ends a trial that diverged as if it had this loss, the worst so far."""
 
 
 Build = Callable[[Grid, int, int], Package]

@@ -1,4 +1,4 @@
-"""A class of learning curves as a study: trials arrive, come to rungs, are stopped or continue.
+"""Replays a class of learning curves as a study: trials arrive, reach rungs, and stop or continue.
 
 The arrival model, in full: every run of the class is a trial; they start in a random order, `slots`
 at a time, the next as soon as one ends. A trial trains at the speed that the table gives it
@@ -108,7 +108,7 @@ class OurHalving:
     """Row of the class -> record of the trial, up to its last rung."""
 
     def goes_on(self, trial: int, rung: int) -> bool:
-        """Record that the trial has reached the rung; True if it does not pause there."""
+        """Records that the trial has reached the rung; True if it does not pause there."""
         tokens = self.races.tokens[rung]
         before = self.records.get(trial, self.races.records[trial])
         value = self.races.values[trial][rung]

@@ -82,7 +82,7 @@ class SimulatedWorkers:
     """Trial -> evaluations that it has reported."""
 
     def run(self, *, events: int = 10**9) -> None:
-        """Run until the scheduler has no more trials, or so many evaluations are reported."""
+        """Runs until the scheduler has no more trials, or so many evaluations are reported."""
         order, now = itertools.count(), 0.0
         due = [(self.seconds(), next(order), trial) for trial in sorted(self.running)]
         heapq.heapify(due)

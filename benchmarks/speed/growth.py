@@ -79,7 +79,7 @@ class DriverCost:
 
 
 def main() -> None:
-    """Run every size and print the table."""
+    """Runs every size and prints the table."""
     arguments = _arguments()
     if arguments.size:
         print(json.dumps(asdict(_measure(Size(**json.loads(arguments.size))))))

@@ -266,7 +266,7 @@ def _nothing(config: dict[str, float]) -> None:
 
 
 def main() -> None:
-    """Print the marginal cost of a trial, medians of several pairs."""
+    """Prints the marginal cost of a trial, medians of several pairs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--stock", action="store_true", help="also time Tune's defaults")

@@ -89,7 +89,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Print one table a shape and batch."""
+    """Prints one table a shape and batch."""
     options = parse()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     os.environ.update(ENVIRONMENT)

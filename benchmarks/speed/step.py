@@ -132,7 +132,7 @@ def race(task: Task, args: argparse.Namespace) -> list[Contestant]:
 
 
 def main() -> None:
-    """Print the table, a row for each contestant and shape."""
+    """Prints the table, a row for each contestant and shape."""
     args = arguments()
     torch.set_num_threads(args.threads)
     on_gpu = args.device == "cuda"

@@ -13,7 +13,7 @@ from fathom.search.run_folder import RunFolder, read_records
 
 
 def main() -> None:
-    """Print tokens and FLOPs a second by budget, medians over trials, evaluations excluded."""
+    """Prints tokens and FLOPs a second by budget, medians over trials, evaluations excluded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path, help="run folder")
     records = read_records(RunFolder(parser.parse_args().run).records)

@@ -66,7 +66,7 @@ class Ran:
 
 
 def main() -> None:
-    """Print all measurements."""
+    """Prints all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="for the files; made")
     parser.add_argument("--megabytes", type=int, default=1000, help="of text to cut")

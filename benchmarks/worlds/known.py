@@ -1,4 +1,4 @@
-"""A budget whose every learning curve is known, so that a search of it costs nothing.
+"""A budget all of whose learning curves are known, so that searching it trains nothing.
 
 From a table of real curves, one budget for each class of sizes, or planted. Losses of a table are
 those that its shapes would have at exactly one size, and what is searched are its shapes alone.

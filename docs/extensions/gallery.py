@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def write_reports(app: Sphinx, error: Exception | None) -> None:
-    """Write `reports/TABLE.html` for the table of each command."""
+    """Writes `reports/TABLE.html` for the table of each command."""
     if error is not None or app.builder.name != "html":
         return
     page = (Path(app.srcdir) / "gallery.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def read(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Put in what is generated; what GitHub finds outside of `docs/` is a page here."""
+    """Puts in what is generated; what GitHub finds outside of `docs/` is a page here."""
     source[0] = source[0].replace(RESULTS, "](results.md")
     parts = {"cli": ("<!-- verbs -->", all_verbs), "config": ("<!-- keys -->", all_keys)}
     if page in parts:

@@ -33,7 +33,10 @@ def test_a_run_becomes_the_first_row_and_the_answer_of_every_page() -> None:
     twice = with_run(once, BUDGETS, 61.0, asked)
 
     assert once["table"]["rows"][0][1:] == ["1 [1-2]", "3 [3]", "insufficient"]
-    assert once["table"]["rows"][1:] == before["table"]["rows"]
+    assert [row[1:] for row in once["table"]["rows"][1:]] == [
+        row[1:] for row in before["table"]["rows"]
+    ]
+    assert [row[0].endswith(" (recorded)") for row in once["table"]["rows"]].count(True) == 1
     assert twice == once
     assert once["figures"]["minutes"]["value"] == 2
     assert once["figures"]["recorded"]["value"] == "10k: 1 [1-2]; 20k: 3 [3]; 40k: insufficient"
