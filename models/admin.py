@@ -20,11 +20,10 @@ from fathom.models.network.transformer import Transformer
 def profile(model: Transformer, *tokens: Tensor) -> list[float]:
     """Sets each omega of a model of `residual: admin` from its initial weights and returns them.
 
-    `tokens` are what the model is called with. The first omega is 1, and each next one the root of
-    the variance of the previous sum, omega * x + f(x), over all elements. An encoder and a decoder
-    begin with 1 each; the encoder's come first. Nothing else of the model changes, so that the
-    training may start from the weights that were profiled. The same tokens give the same omegas
-    again.
+    `tokens` are the arguments of the model: (B, T), and (B, U) for an encoder. The first omega is
+    1; each next one is the root of the variance of the previous sum, omega * x + f(x), over all
+    elements. An encoder and a decoder begin with 1 each; the encoder's come first. No other weight
+    changes, and the same tokens give the same omegas.
     """
     stacks = [model.encoder, model] if isinstance(model, EncoderDecoder) else [model]
     omegas, hooks = [[1.0] for _ in stacks], []

@@ -13,12 +13,16 @@ SearchedModel = Transformer | OwnModel
 
 
 def class_of(shape: Shape) -> type[Transformer]:
-    """The built-in model that a shape is of."""
+    """The class of the built-in model of a shape."""
     return EncoderDecoder if shape.encoder_depth else Transformer
 
 
 def build_model(shape: Shape, recipe: Recipe, *, seed: int, device: torch.device) -> SearchedModel:
-    """The model on its device, with the initial weights of a seed: the same on every device."""
+    """The model of `shape` on `device`, with the initial weights of `seed`.
+
+    They are the same on every device. `recipe` is the built-in model's parametrization, or a user's
+    function.
+    """
     if isinstance(recipe, OwnRecipe):
         return OwnModel(shape, recipe, seed=seed, device=device)
     # The meta device would spare what PyTorch draws, but it imports the compiler: 2 s a worker.

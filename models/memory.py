@@ -69,7 +69,7 @@ class StepMemory:
 def step_memory(
     shape: Shape, *, sequences: int, pieces: int = 1, how: Execution = Execution()
 ) -> StepMemory:
-    """Memory of a step that goes through the model in pieces of so many sequences.
+    """Memory of a training step, in bytes, that goes through the model in `pieces` of `sequences`.
 
     The peak is at the loss, where the activations are whole, or at the end of the backward pass,
     where the gradients are. With several pieces the gradients of earlier ones are there all along.
@@ -111,7 +111,7 @@ def _own_memory(shape: Shape, counted: OwnCounts, sequences: int, pieces: int) -
 
 
 def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
-    """Bytes that the forward pass of a piece keeps for its backward pass."""
+    """Bytes that the forward pass of `sequences` sequences keeps for their backward pass."""
     tokens = sequences * shape.context
     if how.recomputes:  # the stream before each layer
         layers = shape.depth * tokens * WEIGHT * shape.d_model
@@ -126,7 +126,7 @@ def saved_activations(shape: Shape, sequences: int, how: Execution) -> int:
 
 
 def saved_by_a_layer(shape: Shape, how: Execution) -> Mapping[str, int]:
-    """Bytes of a token that a layer keeps, by part."""
+    """Part of a layer -> bytes that it keeps of a token for the backward pass."""
     rounded = shape.trained_skips and how.bfloat16
     return {
         "skips": shape.branches_per_block * WEIGHT * shape.d_model * rounded,

@@ -44,7 +44,10 @@ class BatchedMuon(torch.optim.Muon):
 def orthogonal(
     x_WMN: Tensor, coefficients: tuple[float, float, float], iterations: int, eps: float
 ) -> Tensor:
-    """The nearest orthogonal matrix of each of W matrices, roughly, by Newton-Schulz (W, M, N)."""
+    """A nearly orthogonal matrix for each of W matrices, (W, M, N), by Newton-Schulz iterations.
+
+    `coefficients` are those of the quintic polynomial of an `iterations`; norms are at least `eps`.
+    """
     a, b, c = coefficients
     tall = x_WMN.shape[1] > x_WMN.shape[2]
     x_WRS = (x_WMN.mT if tall else x_WMN).to(torch.bfloat16 if x_WMN.is_cuda else torch.float32)
@@ -57,7 +60,7 @@ def orthogonal(
 
 
 def _batches(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Matrices of one size, as many at once as `MUON_AT_ONCE` allows."""
+    """Yields matrices of equal size, as many at once as `MUON_AT_ONCE` allows."""
     by_size = defaultdict(list)
     for weight in weights:
         by_size[weight.shape].append(weight)

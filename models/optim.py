@@ -41,7 +41,7 @@ class ClippedAdamW(torch.optim.AdamW):
 
     @property
     def parameters_P(self) -> list[Tensor]:
-        """The weights in the order of `norms_P`."""
+        """The weights, of any shapes, in the order of `norms_P`."""
         return [weight for group in self.param_groups for weight in group["params"]]
 
     @torch.no_grad()
@@ -51,15 +51,15 @@ class ClippedAdamW(torch.optim.AdamW):
         self.scaled_step((torch.linalg.vector_norm(self.norms_P) / limit).clamp_(min=1.0))
 
     def own(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The part of each weight or gradient that this process has: all of it."""
+        """The parts of `tensors`, of any shapes, that this process has: all of each."""
         return tensors
 
     def norms(self, gradients: list[Tensor]) -> Tensor:
-        """Norms (P,) of the whole gradients, given the own part of each."""
+        """Norms (P,) of the whole gradients, given the part of each that this process has."""
         return torch.stack(torch._foreach_norm(gradients))
 
     def scaled_step(self, excess: Tensor) -> None:
-        """Takes a step along the gradients, divided by a number, and frees them."""
+        """Takes a step along the gradients, divided by the scalar `excess`, and frees them."""
         gradients = [self.own(_gradients(group["params"])) for group in self.param_groups]
         self.make_moments()
         self._update(gradients, excess)
@@ -106,14 +106,14 @@ class ClippedAdamW(torch.optim.AdamW):
 
 
 class ShardedAdamW(ClippedAdamW):
-    """The same in each of several processes that have a part of every weight (FSDP)."""
+    """ClippedAdamW in each of several processes that have a part of every weight (FSDP)."""
 
     def own(self, tensors: list[Any]) -> list[Tensor]:
-        """The part of each weight or gradient that this process has."""
+        """The parts of `tensors`, of any shapes, that this process has."""
         return [tensor.to_local() for tensor in tensors]
 
     def norms(self, gradients: list[Tensor]) -> Tensor:
-        """Norms (P,) of the whole gradients, given the own part of each."""
+        """Norms (P,) of the whole gradients, given the part of each that this process has."""
         squares_P = super().norms(gradients).square()
         torch.distributed.all_reduce(squares_P)
         return squares_P.sqrt()
@@ -144,7 +144,7 @@ class ShardedAdamW(ClippedAdamW):
 
 
 def _parted_like(weight: Any, part: Tensor) -> Tensor:
-    """This process's part of a tensor as the whole, which is parted as a weight is."""
+    """The whole tensor of which `part` is this process's part, sharded as `weight` is."""
     whole: Tensor = weight.from_local(
         part,
         weight.device_mesh,
@@ -159,8 +159,8 @@ def _parted_like(weight: Any, part: Tensor) -> Tensor:
 class MuonAdamW:
     """PyTorch's Muon for the matrices of the blocks, and AdamW for all other weights.
 
-    Queries, keys, values, gates: each is orthogonalised alone, as a view of the weight that it is a
-    part of. Takes the rows of those parts for each weight, and Muon's groups of the views.
+    Matrices that one weight holds, such as those of queries, keys and values, are orthogonalised
+    one by one. `parts` has views of them for each weight; `groups` are Muon's groups of the views.
     """
 
     def __init__(
@@ -229,9 +229,10 @@ def build_optimizer(
     name: OptimizerName = OptimizerName.ADAMW,
     sharded: bool = False,
 ) -> Optimizer:
-    """The optimizer whose groups carry `lr_scale`, the multiple of the study's rate that they get.
+    """The optimizer of a model, whose groups carry `lr_scale`: their multiple of the study's rate.
 
-    Roles that are treated alike share a group. Decay is decoupled but multiplied by the rate in
+    Roles with the same settings share a group. `weight_decay` and `eps` are those of the base shape,
+    `betas` the decays of AdamW's moments; `sharded` is for weights of FSDP. Decay is decoupled but multiplied by the rate in
     PyTorch, so a hidden weight's decay grows by what its rate shrinks (the muP row of the table).
     Vectors are not decayed: gains, biases, Admin's omegas, smears.
     """
@@ -296,13 +297,14 @@ def _rows(shape: Shape, role: Role, weight: Tensor) -> list[int]:
 
 
 def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
-    """Sets the rate of each group to its multiple of the study's rate."""
+    """Sets the rate of each group to its `lr_scale` times `learning_rate`, the study's rate."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate * group["lr_scale"]
 
 
 def rate_at(step: int, *, steps: int, warmup_steps: int, cooldown_steps: int) -> float:
-    """Share of the peak rate at a step, counted from 0: linear warm-up, constant, linear cool-down.
+    """Share of the peak rate at `step` of `steps`, from 0: linear warm-up, constant, linear
+    cool-down, which take `warmup_steps` and `cooldown_steps`.
 
     The rate stays constant up to the cool-down so that losses before it can be compared between
     trials of one horizon (Hägele et al. 2024, arXiv 2405.18392).

@@ -1,4 +1,4 @@
-"""Options of a transformer, and which of them go together."""
+"""Options of a transformer, and the rules on which of them go together."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -55,7 +55,7 @@ OPTION_KEYS: Mapping[str, str] = {
 
 
 def option_key(name: str) -> str:
-    """Key of a shape's option in a study."""
+    """Key in a study file of the shape's option `name`, such as `model.attention.qk_norm`."""
     return f"model.{OPTION_KEYS.get(name, name)}"
 
 
@@ -71,7 +71,10 @@ class OptionError(ValueError):
 
 
 def check_loop(*, looped: bool, residual: Residual) -> None:
-    """Raises `ValueError` if looped layers would have to be profiled one by one (Admin)."""
+    """Raises `ValueError` for `looped` layers with `residual: admin`.
+
+    Admin profiles each layer; looped layers share one block.
+    """
     if looped and residual is Residual.ADMIN:
         raise OptionError(
             "residual",
@@ -90,7 +93,7 @@ WITHOUT_ENCODER: Mapping[str, bool] = {
 
 
 def check_encoder(options: Mapping[str, object]) -> None:
-    """Raises `ValueError` for an option that does not go with an encoder."""
+    """Raises `ValueError` if one of `options` of a shape, by name, does not go with an encoder."""
     for name, value in WITHOUT_ENCODER.items():
         if options[name] != value:
             raise OptionError(
@@ -100,7 +103,7 @@ def check_encoder(options: Mapping[str, object]) -> None:
 
 
 def check_activation(*, gated: bool, activation: Activation) -> None:
-    """Raises `ValueError` if feed-forward branches have both a gate and an activation."""
+    """Raises `ValueError` for an `activation` other than GELU in `gated` feed-forward branches."""
     if gated and activation is not Activation.GELU:
         raise OptionError(
             "feed_forward.activation",
@@ -110,7 +113,7 @@ def check_activation(*, gated: bool, activation: Activation) -> None:
 
 
 def check_groups(n_heads: int, queries_per_key: int) -> None:
-    """Raises `ValueError` if heads can't share keys and values in groups of this size."""
+    """Raises `ValueError` if `n_heads` is not a multiple of `queries_per_key`."""
     if n_heads % queries_per_key:
         nearest = max(1, n_heads // queries_per_key) * queries_per_key
         raise OptionError(

@@ -95,7 +95,11 @@ class OwnModel(nn.Module):
 
 
 def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
-    """The user's module for a shape, where torch puts new tensors at the moment."""
+    """The user's module for a shape, on torch's current default device.
+
+    Raises:
+        OwnModelError: if the function fails or returns no module with trained parameters.
+    """
     try:
         module = recipe.function(**recipe.arguments(shape))
     except OwnModelError:
@@ -117,12 +121,12 @@ def built(recipe: OwnRecipe, shape: Shape) -> nn.Module:
 
 
 def trained(module: nn.Module) -> dict[str, Parameter]:
-    """The trained weights of a module by name; shared ones once."""
+    """Name -> trained weight of a module; a shared weight has one name."""
     return {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
 
 
 def sizes(shape: Shape) -> str:
-    """The sizes of a shape for a message."""
+    """Depth and widths of a shape, as messages say them."""
     return f"depth {shape.depth}, d_model {shape.d_model}, d_ff {shape.d_ff}"
 
 
@@ -140,7 +144,8 @@ def embeddings(recipe: OwnRecipe, shape: Shape) -> frozenset[str]:
 
 
 def count(recipe: OwnRecipe, shape: Shape, outside: frozenset[str]) -> OwnCounts:
-    """The model of a shape, counted on the meta device; `outside` are the names of `embeddings`."""
+    """Counts of the model of a shape, built on the meta device; `outside` are the names that
+    `embeddings` returns."""
     with torch.device("meta"):
         module = built(recipe, shape)
     weights = trained(module)
@@ -155,10 +160,10 @@ def count(recipe: OwnRecipe, shape: Shape, outside: frozenset[str]) -> OwnCounts
 
 
 def try_out(recipe: OwnRecipe, shape: Shape, *, causal: bool) -> None:
-    """Builds a small model on the CPU and trains it for a step's gradient.
+    """Builds the model of a small shape on the CPU and computes one gradient.
 
     Raises:
-        OwnModelError: when it can't be trained as it is, or sees tokens that it is to predict.
+        OwnModelError: if it can't be trained or, with `causal`, its logits depend on later tokens.
     """
     cpu = torch.device("cpu")
     model, again = (OwnModel(shape, recipe, seed=0, device=cpu) for _ in range(2))

@@ -134,7 +134,7 @@ def forward_scales(
 
 
 def check_scheme(scheme: Scheme, residual: Residual) -> None:
-    """Raises `ValueError` for CompleteP with another residual than the pre-norm one it scales."""
+    """Raises `ValueError` if `scheme` is CompleteP and `residual` is not pre-norm."""
     if scheme is Scheme.COMPLETEP and residual is not Residual.PRE:
         raise OptionError(
             "parametrization.scheme",
@@ -173,7 +173,10 @@ def first_skip(shape: Shape) -> float:
 
 
 def rules(parametrization: Parametrization, shape: Shape, *, read_by: int = 0) -> dict[Role, Rule]:
-    """Role -> rule for its weights; every role is present. `read_by` as for `forward_scales`."""
+    """Role -> rule for its weights in a model of `shape`; every role is present.
+
+    `read_by` is the number of decoder layers that read the stack, if the shape is an encoder's.
+    """
     by_role = _rules_of_scheme(parametrization, shape)
     if shape.residual is Residual.PRE:
         return by_role
@@ -182,7 +185,7 @@ def rules(parametrization: Parametrization, shape: Shape, *, read_by: int = 0) -
 
 
 def muon_norm(parametrization: Parametrization, role: Role, fan_out: int, fan_in: int) -> float:
-    """Spectral norm of Muon's step on a matrix, at a rate of 1.
+    """Spectral norm of Muon's step on a matrix (fan_out, fan_in) of a role, at a rate of 1.
 
     On the base shape, and on every shape of the standard scheme, the step is as large as AdamW's at
     the same rate, in root mean square (Liu et al. 2025). Elsewhere it follows the spectral

@@ -25,7 +25,7 @@ WIDTHS = 8
 
 
 def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
-    """The token ids as a tensor on the device; on a CPU it shares the array's memory."""
+    """The token ids (N,) as a tensor on the device; on a CPU it shares the array's memory."""
     if isinstance(tokens, Tensor):
         return tokens.to(device)
     with warnings.catch_warnings():
@@ -36,9 +36,9 @@ def placed(tokens: Ids | Tensor, device: torch.device) -> Tensor:
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on the device, for which neither waits.
+    """Copies a tensor of any shape from the host to the device, without waiting for the device.
 
-    A copy from pageable memory would wait until a GPU has done all that was asked of it before.
+    A copy from pageable memory would wait until a GPU has finished all earlier work.
     """
     if device.type == "cuda":
         return values.pin_memory().to(device, non_blocking=True)
@@ -46,13 +46,14 @@ def sent(values: Tensor, device: torch.device) -> Tensor:
 
 
 def tokens_of(ids: object) -> Tensor:
-    """The token ids of an objective that is placed on a device."""
+    """The token ids (N,) of an objective that `to` has placed on a device."""
     assert isinstance(ids, Tensor), "place the objective with `to` first"
     return ids
 
 
 def windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
-    """A batch of the sequences (B, T) at each start; targets are the same one token later."""
+    """A batch of the `context` tokens from each of `starts` (B,) in `tokens` (N,): inputs (B, T), and
+    targets one token later."""
     both = tokens.unfold(0, context + 1, 1)[starts].long()
     return Batch(inputs=both[:, :-1], targets=both[:, 1:])
 
@@ -67,7 +68,7 @@ class Sequences:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]], vocab_size: int) -> Self:
-        """The rows joined in one array; each row is freed once it is copied."""
+        """The rows of ids below `vocab_size` in one array; each is freed once it is copied."""
         arrays = [np.array(row, id_type(vocab_size)) for row in rows]
         lengths = np.array([len(array) for array in arrays], np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), lengths.cumsum()))
@@ -102,15 +103,16 @@ def batch_width(longest: int, context: int) -> int:
 
 
 def spread(count: int, most: int) -> Rows:
-    """Indices of at most `most` of `count` rows, evenly spaced from the first to the last."""
+    """Indices, (at most `most`,), of `count` rows, evenly spaced from the first to the last."""
     chosen = min(count, most)
     return np.arange(chosen) * (count - 1) // max(1, chosen - 1)
 
 
 def chunks(rows: Rows, lengths: Rows, tokens: int) -> Iterator[Rows]:
-    """The rows in groups of similar length, each of at most `tokens` tokens, padding included.
+    """Yields the indices `rows` (R,) in groups of similar length, each of at most `tokens` tokens,
+    padding included.
 
-    `lengths` are those of `rows`; a row with more tokens is a group of its own.
+    `lengths` (R,) are their lengths; a row with more tokens is a group of its own.
     """
     order = np.argsort(lengths, kind="stable")
     first = 0

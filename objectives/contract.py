@@ -33,11 +33,11 @@ class Batch(NamedTuple):
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """The arguments of the model: the inputs, and the sources if there are any."""
+        """The arguments of the model: the inputs (B, T), and the sources (B, S) if there are any."""
         return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
 
     def chunk(self, count: int) -> list["Batch"]:
-        """The batch in at most so many parts of whole sequences."""
+        """The batch in at most `count` parts of whole sequences."""
         parts = (() if tensor is None else tensor.chunk(count) for tensor in self)
         return [Batch(*part) for part in zip(*filter(None, parts), strict=True)]
 

@@ -1,4 +1,4 @@
-"""Reading files that a user names without waiting for ever, and one digest of what they hold."""
+"""Reading files that a user names, never a pipe or a device, and a digest of what they hold."""
 
 import errno
 import hashlib
@@ -29,7 +29,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
-    """A digest of all parts, in their order; it also tells where one ends and the next begins."""
+    """A digest of `parts` in their order, in hex; it depends on where one ends and the next begins."""
     found = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part

@@ -18,7 +18,7 @@ MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def mixed(seed: int, step: int) -> int:
-    """Combines two numbers into one seed; neighbouring numbers give unrelated streams."""
+    """A seed from two numbers; neighbouring numbers give unrelated streams."""
     return _state(np.random.SeedSequence((seed, step)))
 
 

@@ -66,18 +66,17 @@ def coordinates(
     seeds: Sequence[int],
     of_encoder: bool = False,
 ) -> tuple[Coordinates, ...]:
-    """Sizes of the activations at the start, then of their change after each step: (steps + 1,).
+    """Sizes of the activations at the start, then of their changes after each step: (steps + 1,).
 
-    Each is a mean over the seeds. With `of_encoder` stream and features are those of the encoder,
-    which reads the target backwards. The text is generated, since the trend with the size of a
-    model does not depend on it.
+    Each is a mean over `seeds`; `settings` are those of the optimizer. With `of_encoder` stream and
+    features are those of the encoder, which reads the target backwards. The text is generated.
     """
     runs = [_changes(shape, parametrization, settings, steps, seed, of_encoder) for seed in seeds]
     return tuple(Coordinates.mean(several) for several in zip(*runs, strict=True))
 
 
 def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Exponent of the power law through the points; 0 if the values do not depend on the size."""
+    """Exponent of the power law of `values` in `sizes`; 0 if they do not depend on the size."""
     return linear_regression([*map(math.log, sizes)], [*map(math.log, values)]).slope
 
 

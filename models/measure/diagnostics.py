@@ -61,7 +61,10 @@ def layers_on_text(model: Transformer, tokens_BT: Tensor, *sources_BU: Tensor) -
 
 
 def rank_ratio(x_BTD: Tensor) -> Tensor:
-    """Mean over sequences of |X - mean over tokens| / |X| in the norm sqrt(|X|_1 |X|_inf)."""
+    """Mean over sequences of |X - mean over tokens| / |X|, a scalar, of a stream (B, T, D).
+
+    The norm is sqrt(|X|_1 |X|_inf), as in Dong et al. 2021.
+    """
     rest_BTD = x_BTD - x_BTD.mean(1, keepdim=True)
     return (_composite_norm(rest_BTD) / _composite_norm(x_BTD)).mean()
 
@@ -142,7 +145,7 @@ def gradient_layers(model: Transformer, optimizer: Optimizer) -> Tensor:
 
 
 def block_norms(model: Transformer, optimizer: Optimizer, norms_XP: Tensor) -> Tensor:
-    """Norms of parameters, in the optimizer's order (..., P), to those of blocks (..., L)."""
+    """Norms (..., L) of blocks from those of parameters (..., P), in the order of `optimizer`."""
     blocks = [
         [place for place, name in enumerate(optimizer.names_P) if name.startswith(f"{block}.")]
         for block, _ in model.named_blocks()

@@ -25,10 +25,11 @@ def attend(
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
-    """Outputs of attention, (B, T, H, K); queries and keys are rotated first if turns are given.
+    """Outputs of attention, (B, T, H, K), of queries, keys and values; S counts heads of keys.
 
-    Without a mask attention is causal; with one, all keys that it allows are seen. The arguments
-    may be overwritten.
+    Queries and keys are rotated first if `turns_2TJP2` are given, and `scale` multiplies their
+    products. Without `mask_B11T` attention is causal; with it, every token sees the keys where it is True.
+    The arguments may be overwritten.
     """
     return mixed(*rotated(qkv_BTGK, S, turns_2TJP2), scale, mask_B11T)
 
@@ -36,7 +37,10 @@ def attend(
 def mixed(
     q_BTHK: Tensor, k_BUSK: Tensor, v_BUSK: Tensor, scale: float, mask: Tensor | None
 ) -> Tensor:
-    """Values mixed by the attention of queries to keys, (B, T, H, K); causal without a mask."""
+    """Values mixed by the attention of queries to keys, (B, T, H, K).
+
+    `scale` multiplies the products of queries and keys; without `mask` attention is causal.
+    """
     y_BHTK = F.scaled_dot_product_attention(
         q_BTHK.transpose(1, 2),
         k_BUSK.transpose(1, 2),
@@ -56,7 +60,10 @@ def pattern(
     scale: float,
     mask_B11T: Tensor | None = None,
 ) -> Tensor:
-    """Attention weights (B, H, T, T) by which `attend` mixes values, a row for each query."""
+    """Attention weights (B, H, T, T) by which `attend` mixes values: a row for each query.
+
+    The arguments are those of `attend`; `scale` multiplies the products of queries and keys.
+    """
     q_BTHK, k_BTSK, _ = rotated(qkv_BTGK, S, turns_2TJP2)
     k_BTHK = of_each_query(k_BTSK, q_BTHK.shape[2])
     logits_BHTT = scale * torch.einsum("bthk,bshk->bhts", q_BTHK.float(), k_BTHK.float())
@@ -75,21 +82,22 @@ def not_padding(tokens_BT: Tensor) -> Tensor:
 
 
 def apart(qkv_BTGK: Tensor, S: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (B, T, H, K), keys and values (B, T, S, K), as views."""
+    """Queries (B, T, H, K), keys and values (B, T, S, K) as views; S counts heads of keys."""
     sizes = [qkv_BTGK.shape[2] - 2 * S, S, S]
     q_BTHK, k_BTSK, v_BTSK = qkv_BTGK.split_with_sizes(sizes, dim=2)
     return q_BTHK, k_BTSK, v_BTSK
 
 
 def of_each_query(x_BTSK: Tensor, H: int) -> Tensor:
-    """Keys or values repeated for every head that shares them, (B, T, H, K)."""
+    """Keys or values repeated for each of the H heads of queries that share them, (B, T, H, K)."""
     return x_BTSK.repeat_interleave(H // x_BTSK.shape[2], dim=2)
 
 
 def smeared(qkv_BTGK: Tensor, smear_S: Tensor) -> Tensor:
-    """Keys mixed with the ones before, sigmoid(smear) being their own share (Olsson et al. 2022).
+    """Queries, keys and values (B, T, G, K), each key mixed with that of the token before it.
 
-    The first token keeps its key: it has none before it.
+    The share of a token's own key is sigmoid(`smear_S`) (Olsson et al. 2022). The first token keeps
+    its key.
     """
     q_BTHK, k_BTSK, v_BTSK = apart(qkv_BTGK, len(smear_S))
     before_BTSK = torch.cat((k_BTSK[:, :1], k_BTSK[:, :-1]), dim=1)
@@ -141,12 +149,15 @@ def as_complex(turns_2TJP2: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
 
 
 def turn_in_place(qkv_BTGK: Tensor, turns_TJP: Tensor) -> Tensor:
-    """The same tensor with its queries and keys rotated in place, as complex numbers."""
+    """Returns `qkv_BTGK` itself, (B, T, G, K), after rotating its queries and keys in place.
+
+    `turns_TJP` are the rotations as complex numbers, (T, J, P).
+    """
     qkv_BTGK.view(turns_TJP.dtype)[:, :, : turns_TJP.shape[1]].mul_(turns_TJP)
     return qkv_BTGK
 
 
 def is_exact_on_cpu(x: Tensor) -> bool:
-    """True if a tensor is in full precision on a CPU and no compiler fuses its operations."""
+    """True if `x`, of any shape, is float32 or float64 on a CPU and is not being compiled."""
     exact = x.dtype in (torch.float32, torch.float64)
     return exact and x.device.type == "cpu" and not torch.compiler.is_compiling()

@@ -64,7 +64,7 @@ class Norm(nn.Module):
 
 
 class HeadNorm(nn.Module):
-    """RMS norm of each head's features; all heads share the gain."""
+    """RMS norm of each head's features, (..., K) to (..., K); all heads share the gain (K,)."""
 
     def __init__(self, head_dim: int) -> None:
         super().__init__()
@@ -75,7 +75,10 @@ class HeadNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention; queries, keys and values come from one product."""
+    """Self-attention, (N, D) to (N, D); queries, keys and values come from one product.
+
+    `scale` multiplies the products of queries and keys.
+    """
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()
@@ -97,7 +100,7 @@ class Attention(nn.Module):
         return out
 
     def cached(self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, kept: LayerCache) -> Tensor:
-        """Outputs (N, D) of new tokens, whose keys and values join those of earlier ones."""
+        """Outputs (N, D) of T new tokens a sequence, whose keys and values are added to `kept`."""
         q_BTHK, k_BTSK, v_BTSK = rotated(self.heads(x_ND, T), self.kv_heads, turns_2TJP2)
         k_BUSK, v_BUSK = kept.extended(k_BTSK, v_BTSK)
         U = k_BUSK.shape[1]
@@ -117,7 +120,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Feed-forward branch: an activation, or gated as SiLU(gate) * value (Shazeer 2020)."""
+    """Feed-forward branch, (N, D) to (N, D), with an activation or gates (SwiGLU, Shazeer 2020)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -139,12 +142,14 @@ class FeedForward(nn.Module):
 
 
 def skip_of(shape: Shape, scales: ForwardScales) -> float | nn.Parameter:
-    """The weight of a skip connection: a constant or a trained vector."""
+    """The weight of a skip connection: the constant of `scales`, or a trained vector (D,)."""
     return nn.Parameter(torch.ones(shape.d_model)) if shape.trained_skips else scales.skip
 
 
 class Block(nn.Module):
-    """Attention, then feed-forward unless `d_ff` is 0; each is joined by the shape's residual.
+    """Attention, then feed-forward unless `d_ff` is 0, each joined by the shape's residual.
+
+    Maps the stream (N, D) to (N, D).
 
     Pre-norm blocks keep the stream in residual-scale units. The weights of the skip connections of
     post-norm blocks are one constant or trained vectors.
@@ -160,7 +165,7 @@ class Block(nn.Module):
         self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 
         self.dropout = 0.0
-        """Share of a branch's output that is set to zero in training (Srivastava et al. 2014)."""
+        """Probability with which training sets an output of a branch to 0 (Srivastava et al. 2014)."""
         self.compiled: Callable[..., Tensor] | None = None
         """`compute` as the compiler has it, for training; None if it is not compiled."""
         self.attention_skip = skip_of(shape, scales)
@@ -179,7 +184,7 @@ class Block(nn.Module):
         return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T, *others)
 
     def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
-        """The residual branches in their order, each with the weight of its skip connection."""
+        """Each residual branch in order, with the weight of its skip connection: a number or (D,)."""
         both = (self.attention, self.attention_skip), (self.feed_forward, self.feed_forward_skip)
         return [(branch, skip) for branch, skip in both if branch is not None]
 

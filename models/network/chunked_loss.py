@@ -30,7 +30,11 @@ def chunked_loss(
     x_ND: Tensor, head_VD: Tensor, targets_N: Tensor, weights_N: Tensor, chunk: int,
     smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Sum of the losses of all tokens in nats, each times its weight: a scalar."""
+    """Sum of the losses of all tokens in nats, each times its weight: a scalar.
+
+    `chunk` tokens have their logits at once; `smoothing` is the share of each target that is spread
+    over the vocabulary.
+    """
     device, dtype = x_ND.device.type, x_ND.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)

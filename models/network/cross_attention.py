@@ -22,12 +22,12 @@ class Memory(NamedTuple):
     """True where a token of the source is not padding."""
 
     def select(self, rows_R: Tensor) -> "Memory":
-        """The sequences with these indices; one may be there several times, as beams are."""
+        """The sequences with the indices `rows_R`, of which some may repeat, as in a beam."""
         return Memory(*(tensor.index_select(0, rows_R) for tensor in self))
 
 
 class CrossAttention(nn.Module):
-    """Attention to an encoder's output, which positions do not rotate."""
+    """Attention to an encoder's output, (N, D) to (N, D); positions do not rotate it."""
 
     def __init__(self, shape: Shape, scale: float) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class LayerCache:
     """Those of the encoder's output."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
-        """Keys and values of all tokens, after new ones have joined them."""
+        """Appends keys and values (B, T, S, K) of new tokens; returns those of all, (B, U, S, K)."""
         new = (k_BTSK, v_BTSK)
         if self.decoded is not None:
             old_k, old_v = self.decoded
@@ -41,8 +41,8 @@ class DecodingCache:
     """Number of tokens so far."""
 
     def select(self, rows_R: Tensor) -> None:
-        """Keeps the sequences with these indices, in their order; one may be there several times,
-        as beams are."""
+        """Keeps the sequences with the indices `rows_R`, in this order; some may repeat, as in a
+        beam."""
         for layer in self.layers:
             layer.decoded = _selected(layer.decoded, rows_R)
             layer.memory = _selected(layer.memory, rows_R)

@@ -31,7 +31,8 @@ class DecoderBlock(Block):
         self.cross_skip = skip_of(shape, scales)
 
     def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
-        """Self-attention, attention to the encoder's output, feed-forward if there is one."""
+        """Self-attention, attention to the encoder's output and feed-forward, each with the weight of
+        its skip connection: a number or (D,)."""
         self_attention, *others = super().branches()
         return [self_attention, (self.cross_attention, self.cross_skip), *others]
 
@@ -39,7 +40,8 @@ class DecoderBlock(Block):
         self, x_ND: Tensor, T: int, turns_2TJP2: Tensor | None, mask_B11T: Tensor | None,
         *others: Any,
     ) -> Tensor:  # fmt: skip
-        """The stream (N, D) after the block; `others` are the memory and perhaps a cache."""
+        """The stream (N, D) after the block; `others` are a `Memory` and, in decoding, a
+        `LayerCache`."""
         memory, *kept = others
         attention: Any = self.attention.cached if kept else self.attention
         x_ND = self._joined(
@@ -91,7 +93,7 @@ class EncoderDecoder(Transformer):
         yield from super().named_blocks()
 
     def encode(self, sources_BU: Tensor) -> Memory:
-        """The encoder's output for sources of any padding."""
+        """The encoder's output (B, U, D) for sources (B, U), with the mask of their padding."""
         self.encoder.recomputes = self.recomputes
         memory: Memory = self.encoder(sources_BU)
         return memory
@@ -103,9 +105,9 @@ class EncoderDecoder(Transformer):
     def decode(
         self, tokens_BT: Tensor, memory: Memory, cache: DecodingCache | None = None
     ) -> Tensor:
-        """Logits (B, T, V) of tokens: all so far or, with a cache, those that it does not have yet.
+        """Logits (B, T, V) of `tokens_BT`: all tokens so far or, with `cache`, the new ones alone.
 
-        The cache then has them as well.
+        The cache then has the keys and values of the new ones as well.
         """
         if cache is None:
             return self._answer(self._stream(tokens_BT, memory), tokens_BT, None)
@@ -125,7 +127,7 @@ class EncoderDecoder(Transformer):
         return x_ND
 
     def compile_blocks(self) -> None:
-        """Compile the blocks of both stacks in training, one block of each."""
+        """Compiles the blocks of both stacks for training, one block of each stack."""
         super().compile_blocks()
         self.encoder.compile_blocks()
 

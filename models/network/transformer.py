@@ -1,4 +1,4 @@
-"""One transformer, whole, every size and option taken from a `Shape`; `blocks.py` has its layers.
+"""A transformer from embedding to logits or loss, with every size and option of a `Shape`.
 
 Shapes: B batch, T time, N = B * T, D d_model, R embedding rank, V vocabulary.
 """
@@ -105,16 +105,17 @@ class Transformer(nn.Module):
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
 
     def regularise(self, *, dropout: float, label_smoothing: float) -> None:
-        """Sets the dropout of embeddings and branches, and the label smoothing of the loss."""
+        """Sets the probability `dropout` of embeddings and branches, and the share `label_smoothing` of
+        each target that the loss spreads over the vocabulary."""
         self.label_smoothing = label_smoothing
         for module in self.modules():
             if isinstance(module, Transformer | Block):
                 module.dropout = dropout
 
     def compile_blocks(self) -> None:
-        """Compile the blocks in training; one is compiled for all, as they differ in weights only.
+        """Compiles one block for training, whose code serves all: blocks differ in weights alone.
 
-        So compiling takes as long for any depth, and what surrounds a block may be anything.
+        Compiling takes as long for any depth.
         """
         # The compiler looks at gradients of a block's input, which is no leaf but for the first.
         warnings.filterwarnings("ignore", r"The \.grad attribute of a Tensor", UserWarning)
@@ -179,10 +180,8 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draws every weight by the rule of its role; gains start at 1, biases and smears at 0.
-
-        A generator of the CPU gives the same weights on every device.
-        """
+        """Draws every weight with `generator` by the rule of its role; gains start at 1, biases and
+        smears at 0. A generator of the CPU gives the same weights on every device."""
         by_role = self._rules()
         starts = {Role.NORM: 1.0, Role.OUTER_NORM: 1.0, Role.SMEAR: 0.0}
         starts[Role.SKIP] = first_skip(self.shape)
@@ -254,10 +253,10 @@ def role_of(name: str) -> Role:
 
 
 def rotary_table(shape: Shape, device: torch.device) -> Tensor:
-    """Rotations of every position and pair of features, forward and backward (Su et al. 2021).
+    """Rotations (2, T, J, P, 2) of each position and pair of features (Su et al. 2021).
 
-    Each is a cosine and a sine. They are repeated for every head of queries and keys, so that one
-    product runs over whole positions: (2, T, J, P, 2).
+    The first dimension is forward and backward, the last is cosine and sine. They are repeated for
+    each of the J heads of queries and keys, so that one product rotates a whole position.
     """
     pairs = shape.head_dim // 2
     frequency_P = ROTARY_BASE ** (-torch.arange(pairs, device=device) / pairs)

@@ -23,7 +23,8 @@ AnyAttention = Attention | CrossAttention
 
 
 def shrunk(rows_GN: Tensor, amount: float) -> Tensor:
-    """The proximal step of the sum of the groups' L2 norms: each norm is lower by `amount`, or 0.
+    """Groups (G, N) after a proximal step of the sum of their L2 norms: each norm is lower by
+    `amount`, or 0.
 
     >>> shrunk(torch.tensor([[3.0, 4.0], [0.6, 0.8]]), 1.0).tolist()
     [[2.4000000953674316, 3.200000047683716], [0.0, 0.0]]
@@ -35,8 +36,8 @@ def shrunk(rows_GN: Tensor, amount: float) -> Tensor:
 
 
 def clipped(rows_GN: Tensor, amount: float) -> Tensor:
-    """The proximal step of the sum of the groups' largest magnitudes: magnitudes above a ceiling,
-    one for each group, are cut to it, which takes `amount` off their sum, or all of it.
+    """Groups (G, N) after a proximal step of the sum of their largest magnitudes: in each group the
+    magnitudes above a ceiling are cut to it, which takes `amount` off their sum, or all of it.
 
     >>> clipped(torch.tensor([[5.0, -3.0, 1.0]]), 4.0).tolist()
     [[2.0, -2.0, 1.0]]
@@ -64,8 +65,8 @@ class GroupFamily:
     """Each weight that has something of the groups, and a view of that, (G, ...)."""
 
     def reach(self, norm: GroupNorm, rates: Mapping[Tensor, float]) -> float:
-        """Norm of a group's step in which each weight moves by its rate; L1 for `linf1`, the dual
-        norm, by which a group is judged to become zero."""
+        """Norm of the step of a group in which each weight moves by its value in `rates`: L2 for
+        `l21`, L1 for `linf1`, the norms by which it is decided if a group becomes zero."""
         moves = [(rates[weight], view[0].numel()) for weight, view in self.weights]
         if norm is GroupNorm.L21:
             return math.sqrt(sum(rate**2 * count for rate, count in moves))
@@ -76,12 +77,12 @@ class GroupFamily:
         return ~torch.stack([view.flatten(1).any(1) for _, view in self.weights]).any(0)
 
     def clear(self, groups_G: Tensor) -> None:
-        """Makes some groups zero in place."""
+        """Sets the groups to zero, in place, where `groups_G` is True."""
         for _, view in self.weights:
             view.masked_fill_(groups_G.view(-1, *[1] * (view.dim() - 1)), 0.0)
 
     def apply(self, step: Callable[[Tensor, float], Tensor], amount: float) -> None:
-        """Takes a proximal step in place."""
+        """Takes the proximal step `step` of size `amount` on all groups, in place."""
         views = [view for _, view in self.weights]
         parts = [view.flatten(1) for view in views]
         sizes = [part.shape[1] for part in parts]
@@ -91,7 +92,7 @@ class GroupFamily:
 
 
 class AutoSizing:
-    """The proximal steps of a training; it keeps no state, all is in the weights."""
+    """The proximal steps of a training; its only state is in the weights."""
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, penalty: GroupPenalty, *, steps: int
@@ -114,8 +115,9 @@ class AutoSizing:
 
     @torch.no_grad()
     def around(self, update: Callable[[], None], *, step: int, learning_rate: float) -> None:
-        """Takes a step of the optimizer by `update`, then the proximal steps that belong to it;
-        after the share of steps that penalise, groups that were zero stay so instead."""
+        """Calls `update`, a step of the optimizer, then takes the proximal steps at `learning_rate`.
+        After the share of steps that penalise, groups that were zero before `update` are set to
+        zero again instead. `step` counts from 0."""
         if step < self._penalised:
             update()
             for family, amount in self._families:
@@ -128,7 +130,7 @@ class AutoSizing:
 
 
 def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
-    """Yields the groups of one kind of every attention and feed-forward in a model."""
+    """Yields the groups of the kind `part` of every attention and feed-forward in a model."""
     for module in model.modules():
         if not isinstance(module, Attention | CrossAttention | FeedForward):
             continue
@@ -154,7 +156,7 @@ def families(model: nn.Module, part: SizedPart) -> Iterator[GroupFamily]:
 
 
 def linears(module: AnyAttention | FeedForward) -> list[nn.Linear]:
-    """The linear maps of a branch, the one that leads out of it last."""
+    """The linear maps of a branch; the last one is its output's."""
     return [child for child in module.children() if isinstance(child, nn.Linear)]
 
 

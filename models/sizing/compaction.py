@@ -25,7 +25,8 @@ BY_LAYER = "by_layer/"
 
 
 def sizes_left(model: Transformer) -> list[LayerSizes]:
-    """Sizes of each layer with own weights, without what adds nothing; an encoder's come first."""
+    """Sizes of each layer with weights of its own, without what adds nothing; an encoder's layers
+    come first."""
     per_key = model.shape.queries_per_key
     return [
         LayerSizes(
@@ -40,7 +41,8 @@ def sizes_left(model: Transformer) -> list[LayerSizes]:
 
 
 def counts_left(model: Transformer) -> dict[str, float]:
-    """Parameters, layers, branches, heads and neurons that are left, and the latter by layer."""
+    """Metric -> number of parameters, layers, branches, heads and neurons that are left; heads and
+    neurons of each layer as well."""
     sizes = sizes_left(model)
     counts = {
         "parameters_left": params_left(model.shape, sizes),
@@ -58,7 +60,7 @@ def counts_left(model: Transformer) -> dict[str, float]:
 
 @torch.no_grad()
 def neurons_left(module: FeedForward) -> Tensor:
-    """Indices (f,) of the neurons that add to the stream; of one if only a bias does."""
+    """Indices, (f,), of the neurons that add to the stream; that of one if only a bias does."""
     is_read = module.out.weight.any(0)
     is_fed = [neurons(module, weight).any(-1) for weight in module.into.parameters()]
     return _indices(torch.stack(is_fed).any(0).all(-1) & is_read, module.out.bias)
@@ -66,7 +68,7 @@ def neurons_left(module: FeedForward) -> Tensor:
 
 @torch.no_grad()
 def heads_left(module: AnyAttention) -> Tensor:
-    """Indices (s,) of the heads of keys that add to the stream; of one if only a bias does."""
+    """Indices, (s,), of the heads of keys that add to the stream; that of one if only a bias does."""
     is_read = _by_head(module).any(-1).any(0)
     values = [views[-1] for _, views in heads(module) if len(views) > 1]
     has_values = torch.stack([view.any(-1) for view in values]).any(0)
@@ -86,7 +88,7 @@ def _indices(alive: Tensor, bias_D: Tensor | None) -> Tensor:
 
 
 class Absent(nn.Module):
-    """A branch that is gone: it adds nothing."""
+    """A branch that was removed: its output is a scalar 0, which broadcasts."""
 
     def forward(self, x_ND: Tensor, *_others: Any) -> Tensor:
         return x_ND.new_zeros(())
@@ -95,7 +97,7 @@ class Absent(nn.Module):
 
 
 class CompactBlock(Block):
-    """A block with sizes of its own, perhaps without some of its branches."""
+    """A block with the sizes of one layer, (N, D) to (N, D), without the branches of size 0."""
 
     def __init__(self, shape: Shape, scales: ForwardScales, sizes: LayerSizes) -> None:
         n_heads = sizes.n_heads or shape.queries_per_key
@@ -110,7 +112,7 @@ class CompactBlock(Block):
             self.remove(branch)
 
     def remove(self, branch: str) -> None:
-        """Drop a branch and, unless it stands behind the sum, its norm."""
+        """Removes a branch and, in pre-norm blocks, the norm of its input."""
         norm = branch.removesuffix("_attention") + "_norm"
         self.add_module(branch, Absent())
         if not self.post_norm:
@@ -126,7 +128,7 @@ class CompactBlock(Block):
 
 
 class CompactDecoderBlock(CompactBlock, DecoderBlock):
-    """The same for a decoder's block."""
+    """A decoder's block with the sizes of one layer, without the branches of size 0."""
 
     def __init__(self, shape: Shape, scales: ForwardScales, sizes: LayerSizes) -> None:
         super().__init__(shape, scales, sizes)
@@ -139,7 +141,7 @@ class CompactDecoderBlock(CompactBlock, DecoderBlock):
 def compact_model(
     shape: Shape, parametrization: Parametrization, sizes: Sequence[LayerSizes]
 ) -> Transformer:
-    """A model of a shape whose layers have sizes of their own, without initial weights."""
+    """A model of `shape` but for the layers, which have `sizes`; its weights are not initialised."""
     alone = replace(shape, encoder_depth=0, source_vocab_size=0)
     if not shape.encoder_depth:
         small = Transformer(shape, parametrization)
@@ -158,7 +160,8 @@ def compact_model(
 
 @torch.no_grad()
 def compacted(model: Transformer) -> Transformer:
-    """A smaller model with the same outputs, without what is zero."""
+    """A smaller model with the same outputs as `model`, without its neurons, heads and branches that
+    are zero."""
     weight = model.embedding.weight
     with weight.device:
         small = compact_model(model.shape, model.parametrization, sizes_left(model))
@@ -206,8 +209,8 @@ def _left_of_feed_forward(module: FeedForward) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
-    """A model of one stack and equal layers with the outputs of a compact one: what its layers
-    lack is zero."""
+    """A model of one stack and equal layers with the outputs of the compact model `small`, whose
+    layers have `sizes`: they are padded with zeros."""
     kept = layers_kept(small.shape, sizes)
     model = Transformer(holding(small.shape, sizes), small.parametrization)
     ratio = small.scales.residual / model.scales.residual  # it follows the depth
@@ -221,7 +224,8 @@ def padded(small: Transformer, sizes: Sequence[LayerSizes]) -> Transformer:
 
 
 def _pad(target: Block, source: Block, ratio: float) -> None:
-    """Fill a block with the weights of a smaller one, its branches times a number, and zeros."""
+    """Copies the weights of a smaller block, with the outputs of its branches times `ratio`; the
+    rest of the weights become zero."""
     into = dict(target.named_parameters())
     for weight in into.values():
         weight.zero_()

@@ -1,5 +1,7 @@
-"""Sizes of layers that differ, and the smallest shape of equal layers that holds them. Standard
-library only."""
+"""Sizes of layers that differ, and the smallest shape of equal layers that holds them.
+
+Standard library only.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +34,7 @@ def whole_layers(shape: Shape) -> list[LayerSizes]:
 
 
 def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
-    """Parameters of a model of a shape whose layers have these sizes instead."""
+    """Number of parameters of a model of `shape` whose layers have `sizes` instead."""
     whole, left = (
         sum(_layer_params(shape, layer) for layer in layers)
         for layers in (whole_layers(shape), sizes)
@@ -41,8 +43,8 @@ def params_left(shape: Shape, sizes: Iterable[LayerSizes]) -> int:
 
 
 def _layer_params(shape: Shape, sizes: LayerSizes) -> int:
-    """Parameters of a layer, without what stays in any case: where norms stand behind the sums,
-    norms and skips."""
+    """Number of parameters of a layer that can be removed: all but, in post-norm layers, its norms
+    and skip connections."""
     attention = sum(
         _attention_params(shape, n_heads) for n_heads in (sizes.n_heads, sizes.cross_heads)
     )
@@ -62,8 +64,8 @@ def _attention_params(shape: Shape, n_heads: int) -> int:
 
 
 def layers_kept(shape: Shape, sizes: Sequence[LayerSizes]) -> list[int]:
-    """Indices of the layers that a model of equal layers needs, at least one: all of them where
-    norms stand behind the sums, as a norm remains, and where layers are one."""
+    """Indices of the layers that a model of equal layers needs, at least one. Post-norm models need
+    all, since the norm of an empty layer stays; so do looped ones, whose layers are one."""
     if shape.post_norm or shape.looped:
         return list(range(len(sizes)))
     return [index for index, layer in enumerate(sizes) if layer.branches] or [0]

@@ -135,10 +135,10 @@ def check_names(further: Iterable[str], *reserved: str) -> None:
 def with_dev(
     splits: dict[str, list[Row]], key: Callable[[Row], str], fraction: float, *, data: str
 ) -> dict[str, list[Row]]:
-    """The splits with `dev`; where it is missing, a fraction of `train` is held out.
+    """The splits with `dev`; if it is missing, the fraction `fraction` of `train` is held out.
 
     The choice depends on the `key` of each row alone: copies stay on one side, and the order of the
-    rows (classes in turn, say) does not matter.
+    rows does not matter. `data` names the rows in the message.
 
     Raises:
         ObjectiveError: when there are too few rows to hold any out.

@@ -33,7 +33,7 @@ def check_tokenizer(tokenizer: str) -> None:
 
 
 def bpe_ids(tokenizer: str) -> int:
-    """The N of `bpe:N`."""
+    """The N of a `tokenizer` named `bpe:N`; raises `ObjectiveError` for any other name."""
     kind, _, size = tokenizer.partition(":")
     if kind != BPE or not (size.isascii() and size.isdigit()):
         raise ObjectiveError(

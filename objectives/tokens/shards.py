@@ -94,7 +94,7 @@ def read_index(folder: Path) -> Index:
 
 
 def write_index(folder: Path, index: Index) -> None:
-    """Writes the index, whole or not at all; the folder is ready with it."""
+    """Writes the index of a folder, whole or not at all; it marks the folder as complete."""
     part = folder / f"{INDEX}.tmp"
     part.write_text(json.dumps(index.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
     part.replace(folder / INDEX)

@@ -41,7 +41,7 @@ class Segment:
         return self.offset + self.tokens * np.dtype(self.dtype).itemsize
 
     def cut(self, begin: int, end: int) -> Self:
-        """The ids from one place up to another."""
+        """The ids from the place `begin` up to `end`, as a part of the same file."""
         skipped = begin * np.dtype(self.dtype).itemsize
         return replace(self, offset=self.offset + skipped, tokens=end - begin)
 
@@ -57,7 +57,7 @@ class TokenFiles:
         return sum(segment.tokens for segment in self.segments)
 
     def cut(self, begin: int, end: int) -> Self:
-        """The ids from one place up to another."""
+        """The ids from the place `begin` up to `end`."""
         ends = accumulate(segment.tokens for segment in self.segments)
         places = [
             (at - segment.tokens, segment) for at, segment in zip(ends, self.segments, strict=True)
@@ -70,11 +70,7 @@ class TokenFiles:
         return replace(self, segments=tuple(parts))
 
     def check_seen(self) -> None:
-        """Checks that this machine sees the files, and sees them whole.
-
-        Raises:
-            UnseenDataError: when it does not.
-        """
+        """Raises `UnseenDataError` if a file is missing on this machine, or shorter than it was."""
         for path, end in {segment.path: segment.end for segment in self.segments}.items():
             try:
                 size = os.stat(path).st_size
@@ -124,7 +120,7 @@ class TokenReader:
         )
 
     def _fill(self, row: NDArray[np.int64], start: int) -> None:
-        """Copies ids from a place on into a row, from as many segments as it takes."""
+        """Fills `row` with the ids from the place `start` on, from as many segments as it takes."""
         index = int(np.searchsorted(self._ends_S, start, side="right"))
         filled = 0
         while filled < len(row):

@@ -72,7 +72,7 @@ def read_texts(
 
 
 def parts_of(splits: TextSplits) -> Iterator[str]:
-    """Every text and label with the name of its split: what a digest of them is made of."""
+    """Yields the name of each split, then its texts and labels, for a digest of the data."""
     for name, texts in splits.items():
         yield name
         for text in texts:

@@ -56,13 +56,13 @@ class TextSplit:
         )
 
     def to(self, device: torch.device) -> Self:
-        """The split on the device."""
+        """The split with its ids on the device."""
         return dataclasses.replace(
             self, rows=self.rows.to(device), classes=placed(self.classes, device)
         )
 
     def batch(self, rows: Rows, width: int) -> Batch:
-        """Batch of the texts, with the class as the target of the last token."""
+        """Batch (R, width) of the texts `rows` (R,); the target of the last token is the class."""
         inputs_BT = self.rows.padded(rows, width)
         at_B = sent(torch.from_numpy(rows), inputs_BT.device)
         last_B1 = (inputs_BT != PAD).sum(1, keepdim=True) - 1

@@ -57,7 +57,7 @@ class PairSplit:
         return dataclasses.replace(self, rows=self.rows.to(device))
 
     def batch(self, rows: Rows, width: int) -> Batch:
-        """Batch of the rows, `width` inputs each; only their targets carry a loss."""
+        """Batch (R, width) of the rows `rows` (R,); only the tokens of their targets carry a loss."""
         tokens = self.rows.padded(rows, width + 1)
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         prompts_R1 = arrays.sent(torch.from_numpy(self.prompts[rows]), tokens.device)[:, None]
@@ -97,7 +97,8 @@ class Pretraining:
         return dataclasses.replace(self, text=arrays.placed(self.text, device))
 
     def batch(self, *, seed: int, step: int, batch_size: int, context: int) -> Batch | None:
-        """Windows of the text, without loss on unknown words; None after the pre-training."""
+        """Windows (batch_size, context) of the text, without loss on unknown words; None after the
+        pre-training."""
         if step * batch_size * context >= self.tokens:
             return None
         text = arrays.tokens_of(self.text)
@@ -240,8 +241,10 @@ class Transduction:
 def greedy(
     model: Model, prompt: Sequence[int], *, end: int, context: int, device: torch.device
 ) -> list[int]:
-    """The tokens that a model writes after a prompt, each the most likely one, without the end; it
-    also ends where the context is full."""
+    """Tokens that a model writes after `prompt`, each the most likely one, without the token `end`.
+
+    Writing stops at `end`, or where prompt and tokens fill the `context`.
+    """
     tokens = list(prompt)
     while len(tokens) <= context:
         logits_1TV = model(torch.tensor([tokens], device=device))

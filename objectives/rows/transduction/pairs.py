@@ -132,7 +132,7 @@ def _category(line: tsv.TsvLine, rest: list[str]) -> str:
 
 
 def parts_of(splits: Mapping[str, list[Pair]]) -> Iterator[str]:
-    """Every text of the rows with the name of its split: what a digest of them is made of."""
+    """Every text of the rows with the name of its split, for a digest of the data."""
     for name, pairs in splits.items():
         yield name
         for pair in pairs:

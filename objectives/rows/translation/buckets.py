@@ -24,11 +24,12 @@ class Buckets:
     bucket_R: NDArray[Any]
 
     def steps(self, batch_size: int) -> int:
-        """Batches of an epoch."""
+        """Number of batches of an epoch."""
         return len(_cut(self, batch_size)[0])
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> tuple[Rows, int]:
-        """Pairs of a step and the `PARTS` of their bucket, a function of seed and step alone.
+        """Indices (R,) of the pairs of a step and the `PARTS` of their bucket, a function of `seed` and
+        `step` alone. R is at most `batch_size` times the parts.
 
         An epoch permutes all pairs, sorts them by bucket, cuts them into batches and permutes
         these. A batch across two buckets has the width of the longer one, and the last one of an

@@ -31,7 +31,7 @@ class EncodedPairs:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of the longer side of each pair."""
+        """Number of tokens of the longer side of each pair, (R,)."""
         pairs = zip(self.sources, self.targets, strict=True)
         return np.array([max(len(source), len(target)) for source, target in pairs], np.int64)
 
@@ -96,14 +96,14 @@ class EncodedText:
 
     @property
     def epoch_tokens(self) -> int:
-        """Tokens of the horizon that an epoch takes: its batches, padding included, but for what is
-        left over in the last one."""
+        """Tokens of the horizon that an epoch takes: those of its batches, padding included, without
+        the empty rows of the last one."""
         parts = np.array(PARTS)[buckets_of(self.train.lengths, self.context)]
         return int(np.ceil(self.context * (1 / parts).sum()))
 
 
 def buckets_of(lengths: NDArray[np.int64], context: int) -> NDArray[Any]:
-    """The place in `PARTS` of pairs of these lengths; shorter pairs have a later one."""
+    """Place in `PARTS`, (R,), of pairs with `lengths` (R,); shorter pairs have a later place."""
     widths = np.array([context // parts for parts in PARTS])
     buckets: NDArray[Any] = ((lengths[:, None] <= widths).sum(1) - 1).astype(np.uint8)
     return buckets

@@ -62,7 +62,7 @@ class SentencePairs:
         return np.maximum(self.sources.lengths, self.targets.lengths - 1)
 
     def batch(self, rows: Rows, width: int, *, count: int) -> Batch:
-        """Batch (count, width) of the pairs; what they leave over is padding."""
+        """Batch (count, width) of the pairs `rows` (R,); rows after the R-th are padding."""
         missing = (0, 0, 0, count - len(rows))
         sources = F.pad(self.sources.padded(rows, width), missing, value=PAD)
         tokens = F.pad(self.targets.padded(rows, width + 1), missing, value=PAD)

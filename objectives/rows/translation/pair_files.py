@@ -1,5 +1,7 @@
-"""Pairs of sentences from files: two with a line for a line, or one with tabs between its columns;
-needs neither torch nor numpy."""
+"""Pairs of sentences from two files, line by line, or from a table with tabs between columns.
+
+Needs neither torch nor numpy.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,8 +33,11 @@ class SentencePair:
 def read_pairs(
     place: tsv.Place | tuple[tsv.Place, tsv.Place], columns: tuple[int, int]
 ) -> tuple[list[SentencePair], int]:
-    """Every pair of a place, and the number of lines that were dropped as they have one side alone,
-    or another number of columns than most; a line that is blank on both sides is none.
+    """Every pair of a place, and the number of lines that were dropped.
+
+    `columns` are those of source and target in a table. Lines are dropped if one side is empty, or
+    if they have another number of columns than most; lines that are blank on both sides do not
+    count.
 
     Raises:
         ObjectiveError: when too many lines would be dropped, the files have different numbers of

@@ -28,7 +28,7 @@ class ParallelText:
     """Lines that were dropped: one side alone, or another number of columns than most."""
 
     def parts(self) -> Iterator[str]:
-        """Every text with the name of its split: what a digest of them is made of."""
+        """Yields the name of each split, then its sources and targets, for a digest of the data."""
         for name in ("train", "dev", "test"):
             yield name
             for pair in getattr(self, name):
@@ -39,11 +39,11 @@ def read_parallel_text(
     *, data: Files, dev: Files | None, test: Files | None, columns: tuple[int, int],
     held_out: int, train_pairs: int | None, generated: DrawnLanguage,
 ) -> ParallelText:  # fmt: skip
-    """All splits; what is not named is held out of the training pairs.
+    """The pairs of all splits; `dev` and `test` that are not named are held out of `data`.
 
-    Of the training pairs those stay whose sentences are not in `dev` and `test` and, of these,
-    `train_pairs`; what is held out, and what is kept, depends on the sources alone, so that fewer
-    pairs are a part of more, and both are measured on the same held-out ones.
+    Pairs of which a side is in `dev` or `test` are not trained on. `train_pairs` keeps so many of
+    the others, at most. The choice depends on the sentences alone: fewer pairs are a part of more,
+    and the held-out ones stay the same.
 
     Raises:
         ObjectiveError: when a file is missing or malformed, or there are too few pairs.

@@ -52,13 +52,14 @@ class Hop(SyntheticObjective):
         return range(self.keys.hops + 1)
 
     def loss(self, model: Model, batch: Batch) -> Tensor:
-        """Mean nats over all positions, as published."""
+        """Mean nats over all positions, a scalar, as published."""
         return mean_loss(model, batch)
 
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator
     ) -> tuple[Batch, Tensor]:
-        """Sequences of one k, or of random k, and the mask of answers that are symbols."""
+        """Sequences (B, T) of k = `difficulty`, random if that is None, and the mask (B, T) of answers
+        that are symbols."""
         keys = self.keys
         if difficulty is None:
             hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws)

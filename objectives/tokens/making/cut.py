@@ -137,7 +137,7 @@ class Cutter:
         return CutBlock(splits=found, first=first, last=last)
 
     def _content(self, text: Any, block: TextBlock) -> bytes:
-        """The bytes of a document, by which its split is drawn."""
+        """The bytes of a document, whose hash decides its split."""
         if self._settings.tokenizer is not None and isinstance(text, str):
             return text.encode()
         if self._settings.tokenizer is None and isinstance(text, list):
@@ -170,7 +170,8 @@ class Cutter:
         return [document_ids.astype(dtype) for document_ids in ids]
 
     def _joined(self, block: TextBlock, ids: list[NDArray[Any]], places: list[int]) -> NDArray[Any]:
-        """Ids of a split in one array; pieces of one text that follow each other are not parted."""
+        """The ids of a split in one array, with `end` between documents but not between neighbouring
+        pieces of one text; `places` are those of `ids` in the block."""
         end = self._settings.end
         between = np.array([] if end is None else [end], self._settings.dtype)
         parts: list[NDArray[Any]] = []

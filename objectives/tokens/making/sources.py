@@ -44,7 +44,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextBlock:
-    """Documents, or a part of a long text, for one worker to cut."""
+    """Documents, or a part of a long text, that one worker cuts into tokens."""
 
     kind: Kind
     content: bytes | list[Any]

@@ -1,4 +1,4 @@
-"""Shards as they are written, and a note of how far, from which an interrupted writing goes on."""
+"""Writes shards, and a note of the progress from which an interrupted writing continues."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ class ShardWriter:
             self._cut_back(name, split)
 
     def add(self, block: CutBlock, *, continues: bool) -> None:
-        """Writes the ids of a block."""
+        """Writes the ids of a block; `continues` is True if its first text began in the block before."""
         splits = dict(self.progress.splits)
         for name, added in block.splits.items():
             before = splits.get(name, SplitProgress())
@@ -90,7 +90,7 @@ class ShardWriter:
         self.progress = self.progress.model_copy(update=changes)
 
     def note(self) -> None:
-        """Writes down how far it has come, once the disk has the tokens."""
+        """Writes the progress to its file, once the tokens are on the disk."""
         for file in self._open.values():
             file.flush()
             os.fsync(file.fileno())
@@ -99,7 +99,7 @@ class ShardWriter:
         part.replace(self._folder / PROGRESS)
 
     def finish(self, vocabulary: int, end: int | None) -> Index:
-        """Ends the last shards and writes the index, with which the folder is ready."""
+        """Closes the last shards and writes the index; returns it. The folder is then complete."""
         splits = {
             name: self._closed(name, split) if split.open_tokens else split
             for name, split in self.progress.splits.items()
