@@ -52,8 +52,8 @@ def tokens_of(ids: object) -> Tensor:
 
 
 def windows(tokens: Tensor, starts: Tensor, context: int) -> Batch:
-    """A batch of the `context` tokens from each of `starts` (B,) in `tokens` (N,): inputs (B, T), and
-    targets one token later."""
+    """A batch of the `context` tokens from each of `starts` (B,) in `tokens` (N,): inputs (B, T),
+    and targets one token later."""
     both = tokens.unfold(0, context + 1, 1)[starts].long()
     return Batch(inputs=both[:, :-1], targets=both[:, 1:])
 

@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
     @property
     def read(self) -> tuple[Tensor, ...]:
-        """The arguments of the model: the inputs (B, T), and the sources (B, S) if there are any."""
+        """Arguments of the model: the inputs (B, T), and the sources (B, S) if there are any."""
         return (self.inputs,) if self.sources is None else (self.inputs, self.sources)
 
     def chunk(self, count: int) -> list["Batch"]:

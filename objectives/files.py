@@ -29,7 +29,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
-    """A digest of `parts` in their order, in hex; it depends on where one ends and the next begins."""
+    """A digest, in hex, of `parts` in their order, which depends on where each of them ends."""
     found = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part

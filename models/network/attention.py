@@ -28,8 +28,8 @@ def attend(
     """Outputs of attention, (B, T, H, K), of queries, keys and values; S counts heads of keys.
 
     Queries and keys are rotated first if `turns_2TJP2` are given, and `scale` multiplies their
-    products. Without `mask_B11T` attention is causal; with it, every token sees the keys where it is True.
-    The arguments may be overwritten.
+    products. Without `mask_B11T` attention is causal; with it, every token sees the keys where it
+    is True. The arguments may be overwritten.
     """
     return mixed(*rotated(qkv_BTGK, S, turns_2TJP2), scale, mask_B11T)
 

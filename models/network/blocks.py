@@ -165,7 +165,7 @@ class Block(nn.Module):
         self.is_plain, self.parts = shape.has_plain_blocks, tuple(self.modules())[1:]
 
         self.dropout = 0.0
-        """Probability with which training sets an output of a branch to 0 (Srivastava et al. 2014)."""
+        """Probability that training sets an output of a branch to 0 (Srivastava et al. 2014)."""
         self.compiled: Callable[..., Tensor] | None = None
         """`compute` as the compiler has it, for training; None if it is not compiled."""
         self.attention_skip = skip_of(shape, scales)
@@ -184,7 +184,7 @@ class Block(nn.Module):
         return self.compiled(self, x_ND, T, turns_2TJP2, mask_B11T, *others)
 
     def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
-        """Each residual branch in order, with the weight of its skip connection: a number or (D,)."""
+        """Each residual branch in order, with the weight of its skip: a number or (D,)."""
         both = (self.attention, self.attention_skip), (self.feed_forward, self.feed_forward_skip)
         return [(branch, skip) for branch, skip in both if branch is not None]
 

@@ -23,7 +23,7 @@ class LayerCache:
     """Those of the encoder's output."""
 
     def extended(self, k_BTSK: Tensor, v_BTSK: Tensor) -> KeysValues:
-        """Appends keys and values (B, T, S, K) of new tokens; returns those of all, (B, U, S, K)."""
+        """Appends keys and values (B, T, S, K) of new tokens; returns all, (B, U, S, K) each."""
         new = (k_BTSK, v_BTSK)
         if self.decoded is not None:
             old_k, old_v = self.decoded

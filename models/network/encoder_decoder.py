@@ -31,8 +31,8 @@ class DecoderBlock(Block):
         self.cross_skip = skip_of(shape, scales)
 
     def branches(self) -> list[tuple[nn.Module, float | Tensor]]:
-        """Self-attention, attention to the encoder's output and feed-forward, each with the weight of
-        its skip connection: a number or (D,)."""
+        """Self-attention, attention to the encoder's output and feed-forward, each with the weight
+        of its skip connection: a number or (D,)."""
         self_attention, *others = super().branches()
         return [self_attention, (self.cross_attention, self.cross_skip), *others]
 

@@ -105,8 +105,8 @@ class Transformer(nn.Module):
         return F.linear(x_ND, head_VD).view(*tokens_BT.shape, -1)
 
     def regularise(self, *, dropout: float, label_smoothing: float) -> None:
-        """Sets the probability `dropout` of embeddings and branches, and the share `label_smoothing` of
-        each target that the loss spreads over the vocabulary."""
+        """Sets the probability `dropout` of embeddings and branches, and the share
+        `label_smoothing` of each target that the loss spreads over the vocabulary."""
         self.label_smoothing = label_smoothing
         for module in self.modules():
             if isinstance(module, Transformer | Block):

@@ -115,9 +115,9 @@ class AutoSizing:
 
     @torch.no_grad()
     def around(self, update: Callable[[], None], *, step: int, learning_rate: float) -> None:
-        """Calls `update`, a step of the optimizer, then takes the proximal steps at `learning_rate`.
-        After the share of steps that penalise, groups that were zero before `update` are set to
-        zero again instead. `step` counts from 0."""
+        """Calls `update`, a step of the optimizer, then takes the proximal steps at
+        `learning_rate`. After the share of steps that penalise, groups that were zero before
+        `update` are set to zero again instead. `step` counts from 0."""
         if step < self._penalised:
             update()
             for family, amount in self._families:

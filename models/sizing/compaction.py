@@ -68,7 +68,7 @@ def neurons_left(module: FeedForward) -> Tensor:
 
 @torch.no_grad()
 def heads_left(module: AnyAttention) -> Tensor:
-    """Indices, (s,), of the heads of keys that add to the stream; that of one if only a bias does."""
+    """Indices, (s,), of heads of keys that add to the stream; that of one if only a bias does."""
     is_read = _by_head(module).any(-1).any(0)
     values = [views[-1] for _, views in heads(module) if len(views) > 1]
     has_values = torch.stack([view.any(-1) for view in values]).any(0)
@@ -141,7 +141,7 @@ class CompactDecoderBlock(CompactBlock, DecoderBlock):
 def compact_model(
     shape: Shape, parametrization: Parametrization, sizes: Sequence[LayerSizes]
 ) -> Transformer:
-    """A model of `shape` but for the layers, which have `sizes`; its weights are not initialised."""
+    """A model of `shape` whose layers have `sizes` instead; its weights are not initialised."""
     alone = replace(shape, encoder_depth=0, source_vocab_size=0)
     if not shape.encoder_depth:
         small = Transformer(shape, parametrization)
@@ -160,8 +160,8 @@ def compact_model(
 
 @torch.no_grad()
 def compacted(model: Transformer) -> Transformer:
-    """A smaller model with the same outputs as `model`, without its neurons, heads and branches that
-    are zero."""
+    """A smaller model with the same outputs as `model`, without its neurons, heads and branches
+    that are zero."""
     weight = model.embedding.weight
     with weight.device:
         small = compact_model(model.shape, model.parametrization, sizes_left(model))

@@ -57,7 +57,7 @@ class PairSplit:
         return dataclasses.replace(self, rows=self.rows.to(device))
 
     def batch(self, rows: Rows, width: int) -> Batch:
-        """Batch (R, width) of the rows `rows` (R,); only the tokens of their targets carry a loss."""
+        """Batch (R, width) of the rows `rows` (R,); only their targets' tokens carry a loss."""
         tokens = self.rows.padded(rows, width + 1)
         inputs, targets = tokens[:, :-1], tokens[:, 1:]
         prompts_R1 = arrays.sent(torch.from_numpy(self.prompts[rows]), tokens.device)[:, None]

@@ -28,8 +28,8 @@ class Buckets:
         return len(_cut(self, batch_size)[0])
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> tuple[Rows, int]:
-        """Indices (R,) of the pairs of a step and the `PARTS` of their bucket, a function of `seed` and
-        `step` alone. R is at most `batch_size` times the parts.
+        """Indices (R,) of the pairs of a step and the `PARTS` of their bucket, a function of `seed`
+        and `step` alone. R is at most `batch_size` times the parts.
 
         An epoch permutes all pairs, sorts them by bucket, cuts them into batches and permutes
         these. A batch across two buckets has the width of the longer one, and the last one of an

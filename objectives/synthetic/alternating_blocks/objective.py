@@ -52,8 +52,8 @@ class Blocks(SyntheticObjective):
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator
     ) -> tuple[Batch, Tensor]:
-        """Strings (B, T) with uniform lengths in a range, that of training if `difficulty` is None, and
-        uniform places of the blocks; the mask (B, T) of their letters."""
+        """Strings (B, T) with uniform lengths in a range, that of training if `difficulty` is None,
+        and uniform places of the blocks; the mask (B, T) of their letters."""
         low, high = self.keys.ranges[difficulty or 0]
         lengths_B1 = torch.randint(low, high + 1, (rows, 1), generator=draws)
         numbers_BN = block_numbers(lengths_B1, high, self.keys.blocks, draws)

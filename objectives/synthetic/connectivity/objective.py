@@ -60,8 +60,8 @@ class Connectivity(SyntheticObjective):
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator
     ) -> tuple[Batch, Tensor]:
-        """Graphs (B, T) of the diameter `difficulty`, uniform if that is None, with their questions; the
-        mask (B, T) of the vertices that are that far away."""
+        """Graphs (B, T) of the diameter `difficulty`, uniform if that is None, with their
+        questions; the mask (B, T) of the vertices that are that far away."""
         if difficulty is None:
             edges_B = torch.randint(1, self.keys.diameter + 1, (rows,), generator=draws)
         else:

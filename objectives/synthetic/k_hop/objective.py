@@ -58,8 +58,8 @@ class Hop(SyntheticObjective):
     def draw(
         self, rows: int, difficulty: int | None, draws: torch.Generator
     ) -> tuple[Batch, Tensor]:
-        """Sequences (B, T) of k = `difficulty`, random if that is None, and the mask (B, T) of answers
-        that are symbols."""
+        """Sequences (B, T) of k = `difficulty`, random if that is None, and the mask (B, T) of
+        answers that are symbols."""
         keys = self.keys
         if difficulty is None:
             hops_B = torch.randint(keys.hops + 1, (rows,), generator=draws)

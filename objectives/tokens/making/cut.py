@@ -170,8 +170,8 @@ class Cutter:
         return [document_ids.astype(dtype) for document_ids in ids]
 
     def _joined(self, block: TextBlock, ids: list[NDArray[Any]], places: list[int]) -> NDArray[Any]:
-        """The ids of a split in one array, with `end` between documents but not between neighbouring
-        pieces of one text; `places` are those of `ids` in the block."""
+        """The ids of a split in one array, with `end` between documents but not between
+        neighbouring pieces of one text; `places` are those of `ids` in the block."""
         end = self._settings.end
         between = np.array([] if end is None else [end], self._settings.dtype)
         parts: list[NDArray[Any]] = []

@@ -70,7 +70,8 @@ class ShardWriter:
             self._cut_back(name, split)
 
     def add(self, block: CutBlock, *, continues: bool) -> None:
-        """Writes the ids of a block; `continues` is True if its first text began in the block before."""
+        """Writes the ids of a block; `continues` is True if its first text began in the block
+        before."""
         splits = dict(self.progress.splits)
         for name, added in block.splits.items():
             before = splits.get(name, SplitProgress())
