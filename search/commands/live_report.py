@@ -29,7 +29,7 @@ StudyPage = Callable[[str], str]
 
 
 def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print) -> None:
-    """Serve the reports and MLflow's page until Ctrl-C or SIGTERM, saying where they are.
+    """Serves the reports and MLflow's page until Ctrl-C or SIGTERM, saying where they are.
 
     Raises:
         TrackingError: when MLflow's page can't be served.
@@ -57,7 +57,7 @@ def serve(runs: Path, uri: str, *, port: int, say: Callable[[str], None] = print
 
 @contextmanager
 def live_reports(runs: Path, *, port: int, study_page: StudyPage) -> Iterator[str]:
-    """Serve the reports in a thread; yields the address, at any free port if this one is taken."""
+    """Serves the reports in a thread; yields the address, at any free port if this one is taken."""
     handler = partial(_Handler, _Reports(runs, study_page))
     try:
         server = ThreadingHTTPServer((HOST, port), handler)
@@ -127,7 +127,7 @@ class _Reports:
 
 
 def _under_way(conclusion: Conclusion) -> Conclusion:
-    """The same while the search runs: nobody need resume it."""
+    """The conclusion of a search that runs: nothing in it asks to resume the search."""
     optima = tuple(
         replace(optimum, verdict=replace(optimum.verdict, remedy=None))
         if optimum.budget in conclusion.unfinished
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*args)
 
     def do_GET(self) -> None:
-        """Answer one request."""
+        """Answers one request."""
         host = self.headers.get("Host", "").rpartition(":")[0]
         name, _, rest = unquote(self.path).strip("/").partition("/")
         names = self.reports.names()
@@ -186,4 +186,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the terminal has the addresses."""
+        """Prints nothing: the terminal has the addresses."""

@@ -141,9 +141,7 @@ def doctor(
         sys.exit(1)
 
 
-def schema(
-    out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None,
-) -> None:
+def schema(out: Annotated[Path | None, typer.Option(help="Write to a file.")] = None) -> None:
     """Print the JSON Schema of study files, for editors that complete and check them."""
     from fathom.search.run_folder import write_atomically
     from fathom.search.study.keys.json_schema import schema_text

@@ -19,14 +19,7 @@ from fathom.models.parametrization import Scheme
 from fathom.models.shape import Shape
 from fathom.objectives.contract import Objective
 from fathom.objectives.prepare import prepare
-from fathom.search.commands.check.probe import (
-    PROBE,
-    Probe,
-    Prober,
-    ProbeSize,
-    Watch,
-    probe_shape,
-)
+from fathom.search.commands.check.probe import PROBE, Probe, Prober, ProbeSize, Watch, probe_shape
 from fathom.search.commands.check.rate_sweep import Sweep
 from fathom.search.study.keys.config import StudyConfig
 from fathom.search.study.planning.budget import expand_budgets

@@ -1,6 +1,6 @@
 """Errors of a study file: a line for each mistake, with key, rule and value.
 
-Pydantic knows which rule broke; its messages are for programmers. Those here follow the types.
+Pydantic's messages are for programmers; those here are made from the types of the fields.
 """
 
 import difflib

@@ -18,7 +18,7 @@ LARGEST_BYTES = 100_000
 
 
 class YamlError(ConfigError):
-    """A file that is not plain YAML; the message follows the file's name."""
+    """A text that is not plain YAML; the message is written after the name of its file."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"{message} (line {line})")

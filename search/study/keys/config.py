@@ -12,12 +12,7 @@ from typing import Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from fathom.models.options import (
-    Positions,
-    Residual,
-    check_encoder,
-    check_groups,
-)
+from fathom.models.options import Positions, Residual, check_encoder, check_groups
 from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.objectives.external.keys import ExternalConfig
@@ -159,7 +154,7 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_split(self) -> Self:
-        """An encoder goes with sources, and with some options only."""
+        """Refuses a split without sources, the reverse, and options that no encoder has."""
         space, is_users = self.space, isinstance(self.objective, UserObjectiveConfig)
         if space.split is None:
             if self.objective.has_sources:
@@ -208,7 +203,7 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_auto_sizing(self) -> Self:
-        """Its steps follow AdamW's, on the groups of Fathom's own model."""
+        """Refuses auto-sizing with settings that its proximal steps are not defined for."""
         if not self.train.auto_sizing.strength:
             return self
         if self.model.build:
@@ -279,7 +274,7 @@ class StudyConfig(Group):
 
     @model_validator(mode="after")
     def _check_command(self) -> Self:
-        """A command has data of its own, and only it can read them."""
+        """Refuses a command without `objective: external`, and that objective without a command."""
         external = isinstance(self.objective, ExternalConfig)
         if self.train.command and not external:
             raise RuleError(

@@ -4,13 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from operator import not_
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fathom.models.parametrization import (
-    OptimizerName,
-)
+from fathom.models.parametrization import OptimizerName
 from fathom.models.shape import Count
 from fathom.models.sizing.group_penalty import GroupNorm, GroupPenalty, SizedPart
 from fathom.objectives.keys import (
@@ -28,17 +27,6 @@ from fathom.objectives.user_code import PLACE_PATTERN
 from fathom.search.analysis.rung_value import MEDIAN_OF
 from fathom.search.formatting import format_count
 from fathom.search.study.keys.command import OF_A_COMMAND, WITHOUT_EFFECT, check_command
-
-
-def is_none(value: object) -> bool:
-    """True for None: a key that is then left out of what is saved of a study."""
-    return value is None
-
-
-def is_zero(value: float) -> bool:
-    """True for 0: a key that is then left out of what is saved of a study."""
-    return value == 0
-
 
 TOKENS_PER_PARAMETER = 20.0
 """Default training tokens per parameter (Hoffmann et al. 2022)."""
@@ -108,7 +96,7 @@ class SpaceConfig(Group):
         pattern=SPLIT_PATTERN,
         description="layers of the encoder to layers of the decoder, such as 1-1 or 12-1",
         examples=["1-1"],
-        exclude_if=is_none,
+        exclude_if=not_,
     )
     """Layers of the encoder to layers of the decoder, such as 1-1 or 12-1, for objectives with
     sources; `depth` then counts both. Each depth has the whole numbers of layers nearest to it."""
@@ -310,9 +298,9 @@ class TrainConfig(Group):
     """Epsilon of AdamW."""
     grad_clip: PositiveReal = 1.0
     """Largest norm of the gradient; larger gradients are scaled down to it."""
-    dropout: Share = Field(0.0, exclude_if=is_zero)
+    dropout: Share = Field(0.0, exclude_if=not_)
     """Share of the embeddings and of each branch's output that is set to zero in training."""
-    label_smoothing: Share = Field(0.0, exclude_if=is_zero)
+    label_smoothing: Share = Field(0.0, exclude_if=not_)
     """Share of each target that the training loss, and no held-out loss, spreads over the
     vocabulary."""
     evaluations: Few = 16

@@ -9,12 +9,7 @@ FILE = "study.schema.json"
 """Name of the schema beside a study file."""
 DRAFT = "http://json-schema.org/draft-07/schema#"
 """The newest draft of JSON Schema that all common editors support."""
-BOUNDS = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-}
+BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 """Constraint of pydantic -> keyword of JSON Schema, for constraints that pydantic does not
 translate because a validator comes first."""
 NUMBER_TEXT = r"^[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$"

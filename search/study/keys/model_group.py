@@ -13,12 +13,7 @@ from fathom.models.options import (
     check_activation,
     check_loop,
 )
-from fathom.models.parametrization import (
-    Parametrization,
-    Role,
-    Scheme,
-    check_scheme,
-)
+from fathom.models.parametrization import Parametrization, Role, Scheme, check_scheme
 from fathom.objectives.keys import Group, Positive, PositiveReal, RuleError
 from fathom.objectives.user_code import PLACE_PATTERN
 
@@ -121,7 +116,7 @@ class ModelConfig(Group):
 
     @model_validator(mode="after")
     def _build_alone(self) -> Self:
-        """With a function of the user's, the keys of the built-in model say nothing."""
+        """Refuses keys of the built-in model beside a function of the user's."""
         if self.build is None:
             if self.roles is not None:
                 raise RuleError("roles", "must go with `build`, got roles alone; drop them")

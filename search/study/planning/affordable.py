@@ -45,10 +45,9 @@ HoursOf = Callable[[tuple[int, ...]], float]
 T = TypeVar("T")
 
 
-def largest_affordable(
-    options: Iterable[tuple[T, bool]],
-) -> tuple[T | None, T | None]:
-    """The last option before the first that is not affordable, and that one; None if there is none.
+def largest_affordable(options: Iterable[tuple[T, bool]]) -> tuple[T | None, T | None]:
+    """The last option before the first that is not affordable, and the latter; None if there is
+    none.
 
     Each option comes with True if it is affordable; none is computed after the first that is not.
     """

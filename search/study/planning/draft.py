@@ -35,7 +35,8 @@ EVAL_TOKENS = (4096, 131_072)
 """Smallest and largest number of tokens per evaluation: enough to compare shapes, and the
 default."""
 CONFIRMATIONS: tuple[dict[str, object], ...] = ({}, {"rates": [1]}, {"rates": [1], "depths": 5})
-"""Groups `confirm` of a draft, each cheaper than the one before, which is taken if it fits."""
+"""Values of `confirm` in a draft, from the default to the cheapest; the first that fits the hours
+is taken."""
 COMMENT_COLUMN = 32
 """Column at which comments begin, if the line is not longer."""
 OBJECTIVE_COMMENTS = {
@@ -156,8 +157,10 @@ def look(corpus: str, tokenizer: str) -> Seen:
 
 
 def objective_keys(place: str, tokenizer: str) -> dict[str, object]:
-    """The keys of an objective on a text, or on tokens that are cut already; of these `tokenizer`
-    is the file, or the number of ids, and `bytes` if they know it themselves."""
+    """The keys of an objective on a text, or on tokens that are cut already.
+
+    For such tokens, `tokenizer` is a tokenizer's file or the number of ids; `bytes`, the option's
+    default, leaves it to the files of the tokens."""
     if not is_token_place(place):
         return {"name": "language", "corpus": place, "tokenizer": tokenizer}
     keys: dict[str, object] = {"name": "tokens", "train": place}
@@ -281,10 +284,7 @@ def _draft(
     confirm: Mapping[str, object],
 ) -> Draft:  # fmt: skip
     tokens = tokens_per_parameter * budgets[-1]
-    objective = {
-        **objective_keys(seen.corpus, seen.tokenizer),
-        "eval_tokens": eval_tokens(tokens),
-    }
+    objective = {**objective_keys(seen.corpus, seen.tokenizer), "eval_tokens": eval_tokens(tokens)}
     sizes = {"budgets": budgets, "count": "non_embedding", "tokens": tokens}
     config = study_of({"study": study, "objective": objective, **sizes, "confirm": confirm})
     machine = this_machine(config)

@@ -22,7 +22,7 @@ from fathom.search.study.planning.budget import Budget, evaluation_steps, expand
 from fathom.search.study.planning.shapes import feasible_shapes
 
 REPEATS = 3
-"""Repeats of a shape with which the noise between seeds is known."""
+"""Number of repeats from which the noise between seeds is estimated."""
 TRIAL_SECONDS = 0.3
 """Time of a trial beside training and evaluations: its model, its reports, its checkpoint."""
 HIGHEST_USUAL_RATE = 0.1
@@ -102,7 +102,7 @@ def plan_study(config: StudyConfig, vocab_size: int, machine: Machine) -> tuple[
 def plan_budget(
     config: StudyConfig, budget: Budget, shapes: tuple[Shape, ...], machine: Machine
 ) -> BudgetPlan:
-    """The plan of one budget; means of shapes are over depths first, as the sampler draws."""
+    """The plan of a budget; its means over shapes weigh all depths equally, as the sampler does."""
     exploring, confirming = stage_trials(config, shapes)
     expected = expected_confirming(config, shapes)
     rungs = _expected_rungs(config, budget, exploring)
@@ -261,7 +261,8 @@ def expected_confirming(config: StudyConfig, shapes: Sequence[Shape]) -> int:
 
 
 def _expected_rungs(config: StudyConfig, budget: Budget, exploring: int) -> tuple[Rung, ...]:
-    """The rungs with the expected number of promoted trials, without those too close to tell."""
+    """The rungs with the expected number of promoted trials; those that are promoted because they
+    are too close to the best to tell are not counted."""
     exempt = exploring * config.stopping.always_finish
     arriving, rungs = float(exploring), []
     for step in rung_steps(config, budget):

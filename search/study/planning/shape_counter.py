@@ -1,7 +1,8 @@
 """A user's own model in a study: finding its function, and counting its shapes by a few of them.
 
-The parameters must be affine in the depth, and a layer's in the feed-forward width. A width takes
-three models, and a fourth that shows it. They are built on torch's meta device, without memory.
+The parameters must be affine in the depth, and a layer's in the feed-forward width. Three models of
+a width give the counts of all its shapes, and a fourth verifies them. They are built on torch's
+meta device, without memory.
 """
 
 import importlib
@@ -21,7 +22,7 @@ from fathom.search.study.keys.model_group import ModelConfig
 MOST_BUILDS = 200
 """Largest number of models that are built to count the shapes of a study."""
 BUILDS_OF_A_WIDTH = 4
-"""Models of each width: three that say what follows, and one that shows it."""
+"""Models that are built for each width: three for its counts, and one to verify them."""
 KEY = "model.build"
 
 
@@ -38,7 +39,7 @@ class TooManyBuildsError(PlanError):
 
 
 def recipe_of(model: ModelConfig) -> Recipe:
-    """What builds the models of a study.
+    """The recipe that models of a study are built by.
 
     Raises:
         PlanError: when it is a user's function that can't be found or can't be given a shape.
@@ -70,8 +71,8 @@ def recipe_of(model: ModelConfig) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class _WidthCounts:
-    """Counts of one width: of its smallest shape, the corner, of a layer more there, and of each
-    unit of d_ff more in a layer."""
+    """Counts of the shapes of a width: those of its smallest shape, the corner, what a further
+    layer adds there, and what a further unit of d_ff adds to a layer."""
 
     corner: Shape
     first: tuple[int, ...]
@@ -96,8 +97,8 @@ class OwnCounter:
         self._outside: frozenset[str] | None = None
         self._built: dict[Shape, OwnCounts] = {}
         self._lines: dict[Shape, _WidthCounts] = {}
-        self._shown: set[Shape] = set()
-        """Widths whose counts were shown to be right."""
+        self._verified: set[Shape] = set()
+        """Widths whose counts were verified."""
 
     def counted(self, shape: Shape, d_ffs: range) -> Shape:
         """The shape with its counts, as they follow from a few of its width; `d_ffs` are the
@@ -111,19 +112,19 @@ class OwnCounter:
         """The shape with the counts of a model that is built for it."""
         return replace(shape, own_counts=self._count(replace(shape, own_counts=None)))
 
-    def show(self, shape: Shape) -> None:
-        """Builds a shape to show that the counts of its width are right, once.
+    def verify(self, shape: Shape) -> None:
+        """Verifies the counts of a width, once, by a model of this shape.
 
         Raises:
-            PlanError: when they are not.
+            PlanError: if the model has other counts.
         """
         width = _width_of(shape)
-        if width in self._shown:
+        if width in self._verified:
             return
         found = self.exactly(shape)
         if found != shape:
             raise self._not_affine(found, shape.params_total)
-        self._shown.add(width)
+        self._verified.add(width)
 
     def try_out(self, shape: Shape, *, causal: bool) -> None:
         """Builds a small shape with weights, and raises `PlanError` if it can't be trained."""
@@ -176,18 +177,18 @@ class OwnCounter:
 
 
 def _width_of(shape: Shape) -> Shape:
-    """What the shapes of a width, vocabulary and context share."""
+    """The shape without depth and d_ff: equal for all shapes of a width, vocabulary and context."""
     return replace(shape, depth=1, d_ff=0, own_counts=None)
 
 
 def _parts(more: tuple[int, ...], less: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int]:
-    """Differences of the numbers in equal parts, and what is left of the parameters."""
+    """The differences divided by `count`, and the remainder of those in parameters."""
     differences = [a - b for a, b in zip(more, less, strict=True)]
     return tuple(d // count for d in differences), sum(d % count for d in differences[:2])
 
 
 def counter_of(config: StudyConfig) -> OwnCounter | None:
-    """What counts the shapes of a study with a model of the user's own; None for the built-in one,
+    """The counter of a study with a model of the user's own; None for the built-in one,
     which has closed forms."""
     recipe, space = recipe_of(config.model), config.space
     if not isinstance(recipe, OwnRecipe):

@@ -159,7 +159,7 @@ def _solve(space: ShapeSpace, budget: Budget) -> tuple[Shape, ...]:
             if abs(width.params(depth, d_ff) / budget.params - 1) <= budget.tolerance:
                 shapes.append(space.shape(depth, d_model, d_ff))
         if shapes and shapes[-1].d_model == d_model and space.counter:
-            space.counter.show(shapes[-1])  # the deepest of this width
+            space.counter.verify(shapes[-1])  # the deepest of this width
         if len(shapes) > MOST_SHAPES:
             raise PlanError(
                 f"budget {budget.label} has more than {MOST_SHAPES:,} shapes; narrow `space.depth` "
