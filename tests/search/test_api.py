@@ -45,9 +45,8 @@ def test_a_frame_has_a_row_for_each_trial_with_the_columns_of_the_csv_file(found
 
 
 def test_the_optima_are_those_of_the_conclusion(found: Study) -> None:
-    assert list(found.optima["optimal_depth"]) == [
-        own.optimal_depth for own in found.conclusion.optima
-    ]
+    optima = found.conclusion.optima
+    assert list(found.optima["optimal_depth"]) == [optimum.optimal_depth for optimum in optima]
     assert found.tables["depths"].groupby("budget").size().min() >= 3
 
 
@@ -57,7 +56,9 @@ def test_times_are_timestamps_and_plateaus_lists(found: Study) -> None:
     started = found.trials["started"][0]
     assert (started.timestamp(), str(started.tz)) == (pytest.approx(first.started), "UTC")
     assert found.curves["time"][0].timestamp() == pytest.approx(first.curve[0].time)
-    assert list(found.optima["plateau"]) == [list(own.plateau) for own in found.conclusion.optima]
+    assert list(found.optima["plateau"]) == [
+        list(optimum.plateau) for optimum in found.conclusion.optima
+    ]
     assert all(isinstance(depths, list) for depths in found.tables["rungs"]["cut_depths"])
 
 
@@ -112,18 +113,11 @@ def test_figures_can_be_shown_and_saved(found: Study, tmp_path: Path) -> None:
 
 
 def test_a_shape_is_named_by_its_budget_as_people_write_it(found: Study) -> None:
-    shape = found.shape("40k")
-
-    assert shape == found.shape(40_000)
-    assert shape.params_non_embedding == pytest.approx(40_000, rel=0.005)
-
-
-@pytest.mark.parametrize("budget", ["30k", "many"])
-def test_a_budget_without_a_shape_is_an_error_that_names_those_with_one(
-    found: Study, budget: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"{budget}; there are 20k, 40k, 80k"):
-        found.shape(budget)
+    assert found.shape("40k") == found.shape(40_000)
+    assert found.shape("40k").params_non_embedding == pytest.approx(40_000, rel=0.005)
+    for budget in ("30k", "many"):
+        with pytest.raises(ConfigError, match=f"{budget}; there are 20k, 40k, 80k"):
+            found.shape(budget)
 
 
 def test_the_law_answers_for_another_size(found: Study) -> None:
@@ -134,14 +128,10 @@ def test_the_law_answers_for_another_size(found: Study) -> None:
     assert prediction == found.law.predict(1_000_000)
 
 
-def test_a_study_says_what_it_found(found: Study) -> None:
+def test_a_study_says_what_it_found(found: Study, tmp_path: Path) -> None:
     first, *answers = repr(found).splitlines()
-
     assert first == f"Study simulated in {found.folder.path}"
     assert answers[0].startswith("  20k non-embedding parameters: best depth")
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is not a run folder"):
         load(tmp_path)
 
@@ -187,7 +177,8 @@ def test_the_notebook_shows_again_what_it_keeps_but_for_numbers(tmp_path: Path) 
     """Another Python has another text, its standard library, so other losses and trials."""
     now, then = (_shown(notebook) for notebook in (executed(tmp_path), kept()))
 
-    assert [[own[0] for own in cell] for cell in now] == [[own[0] for own in cell] for cell in then]
+    kinds = [[[kind for kind, _ in cell] for cell in notebook] for notebook in (now, then)]
+    assert kinds[0] == kinds[1]
     assert _headings(now) == _headings(then)
     assert sum(kind == "image/png" for cell in now for kind, _ in cell) == 2
     assert (tmp_path / "runs" / "tiny" / "report.html").exists()
@@ -196,10 +187,10 @@ def test_the_notebook_shows_again_what_it_keeps_but_for_numbers(tmp_path: Path) 
 def _shown(notebook: NotebookNode) -> list[list[tuple[str, str]]]:
     """Returns the results of each cell, (kind, text); without the progress, which has times."""
     results = [
-        [own["data"] for own in cell.get("outputs", []) if own["output_type"] == "execute_result"]
+        [out["data"] for out in cell.get("outputs", []) if out["output_type"] == "execute_result"]
         for cell in notebook.cells
     ]
-    return [[(kind, data[kind]) for data in own for kind in sorted(data)] for own in results]
+    return [[(kind, data[kind]) for data in cell for kind in sorted(data)] for cell in results]
 
 
 def _headings(cells: list[list[tuple[str, str]]]) -> list[list[str]]:

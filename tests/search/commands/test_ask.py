@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -49,9 +50,12 @@ def quiet() -> Console:
     return Console(file=StringIO(), width=500)
 
 
-def said(console: Console) -> str:
+def printed(question: Question, result: RunResult) -> tuple[dict[str, Any] | None, str]:
+    """The answer to a question that was written to mine.yaml, as JSON and as text."""
+    console = quiet()
+    found = print_answer(question, Path("mine.yaml"), 256, result, console)
     assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+    return found, console.file.getvalue()
 
 
 def power_of_a_third(spec: TrialSpec, share: float) -> float:
@@ -79,20 +83,15 @@ def answered(study: Study, **changes: object) -> Answer:
 
 
 def test_small_models_train_as_long_for_their_size_as_the_asked_one() -> None:
-    config = asked(params="1B", tokens="30B").study((20_000, 40_000))
-
-    assert config.tokens_per_parameter == 30
-    assert config.count is Count.NON_EMBEDDING
-
-
-def test_without_tokens_they_are_twenty_a_parameter() -> None:
+    config = asked(params="1B", tokens="30B", gpus=4).study((20_000, 40_000))
+    resources = config.resources
+    assert (config.tokens_per_parameter, config.count) == (30, Count.NON_EMBEDDING)
+    assert (resources.gpus_per_trial, resources.max_concurrent_trials) == (1, 4)
     assert asked(tokens=None).tokens == 20_000_000_000
 
 
 def test_the_command_of_a_question_asks_it_again() -> None:
-    words = asked(params="1234567", data="my texts", gpus=2).command
-
-    assert words == (
+    assert asked(params="1234567", data="my texts", gpus=2).command == (
         "fathom ask --params 1234567 --tokens 2B --data 'my texts' --tokenizer bytes --hours 1 "
         "--gpus 2 --count non_embedding"
     )
@@ -113,32 +112,20 @@ def test_an_invalid_question_is_refused(changes: dict[str, object], complaint: s
         asked(**changes)
 
 
-def test_several_gpus_are_as_many_trials_at_a_time() -> None:
-    resources = asked(gpus=4).study((20_000,)).resources
-
-    assert (resources.gpus_per_trial, resources.max_concurrent_trials) == (1, 4)
-
-
 def test_a_planted_law_is_found_beyond_its_budgets(searched: Study) -> None:
     found = answered(searched, params="600k", tokens="1.2M")
-
-    truth = 3 * 30 ** (1 / 3)
     assert found.prediction.interval is not None
-    assert found.prediction.interval[0] < truth < found.prediction.interval[1]
+    assert found.prediction.interval[0] < 3 * 30 ** (1 / 3) < found.prediction.interval[1]
     assert found.beyond == pytest.approx(600 / 180, rel=0.01)
-
-
-def test_the_shape_has_the_asked_size_and_the_answered_depth(searched: Study) -> None:
-    found = answered(searched, params="600k", tokens="1.2M")
-
     assert found.shape.depth == round(found.prediction.depth)
     assert found.shape.params_non_embedding == pytest.approx(600_000, rel=0.005)
+    values = json.loads(json.dumps(answer_json(found)))
+    assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
 
 
 def test_the_answer_says_how_far_it_reaches(searched: Study) -> None:
     far = "\n".join(lines(answered(searched, params="600k", tokens="1.2M")))
     near = "\n".join(lines(answered(searched, params="100k", tokens="200k")))
-
     assert "3.33 times larger than the largest budget, and the budgets span 9 times" in far
     assert "nothing is extrapolated" in near
 
@@ -146,62 +133,40 @@ def test_the_answer_says_how_far_it_reaches(searched: Study) -> None:
 def test_the_answer_can_be_trained_and_exported(searched: Study, tmp_path: Path) -> None:
     found = answered(searched, params="600k", tokens="1.2M")
     (tmp_path / "answer.yaml").write_text(answer_yaml(found))
-
     best = read_best(tmp_path / "answer.yaml", None)
-
-    assert best.shape == found.shape
-    assert best.config.tokens == 1_200_000
-
-
-def test_programs_get_the_keys_of_a_prediction(searched: Study) -> None:
-    values = json.loads(json.dumps(answer_json(answered(searched, params="600k"))))
-
-    assert {"params", "law", "depth", "interval", "extrapolated", "shape"} <= values.keys()
+    assert (best.shape, best.config.tokens) == (found.shape, 1_200_000)
 
 
 def test_without_a_law_the_answer_says_so_and_what_to_do(searched: Study) -> None:
     found = searched.conclusion
     lawless = RunResult(searched.folder, replace(found, optima=found.optima[:2]))
-    console = quiet()
-
-    none = print_answer(asked(), Path("mine.yaml"), 256, lawless, console)
-
+    none, text = printed(asked(), lawless)
     assert none is None
-    assert "No answer, because there is no law: it takes three budgets" in said(console)
-    assert "edit mine.yaml, with another `study` name, and ask again" in said(console)
+    assert "No answer, because there is no law: it takes three budgets" in text
+    assert "edit mine.yaml, with another `study` name, and ask again" in text
 
 
 def test_a_size_that_was_searched_is_answered_by_its_search(
     searched: Study, tmp_path: Path
 ) -> None:
-    console, folder = quiet(), RunFolder(tmp_path)
-
-    found = print_answer(
-        asked(params="60k", tokens="120k"), Path("mine.yaml"), 256,
-        RunResult(folder, searched.conclusion), console,
-    )  # fmt: skip
-
-    _, optimum, _ = searched.conclusion.optima
+    result = RunResult(RunFolder(tmp_path), searched.conclusion)
+    found, text = printed(asked(params="60k", tokens="120k"), result)
     assert found is not None
-    assert (found["depth"], found["law"]) == (optimum.optimal_depth, None)
-    assert "by a search of this size: nothing is extrapolated" in said(console)
-    assert f"fathom train {tmp_path} --budget 60k" in said(console)
+    depth = searched.conclusion.optima[1].optimal_depth
+    assert (found["depth"], found["law"]) == (depth, None)
+    assert "by a search of this size: nothing is extrapolated" in text
+    assert f"fathom train {tmp_path} --budget 60k" in text
     assert not (tmp_path / "answer.yaml").exists()
 
 
 def test_a_search_that_leaves_the_depth_open_is_no_answer(searched: Study) -> None:
-    config = asked(params="20k", tokens="40k").study((20_000,))
+    question = asked(params="20k", tokens="40k")
     open_ended = replace(searched.conclusion.optima[0], verdict=verdict(Kind.EDGE))
+    config = question.study((20_000,))
     lawless = replace(searched.conclusion, optima=(open_ended,), config=config)
-    console = quiet()
-
-    found = print_answer(
-        asked(params="20k", tokens="40k"), Path("mine.yaml"), 256,
-        RunResult(searched.folder, lawless), console,
-    )  # fmt: skip
-
+    found, text = printed(question, RunResult(searched.folder, lawless))
     assert found is None
-    assert "the search of 20k leaves its best depth open" in said(console)
+    assert "the search of 20k leaves its best depth open" in text
 
 
 def test_a_question_writes_the_study_that_answers_it(tmp_path: Path) -> None:
@@ -242,28 +207,27 @@ def test_a_file_with_another_question_is_left_alone(tmp_path: Path) -> None:
     assert "study: other" in file.read_text()
 
 
-def test_the_pace_of_a_size_is_measured_once() -> None:
-    config = asked().study((20_000,))
-    objective = prepare(config.objective)
+def language(question: Question) -> Language:
+    objective = prepare(question.study((20_000,)).objective)
     assert isinstance(objective, Language)
-    pace = SpeedBySize(lambda params: asked().study((params,)), objective, this_machine(config))
+    return objective
 
-    first = pace.machine(30_000)
 
+def test_the_speed_of_a_size_is_measured_once() -> None:
+    machine = this_machine(asked().study((20_000,)))
+    speeds = SpeedBySize(lambda params: asked().study((params,)), language(asked()), machine)
+    first = speeds.machine(30_000)
     assert 1e7 < first.speed.flops_per_second(1e8) < 1e13
-    assert pace.machine(35_000) is not first
-    assert pace.machine(35_000) == first
+    assert speeds.machine(35_000) is not first
+    assert speeds.machine(35_000) == first
 
 
 def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fathom.search.study.hardware.machine._gpus", lambda: ())
     question = asked(gpus=8, gpu="h100")
     machine = this_machine(question.study((20_000,)), question.gpu)
-    objective = prepare(question.study((20_000,)).objective)
-    assert isinstance(objective, Language)
-    pace = SpeedBySize(lambda params: question.study((params,)), objective, machine)
-
-    assert pace.machine(10**9) is machine
+    speeds = SpeedBySize(lambda params: question.study((params,)), language(question), machine)
+    assert speeds.machine(10**9) is machine
     assert machine.description == "H100 GPUs, 8 trials at a time"
     assert "--gpus 8 --gpu H100" in question.command
     assert asked(gpu="L4").gpus == 1
@@ -274,9 +238,6 @@ def test_where_the_gpus_are_not_here_nothing_is_measured(monkeypatch: pytest.Mon
 def test_a_small_text_bounds_the_budgets(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("a line of text, and another one\n" * 4000)
-
-    objective = prepare(asked(data=str(text)).study((20_000,)).objective)
-    assert isinstance(objective, Language)
-    most = most_params(asked(data=str(text)), len(objective.train))
-
+    question = asked(data=str(text))
+    most = most_params(question, len(language(question).train))
     assert most == pytest.approx(4 * 0.9 * 128_000 / 2, rel=0.01)

@@ -29,6 +29,7 @@ TEXT = "The quick brown fox jumps over the lazy dog, again and again. "
 def corpus(tmp_path: Path) -> Path:
     path = tmp_path / "corpus.txt"
     path.write_text(TEXT * 40)
+    (tmp_path / "other.txt").write_text("1234567890 " * 200)
     return path
 
 
@@ -43,6 +44,10 @@ def said_by(best: BestShape, out: Path, *, tokens: str = "2k", corpus: str | Non
     return "\n".join(said)
 
 
+def losses(said: str) -> list[str]:
+    return [line.split("  ")[3] for line in said.splitlines()[1:-2]]
+
+
 def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> None:
     said = said_by(best, tmp_path / "out").splitlines()
     shape = f"depth 3, d_model 24, d_ff 40, {best.shape.params_total:,} parameters"
@@ -52,6 +57,9 @@ def test_it_prints_its_speed_and_its_result(best: BestShape, tmp_path: Path) -> 
     assert "held-out loss" in said[-2]
     assert "bits per byte, after 2,000 tokens in" in said[-2]
     assert "rank_ratio" not in said[1]
+    assert not (tmp_path / "out" / COMPACT).exists()
+    with pytest.raises(ConfigError, match=r"holds no compact\.yaml"):
+        read_compact(tmp_path / "out")
 
 
 def test_a_text_that_was_cut_before_is_not_cut_again(
@@ -83,25 +91,17 @@ def test_auto_sizing_leaves_a_smaller_model_with_the_same_outputs(
     assert "neurons_left" in said[1]
     assert "by_layer" not in said[1]
     small = read_compact(out)
-    total = sum(one.numel() for one in small.parameters())
+    total = sum(weights.numel() for weights in small.parameters())
     whole = best.shape.params_total
     assert total < whole
     assert f"auto-sizing left {total:,} of {whole:,} parameters" in said[-4]
     assert said[-3] == f"heads by layer, of {best.shape.n_heads}: " + " ".join(
-        str(own.n_heads) for own in read_sizes(out)
+        str(layer.n_heads) for layer in read_sizes(out)
     )
     model = Transformer(best.shape, best.config.model.parametrization.build())
     model.load_state_dict(torch.load(out / WEIGHTS))
     tokens = torch.arange(best.shape.context)[None] % best.shape.vocab_size
     torch.testing.assert_close(small(tokens), model(tokens), rtol=1e-6, atol=1e-6)
-
-
-def test_without_auto_sizing_there_is_no_smaller_model(best: BestShape, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    said_by(best, out)
-    assert not (out / COMPACT).exists()
-    with pytest.raises(ConfigError, match=r"holds no compact\.yaml"):
-        read_compact(out)
 
 
 def test_ctrl_c_loses_no_printed_progress(
@@ -120,9 +120,8 @@ def test_ctrl_c_loses_no_printed_progress(
     rest = said_by(best, tmp_path / "cut")
     whole = said_by(best, tmp_path / "whole")
 
-    losses = [[line.split("  ")[3] for line in text.splitlines()[1:-2]] for text in (rest, whole)]
-    assert losses[0] == losses[1]
-    assert [line.split("  ")[3] for line in said[1:]] == losses[1][:3]
+    assert losses(rest) == losses(whole)
+    assert [line.split("  ")[3] for line in said[1:]] == losses(whole)[:3]
     cut, uncut = (torch.load(tmp_path / name / "weights.pt") for name in ("cut", "whole"))
     assert all(torch.equal(cut[name], uncut[name]) for name in uncut)
 
@@ -147,18 +146,14 @@ def test_sigterm_saves_the_step_under_way_between_evaluations(
     assert state["training"]["step"] == 11, "the step under way is the last"
     assert not (tmp_path / "cut" / ENDING).exists()
     rest, whole = said_by(best, tmp_path / "cut"), said_by(best, tmp_path / "whole")
-    assert [line.split("  ")[3] for line in rest.splitlines()[1:-2]] == [
-        line.split("  ")[3] for line in whole.splitlines()[1:-2]
-    ]
+    assert losses(rest) == losses(whole)
 
 
 def test_another_corpus_is_trained_on_and_takes_another_folder(
     best: BestShape, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other.txt"
-    other.write_text("1234567890 " * 200)
     plain = said_by(best, tmp_path / "plain")
-    assert said_by(best, tmp_path / "out", corpus=str(other)) != plain
+    assert said_by(best, tmp_path / "out", corpus=str(tmp_path / "other.txt")) != plain
     with pytest.raises(ConfigError, match="holds another training"):
         said_by(best, tmp_path / "out")
 
@@ -166,13 +161,11 @@ def test_another_corpus_is_trained_on_and_takes_another_folder(
 def test_a_corpus_that_does_not_suit_the_shape_is_refused_before_anything_is_written(
     corpus: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other.txt"
-    other.write_text("1234567890 " * 200)
     best = best_of(
         objective=LANGUAGE | {"corpus": str(corpus), "tokenizer": "chars"}, vocab_size=28
     )
     with pytest.raises(ConfigError, match=r"as the shape, 28, and .*other.txt' by `chars` has 12"):
-        said_by(best, tmp_path / "out", corpus=str(other))
+        said_by(best, tmp_path / "out", corpus=str(tmp_path / "other.txt"))
     with pytest.raises(ValueError, match="nowhere"):
         said_by(best, tmp_path / "out", corpus="nowhere.txt")
     assert not (tmp_path / "out").exists()
