@@ -43,7 +43,7 @@ from fathom.search.tracking.pages import headline
 
 
 class Study:
-    """A study and what it had found when this object was made.
+    """A study and its records, as they were when this object was made.
 
     Data frames have the columns of the CSV files in the run's `tables/` folder, with times as
     timestamps in UTC and lists as lists. Losses are in nats, sizes in parameters, durations in
@@ -151,15 +151,16 @@ class Study:
         anyway: bool = False,
         say: Callable[[str], None] = print,
     ) -> Path:
-        """Trains the best shape of a budget as `fathom train` does; again, it resumes.
+        """Trains the best shape of a budget as `fathom train` does; a second call resumes it.
 
         Returns the file of its weights, `out/weights.pt`, or the folder in which `train.command`
-        keeps its checkpoints; each evaluation is a line to `say`.
-        `anyway` takes the shape with the lowest measured loss where there is no best depth.
+        keeps its checkpoints. `say` gets a line for each evaluation. With `anyway`, a budget
+        without a best depth gives the shape with the lowest measured loss.
 
         Raises:
-            ConfigError: if the study has no best depth or no shape at this budget, it can't be
-                trained so, or the objective is not trusted.
+            ConfigError: if the study has no shape at this budget, no best depth without
+                `anyway`, can't be trained with these `tokens` or this `corpus`, or names an
+                objective that is not trusted.
         """
         check_trusted(self.config, self.folder.config, trust=self._trust)
         horizon = None if tokens is None else str(tokens)
@@ -180,12 +181,12 @@ class Study:
         """Writes the best shape of a budget as `fathom export` does, and returns where.
 
         `format` is `yaml` for a file, or `hf`, `litgpt`, `nanogpt`, `torchtitan` for a folder.
-        `weights` is a folder of `train`; `nearest` allows RMSNorm for another norm; `anyway`
-        takes the shape with the lowest measured loss where there is no best depth.
+        `weights` is a folder of `train`. With `nearest`, RMSNorm may stand for another norm; with
+        `anyway`, a budget without a best depth gives the shape with the lowest measured loss.
 
         Raises:
-            ConfigError: if the study has no best depth or no shape at this budget, or the format
-                can't hold it.
+            ConfigError: if the study has no shape at this budget, no best depth without
+                `anyway`, or the format can't hold the shape.
         """
         best, folder = self._best(budget, anyway=anyway), Path(out)
         if format == "yaml" and weights is None and not nearest:
@@ -226,10 +227,10 @@ class Study:
 
 
 def load(run_folder: str | Path, *, trust: bool = False) -> Study:
-    """The study of a run folder, `runs/NAME`; its search may still be running.
+    """Returns the study of a run folder, `runs/NAME`; its search may still be running.
 
-    Loading runs no code of the folder. `plan` and `train` of the study import the class that its
-    objective names only with `trust`, as commands do with `--trust`.
+    Loading runs no code that the folder names. The study's `plan` and `train` import the class of
+    its objective, and only with `trust`, as commands do with `--trust`.
 
     Raises:
         RunFolderError: if it is not a run folder.
@@ -244,12 +245,12 @@ def run(
     runs: str | Path = "runs",
     trust: bool = False,
 ) -> Study:
-    """Searches a study as `fathom run` does, from its file or its keys; again, it resumes.
+    """Searches a study as `fathom run` does, from its file or its keys; a second call resumes it.
 
-    The class that a run folder's `config.yaml` names as its objective is imported only with
+    A run folder's `config.yaml` may name a class as its objective, which is imported only with
     `trust`; a study file of your own needs none.
 
-    A script calls this under `if __name__ == "__main__":`, since processes draw the figures.
+    Call this under `if __name__ == "__main__":` in a script, because processes draw the figures.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.

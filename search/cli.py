@@ -54,7 +54,8 @@ BOXES_WIDTH = 72
 
 
 class Command(TyperCommand):
-    """A command whose help is plain lines on a narrow terminal, where boxes would cut options."""
+    """A command whose help is plain lines on a narrow terminal, on which boxes would cut options
+    off."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Writes the help."""
@@ -143,7 +144,7 @@ def main() -> None:
 
 
 def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Sends Ctrl-C once more if it came in a finaliser, whose errors Python prints and drops."""
+    """Sends Ctrl-C once more if it came in a finaliser, where Python prints and drops errors."""
     main = threading.main_thread().ident
     if main is not None and issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT)).start()
@@ -152,16 +153,18 @@ def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
 
 
 def _print_usage_error(error: Any) -> None:
-    """Prints one line on a command line that is not understood; nothing for one without any words,
-    of which the help was printed."""
+    """Prints one line about a command line that can't be parsed; nothing if it was empty, since
+    then the help was printed."""
     if message := error.format_message():
         command = error.ctx.command_path if error.ctx else "fathom"
         _print_error(f"{message.rstrip('.')}; see `{command} --help`")
 
 
 def _print_error(text: str) -> None:
-    """Prints one line without passwords and control characters; a long one without its middle,
-    which then is a path or a value of the user's."""
+    """Prints an error as one line without passwords and control characters.
+
+    A long line loses its middle, which is a path or a value that the user gave.
+    """
     from fathom.search.formatting import printable
     from fathom.search.study.store_uri import without_credentials
 

@@ -71,11 +71,12 @@ def run_study(
     studies: Studies | None = None,
     extended: bool = False,
 ) -> RunResult:
-    """Searches every budget, concludes and reports; continues an earlier run on the same folder.
+    """Searches every budget of a study, concludes and reports; continues what earlier runs on the
+    folder left.
 
-    With `extended`, trials are resumed as well that were paused at a rung which failed its audit.
-    The caller holds the folder's lock. It may pass what it has prepared already: the objective with
-    its data, and the place of Optuna's studies, which is closed at the end.
+    With `extended`, trials that were stopped at a rung whose audit failed are resumed too. The
+    caller holds the folder's lock. It may hand over what it has prepared: the objective with its
+    data, and the store of Optuna's studies, which is closed at the end.
 
     Raises:
         ValueError: before any trial starts, if the study can't be run.
@@ -128,8 +129,11 @@ def run_study(
 def _search(
     scheduler: Scheduler, objective: Objective, run: OpenRun, console: Console
 ) -> BaseException | None:
-    """Runs trials until all are done or the hours are over; returns what ended it before, a user's
-    interrupt or an error of the machine, or None."""
+    """Runs trials until all are done or the hours are over.
+
+    Returns None, or what ended the search before that: the user's interrupt or an error of the
+    machine.
+    """
     folder, interrupt = run.folder, Interrupt()
     with Progress(scheduler, run.plans, console) as progress:
         limit = TimeLimit(folder, run.max_hours, run.began, interrupt)
@@ -151,8 +155,8 @@ def _search(
 
 
 def _answer(scheduler: Scheduler, tracker: Tracker) -> Conclusion:
-    """Returns the conclusion of a search, once it is published; checkpoints that no trial needs any
-    more are deleted."""
+    """Returns the conclusion of a search after publishing it; deletes checkpoints that no trial
+    needs any more."""
     folder, records = scheduler.folder, scheduler.records
     conclusion = conclude_run(folder, scheduler.config, records)
     publish(folder, conclusion, tracker)
@@ -163,10 +167,10 @@ def _answer(scheduler: Scheduler, tracker: Tracker) -> Conclusion:
 
 
 def report_study(path: Path, *, trust: bool = False) -> RunResult:
-    """Concludes again from the records of a run folder, also while it is searched, and rewrites its
-    report.
+    """Concludes again from the records of a run folder, even while a search writes them, and
+    rewrites its report.
 
-    Only with `trust` is an MLflow store reached that the folder's `config.yaml` names.
+    MLflow is written too, but a store that the folder's `config.yaml` names only with `trust`.
 
     Raises:
         RunFolderError: if the folder is not a run folder.
@@ -191,13 +195,13 @@ def report_study(path: Path, *, trust: bool = False) -> RunResult:
 def conclude_run(
     folder: RunFolder, config: StudyConfig, records: Sequence[TrialRecord]
 ) -> Conclusion:
-    """Decides the best depth of each budget of a run, and says which of them are unfinished."""
+    """Returns the conclusion from a run's records, with the budgets whose search has not ended."""
     unfinished = unfinished_budgets(config, folder)
     return conclude(records, config, unfinished=unfinished, resume=folder.resume_command)
 
 
 def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker | None) -> None:
-    """Writes best.yaml and the report, and hands the answers to MLflow unless a search does."""
+    """Writes best.yaml and the report, and sends the conclusion to MLflow if there is a tracker."""
     with (folder.state / "report.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a report and a search that ends write the same files
         write_atomically(folder.best, best_yaml(conclusion))
@@ -207,7 +211,7 @@ def publish(folder: RunFolder, conclusion: Conclusion, tracker: Tracker | None) 
 
 
 def _held(held: ExitStack, folder: RunFolder) -> bool:
-    """True if the folder is now locked; False if another process has it."""
+    """Locks the folder until `held` is closed; returns False if another process has it."""
     try:
         held.enter_context(locked(folder))
     except InUseError:
@@ -216,7 +220,7 @@ def _held(held: ExitStack, folder: RunFolder) -> bool:
 
 
 def _extend(run: OpenRun, console: Console) -> None:
-    """Moves first rungs whose audit failed, and says so."""
+    """Moves the first rung of each budget whose audit failed, and prints these extensions."""
     found = Conclusion(config=run.config, records=tuple(run.past.latest))
     extensions = extend(run.folder, run.past, found.audits, [plan.budget for plan in run.plans])
     for extension in extensions:
@@ -227,7 +231,7 @@ def _extend(run: OpenRun, console: Console) -> None:
 
 @contextmanager
 def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Context in which these variables are not in this process's environment."""
+    """Context in which these environment variables are removed from this process."""
     taken = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

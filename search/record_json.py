@@ -30,11 +30,12 @@ DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError, Recurs
 
 
 class DamagedFileError(ValueError):
-    """A file of a run holds something that Fathom did not write: one line with place and remedy."""
+    """A file of a run holds what Fathom did not write; the message names the line and the
+    remedy."""
 
 
 def problem_of(error: Exception) -> str:
-    """The message about a line that raised one of `DAMAGE`."""
+    """The reason, in words, why a line raised one of the errors in `DAMAGE`."""
     match error:
         case json.JSONDecodeError() | RecursionError():
             return "it is not JSON"
@@ -46,10 +47,11 @@ def problem_of(error: Exception) -> str:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The object in a line of JSON.
+    """The JSON object in a line.
 
     Raises:
-        TypeError, ValueError: when it is none, or has a number or text that no record has.
+        TypeError, ValueError: when it is no JSON object, or has a number or text that no record
+            has.
     """
     values = json.loads(line.decode(), parse_int=_count, parse_float=_real)
     if not isinstance(values, dict):
@@ -74,7 +76,7 @@ def _real(digits: str) -> float:
 
 
 def _check_texts(value: object) -> None:
-    """Refuses text that would command a terminal, or that no file can hold."""
+    """Refuses text with control characters, which would command a terminal or fit no file."""
     if isinstance(value, str) and not value.isprintable():
         raise ValueError(f"the text '{printable(value)[:40]}' has characters that can't be printed")
     if isinstance(value, dict):
@@ -85,7 +87,7 @@ def _check_texts(value: object) -> None:
 
 
 def to_values(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as JSON holds them: choices are text, tuples are lists."""
+    """The fields of a dataclass as JSON values: enums become text, tuples lists."""
     values: dict[str, Any] = _adapter_of(type(value)).dump_python(value, mode="json")
     shape = values.get("spec", values).get("shape", values)
     if not shape.get("encoder_depth", True):
@@ -95,7 +97,7 @@ def to_values(value: Any) -> dict[str, Any]:
 
 
 def from_values(kind: type[T], values: object) -> T:
-    """The dataclass whose fields these are; fields that are absent have their defaults.
+    """A dataclass made from its fields as JSON values; absent fields get their defaults.
 
     Raises:
         ValueError: for a field that is missing, unknown or of another type.
@@ -124,7 +126,7 @@ def to_json(record: TrialRecord) -> dict[str, Any]:
 
 
 def from_json(line: dict[str, Any]) -> TrialRecord:
-    """The record of a line; sizes and results are computed again, not read.
+    """The record in a line of `records.jsonl`; derived sizes and results are computed anew.
 
     Raises:
         TypeError, ValueError: when it is not a line that `to_json` wrote.
@@ -138,14 +140,14 @@ def from_json(line: dict[str, Any]) -> TrialRecord:
 
 
 def report_from_json(line: dict[str, Any]) -> Report:
-    """The report of a line of the journal."""
+    """The report in a line of the journal."""
     report = from_values(Report, _fields_of(Report, line))
     _check_curve(report.points)
     return report
 
 
 def shape_from_json(values: object) -> Shape:
-    """The shape whose fields these are; options that a file does not name have their defaults."""
+    """A shape made from its fields; options that a file does not name get their defaults."""
     shape = from_values(Shape, values)
     if shape.params_total >= LARGEST:
         raise ValueError(f"a shape can't have {shape.params_total:.3g} parameters")
@@ -198,7 +200,7 @@ def _check_curve(curve: tuple[CurvePoint, ...]) -> None:
 
 
 def _check_end(record: TrialRecord) -> None:
-    """Refuses a record that lacks what its outcome promises to its readers."""
+    """Refuses a record without what its outcome implies, such as a loss of a finished trial."""
     _check_moment("started", record.started)
     if record.outcome is not None:
         _check_moment("ended", -1.0 if record.ended is None else record.ended)

@@ -28,14 +28,14 @@ PARTS = ".parts"
 
 
 def forget_parts(checkpoint: Path, *, but: Path | None = None) -> None:
-    """Delete the folders of parts of a checkpoint file, but for one of them."""
+    """Deletes the folders with parts of a checkpoint, except the folder `but`."""
     for folder in checkpoint.parent.glob(f"{checkpoint.stem}.*{PARTS}"):
         if folder != but:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 class RunFolderError(ValueError):
-    """A folder that can't be used as a study's run folder: rule, value and remedy in one line."""
+    """A folder that can't be used as a study's run folder; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +90,26 @@ class RunFolder:
         return shlex.join(["fathom", "run", str(self.config), *where])
 
     def results(self) -> list[Path]:
-        """The files for people that there are: best shapes, report and figures."""
+        """The result files that exist: best shapes, report and figures."""
         files = (self.best, self.report, *sorted(self.figures.glob("*")))
         return [path for path in files if path.exists()]
 
     def checkpoint(self, trial: str) -> Path:
         """Path of a trial's last checkpoint, of about 12 bytes a parameter.
 
-        The checkpoint of a stopped trial stays until its budget's audit has passed, since
-        `--extend` resumes from there.
+        A stopped trial keeps its checkpoint until the audit of its budget has passed, because
+        `--extend` resumes from it.
         """
         return self.state / "checkpoints" / f"{trial}.pt"
 
     def has_checkpoint(self, trial: str) -> bool:
-        """True if a trial left a state from which it can be resumed."""
+        """True if a trial can be resumed from a checkpoint."""
         path = self.checkpoint(trial)
         return path.exists() or path.with_suffix("").is_dir()
 
     def forget_checkpoint(self, trial: str) -> None:
-        """Delete a trial's last checkpoint, if it has one, and what its command has kept."""
+        """Deletes a trial's last checkpoint, if it has one, and the files that its command
+        keeps."""
         path = self.checkpoint(trial)
         path.unlink(missing_ok=True)
         forget_parts(path)
@@ -116,12 +117,12 @@ class RunFolder:
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
     def check_files(self) -> None:
-        """Checks that files and folders of the run are not links, pipes or of the other kind.
+        """Checks that each file and folder of the run is a plain one.
 
-        Through a link, other files would be written or deleted; reading a pipe would never end.
+        Through a link, files elsewhere would be written or deleted; reading a pipe would never end.
 
         Raises:
-            RunFolderError: names the first that is.
+            RunFolderError: names the first that is a link, a pipe or of the other kind.
         """
         paths = {
             value.__get__(self, RunFolder)
@@ -141,14 +142,14 @@ class RunFolder:
                 )
 
     def create(self) -> None:
-        """Makes the folders."""
+        """Makes the folders of the run."""
         self.marker.parent.mkdir(parents=True, exist_ok=True)
         if not self.marker.exists():
             write_atomically(self.marker, uuid.uuid4().hex)
 
 
 def is_in_use(folder: RunFolder) -> bool:
-    """True while a `fathom` works on a run folder, which holds the lock of its state."""
+    """True while another process holds the lock of the run folder."""
     try:
         with (folder.state / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -160,17 +161,17 @@ def is_in_use(folder: RunFolder) -> bool:
 
 
 class InUseError(RunFolderError):
-    """A run folder that another process searches or reports."""
+    """A run folder that another process is searching or reporting."""
 
 
 @contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
-    """Context in which no other process searches the run folder, before anything is in it too.
+    """Context that holds the lock of a run folder, so that no other process searches it.
 
-    Folders made for it are removed again if nothing was written to them.
+    Folders made for the lock are removed again if nothing else was written to them.
 
     Raises:
-        InUseError: when another process has it.
+        InUseError: when another process holds the lock.
     """
     path = folder.state / "lock"
     made = [place for place in (path.parent, *path.parent.parents) if not place.exists()]
@@ -191,17 +192,17 @@ def locked(folder: RunFolder) -> Iterator[None]:
 
 
 def default_tracking_uri(runs: Path) -> str:
-    """MLflow's store where a study names none: the environment's, else a file beside the runs."""
+    """MLflow's address for a study that names none: from the environment, else a file in `runs`."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{(runs / 'mlflow.db').absolute()}"
 
 
 def token_cache(runs: Path) -> Path:
-    """The folder of texts as tokens, which the runs of a folder share; may be deleted."""
+    """The folder with texts cut into tokens, shared by the runs in `runs`; it may be deleted."""
     return runs.absolute() / ".tokens"
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replaces a file so that a reader, or a crash, sees the old or the new one, never a half."""
+    """Replaces a file at once: a reader, or a crash, leaves the old text or the new one."""
     temporary = path.with_name(path.name + UNFINISHED)
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -217,10 +218,10 @@ T = TypeVar("T")
 
 
 def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
-    """Appends one JSON line, whole or not at all, and waits until the disk has it.
+    """Appends one JSON line, whole or not at all, and waits until it is on the disk.
 
-    Without `wait` the system writes it when it likes: a process that is killed loses nothing, but a
-    machine that loses power loses the last seconds, up to the next line that is waited for.
+    Without `wait` the system writes it later: a killed process loses nothing, but a power cut loses
+    the last seconds, back to the last line that was waited for.
     """
     rest = memoryview(json.dumps(line, allow_nan=True).encode() + b"\n")
     with path.open("ab", buffering=0) as file:
@@ -236,7 +237,7 @@ def append_line(path: Path, line: dict[str, Any], *, wait: bool = True) -> None:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yields the whole lines of a JSONL file; a last line cut short by a crash is left out."""
+    """Yields the whole lines of a JSONL file, without a last line that a crash cut short."""
     return read_as(path, lambda values: values)
 
 
@@ -263,10 +264,10 @@ def read_as(path: Path, convert: Callable[[dict[str, Any]], T]) -> Iterator[T]:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Removes a torn last line, which a crash left unfinished, so that the next one starts afresh.
+    """Removes a last line that a crash cut short, so that the next line starts afresh.
 
     Raises:
-        DamagedFileError: when the rest after the last line is not the beginning of one.
+        DamagedFileError: when what follows the last whole line is not the beginning of a line.
     """
     if not path.exists():
         return
@@ -295,13 +296,13 @@ def _is_object(line: bytes) -> bool:
 def read_records(path: Path) -> list[TrialRecord]:
     """The trials of a run that have ended, in the order in which they ended.
 
-    A trial that was stopped and resumed has a line for each attempt; the last one holds.
+    A trial that was stopped and resumed has a line for each attempt; its last line counts.
     """
     return last_attempts(read_as(path, from_json))
 
 
 def last_attempts(records: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """The record of the last attempt of every trial, in the order of `records`."""
+    """The last record of every trial, in the order of these records."""
     last: dict[str, TrialRecord] = {}
     for record in records:
         last.pop(record.spec.trial, None)

@@ -18,7 +18,7 @@ Check = Callable[[TrialRecord], TrialRecord]
 def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
     """The trials of a run that have ended, in the order in which they ended.
 
-    A trial that was stopped and resumed has a line for each attempt; the last one holds.
+    A trial that was stopped and resumed has a line for each attempt; its last line counts.
 
     Raises:
         DamagedFileError: at a line that is not of this study.
@@ -29,9 +29,9 @@ def read_records(folder: RunFolder, config: StudyConfig) -> list[TrialRecord]:
 
 
 def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: str | None) -> Check:
-    """Returns the check that records are of a study and its budgets.
+    """Returns a function that refuses records of another study or of other budgets.
 
-    Without the study's fingerprint, all records must have that of the first.
+    If `fingerprint` is None, all records must have the fingerprint of the first.
     """
     by_size = {budget.params: budget for budget in budgets}
     known = fingerprint
@@ -53,7 +53,7 @@ def record_check(config: StudyConfig, budgets: Iterable[Budget], fingerprint: st
 def _facts(
     record: TrialRecord, config: StudyConfig, budgets: dict[int, Budget], fingerprint: str
 ) -> Iterator[tuple[str, object, object]]:
-    """Yields what a record says of its study: a name, its value, and what the study has there."""
+    """Yields for each fact of a record its name, its value, and the value that the study has."""
     spec, shape = record.spec, record.spec.shape
     yield "study", spec.study, config.study
     yield "count", spec.count.value, config.count.value
@@ -74,7 +74,7 @@ def _facts(
 
 
 def _check_training(record: TrialRecord, config: StudyConfig, budget: Budget) -> None:
-    """Refuses a curve that no training of this budget has."""
+    """Refuses a curve that no training of this budget can have."""
     for point in record.curve:
         if point.tokens != point.step * budget.tokens_per_step or point.step > budget.steps:
             raise ValueError(

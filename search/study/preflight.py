@@ -23,7 +23,7 @@ from fathom.search.study.store_uri import check_form, check_optuna, to_keep
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The addresses of a run's stores, with passwords."""
+    """The addresses of a run's stores, including passwords."""
 
     mlflow: str
     optuna: str | None
@@ -58,8 +58,8 @@ class ReadyStudy:
 
 
 def check_ready(config: StudyConfig, runs: Path) -> ReadyStudy:
-    """The study with its plan, once everything is checked that needs no framework but a user's own
-    model.
+    """Returns the study with its plan after every check that needs no framework, except that of a
+    user's own model.
 
     Raises:
         ValueError: if the study can't be run.
@@ -104,12 +104,13 @@ def _check_writable(runs: Path) -> None:
 
 
 def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
-    """Checks that code named by what may be another's, a run or its answer, was allowed to run.
+    """Checks that the user allows code to run which a run folder or an answer names.
 
-    A study file that a user writes is his own word; `config.yaml` of a run folder is not.
+    Such a file may be another person's; a study file that the user writes is trusted.
 
     Raises:
-        ConfigError: if the file names a class, a function or a command, and `trust` is not given.
+        ConfigError: if the file names a class, a function or a command, and `trust` is not
+            given.
     """
     named = [*config.own_code]
     if config.train.command:
@@ -122,10 +123,10 @@ def check_trusted(config: StudyConfig, file: Path, *, trust: bool) -> None:
 
 
 def check_own_loop(config: StudyConfig) -> None:
-    """Checks that Fathom's own loop trains the shapes, whose rates `fathom check` can try.
+    """Checks that Fathom's own loop trains the shapes, since `fathom check` tries rates with it.
 
     Raises:
-        PlanError: if a command of the user's own does.
+        PlanError: if `train.command` trains them.
     """
     if config.train.command:
         raise PlanError(
@@ -137,14 +138,14 @@ def check_own_loop(config: StudyConfig) -> None:
 
 
 def check_trusted_study(config: StudyConfig, file: Path, *, trust: bool) -> None:
-    """Checks `check_trusted` for a study file that is the `config.yaml` of a run folder."""
+    """Checks `trust` as `check_trusted` does if the file is the `config.yaml` of a run folder."""
     folder = RunFolder(file.parent)
     if file.name == folder.config.name and (folder.state.exists() or folder.records.exists()):
         check_trusted(config, file, trust=trust)
 
 
 def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
-    """The run folder at a path and its study.
+    """Returns the run folder at a path, and its study.
 
     Raises:
         RunFolderError: if it is not a run folder.
@@ -157,7 +158,7 @@ def load_run(path: Path) -> tuple[RunFolder, StudyConfig]:
 
 
 def check_same_study(config: StudyConfig, folder: RunFolder) -> None:
-    """Checks that a run folder is new or holds the same study: trials of two would be compared.
+    """Checks that a run folder is new or holds the same study, as trials of two can't be compared.
 
     Raises:
         RunFolderError: if it holds another study, or files that are not plain files.

@@ -31,10 +31,10 @@ class TrackingError(ValueError):
 
 
 def check_form(uri: str) -> None:
-    """Refuse an address that is malformed, or an SQLite file that cannot be used.
+    """Refuses an address that is malformed, or an SQLite file that can't be used.
 
     Raises:
-        TrackingError: with the reason.
+        TrackingError: says what is wrong with it.
     """
     path, parts = sqlite_path(uri), _split(uri, unusable)
     if path is not None:
@@ -49,10 +49,10 @@ def check_form(uri: str) -> None:
 
 
 def check_optuna(uri: str, mlflow: str) -> None:
-    """Refuse an address for Optuna's studies that is malformed, or is MLflow's own.
+    """Refuses an address for Optuna's studies that is malformed or is MLflow's.
 
     Raises:
-        TrackingError: with the reason.
+        TrackingError: says what is wrong with it.
     """
     parts = _split(uri, unusable_optuna)
     if parts.scheme not in POSTGRESQL:
@@ -66,11 +66,11 @@ def check_optuna(uri: str, mlflow: str) -> None:
 
 
 def check_model_name(name: str, own_model: str | None = None) -> None:
-    """Refuse a model of the user's own function, and a model's name that MLflow's registry would
-    refuse once training is over.
+    """Refuses a name that MLflow's registry would refuse after the training, and any model that a
+    function of the user's builds.
 
     Raises:
-        TrackingError: with what is wrong.
+        TrackingError: says what is wrong.
     """
     if own_model:
         raise TrackingError(
@@ -84,7 +84,7 @@ def check_model_name(name: str, own_model: str | None = None) -> None:
 
 
 def is_new_file(uri: str) -> bool:
-    """True if the address is of an SQLite database that is still to be made."""
+    """True if the address is of an SQLite database that does not exist yet."""
     path = sqlite_path(uri)
     return path is not None and not path.exists()
 
@@ -103,10 +103,10 @@ def _without_login(word: re.Match[str]) -> str:
 
 
 def to_keep(uri: str) -> str:
-    """Returns the address without password, and a server's without user name, to keep in a file.
+    """Returns the address without its password, and that of a server without its user name, to be
+    written to a file.
 
-    Who uses it again has these in the environment: `MLFLOW_TRACKING_USERNAME` and
-    `MLFLOW_TRACKING_PASSWORD`, or `PGPASSWORD`.
+    To use it again, set `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, or `PGPASSWORD`.
     """
     head, separator, rest = uri.partition("://")
     login, at, place = rest.rpartition("@")
@@ -125,14 +125,14 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def first_line(error: Exception) -> str:
-    """Returns an error, or the cause at the end of its chain, in a line without secrets."""
+    """Returns one line of an error, or of the cause at the end of its chain, without secrets."""
     text = without_credentials(str(error))
     line = text.rpartition("(Caused by ")[2].strip().partition("\n")[0]
     return line if len(line) <= 200 else line[:199] + "…"
 
 
 def unusable(uri: str, problem: str) -> TrackingError:
-    """Returns the error of one line that refuses an address for MLflow."""
+    """Returns the error that refuses an address for MLflow, in one line."""
     return TrackingError(
         f"`tracking.uri` must be an address that MLflow can use, got {without_credentials(uri)}: "
         f"{without_credentials(problem)}; for example sqlite:///runs/mlflow.db or http://HOST:5000"
@@ -140,7 +140,7 @@ def unusable(uri: str, problem: str) -> TrackingError:
 
 
 def unusable_optuna(uri: str, problem: str) -> TrackingError:
-    """Returns the error of one line that refuses an address for Optuna's studies."""
+    """Returns the error that refuses an address for Optuna's studies, in one line."""
     return TrackingError(
         "`tracking.optuna` must be a PostgreSQL database of its own that answers, got "
         f"{without_credentials(uri)}: {without_credentials(problem)}; for example "
@@ -150,7 +150,7 @@ def unusable_optuna(uri: str, problem: str) -> TrackingError:
 
 
 def _split(uri: str, refusal: Callable[[str, str], TrackingError]) -> SplitResult:
-    """Returns the parts of an address whose host and port can be read."""
+    """Returns the parts of an address; refuses one whose host or port can't be read."""
     try:
         parts = urlsplit(uri)
         _ = parts.port
@@ -170,9 +170,9 @@ def _place(uri: str) -> tuple[str | None, int, str] | None:
 
 
 def _check_file(uri: str, path: Path) -> None:
-    """Refuse a file that is no writable SQLite database and cannot become one.
+    """Refuses a file that is no writable SQLite database and can't become one.
 
-    It is not made yet: the study may still be refused for something else.
+    The file is not made yet, as the study may still be refused for something else.
     """
     try:
         if not path.exists():

@@ -62,7 +62,8 @@ class Answer:
 
 
 def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answer | None:
-    """The answer; None if the budgets support no law, or no law has a depth at the asked size."""
+    """Returns the answer by a law; None if there is no law, or none has a depth at the asked
+    size."""
     found = []
     for law in conclusion.laws:
         with suppress(ValueError):
@@ -86,7 +87,7 @@ def answer(question: Question, conclusion: Conclusion, vocab_size: int) -> Answe
 
 
 def lines(found: Answer) -> list[str]:
-    """Lines of the answer for people."""
+    """The answer by a law as lines of text."""
     asked, law, prediction = found.question, found.law, found.prediction
     size = f"{format_count(asked.params)} {asked.count.unit_in_full}"
     assert prediction.interval is not None, "a fitted law has errors"
@@ -105,25 +106,25 @@ def lines(found: Answer) -> list[str]:
 
 
 def answer_json(found: Answer) -> dict[str, Any]:
-    """The answer as JSON: the keys of `predict`, the distance from the budgets, and the shape."""
-    prediction = found.prediction
-    return {
-        "params": found.question.params,
-        "tokens": found.question.tokens,
-        "count": found.question.count.value,
-        "law": prediction.law,
-        "depth": prediction.depth,
-        "interval": list(prediction.interval) if prediction.interval else None,
-        "extrapolated": prediction.extrapolated,
-        "times_beyond": found.beyond,
-        "params_range": list(found.law.params_range),
-        "other_law_depth": found.other.depth if found.other else None,
-        "shape": to_values(found.shape),
-    }
+    """The answer by a law as JSON: the keys of `predict`, the distance from the budgets, the
+    shape."""
+    prediction, other = found.prediction, found.other
+    return _json(
+        found.question,
+        found.shape,
+        law=prediction.law,
+        depth=prediction.depth,
+        interval=list(prediction.interval) if prediction.interval else None,
+        extrapolated=prediction.extrapolated,
+        times_beyond=found.beyond,
+        params_range=list(found.law.params_range),
+        other_law_depth=other.depth if other else None,
+    )
 
 
 def answer_yaml(found: Answer) -> str:
-    """The answer as YAML in the form of best.yaml, for `fathom train` and `fathom export`."""
+    """The answer by a law as YAML in the form of best.yaml, for `fathom train` and `fathom
+    export`."""
     prediction = found.prediction
     entry = {
         "budget": found.question.params,
@@ -166,7 +167,7 @@ def print_answer(
 
 
 def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
-    """Why there is no answer, and what to do."""
+    """The sentence that says why there is no answer, and what to do."""
     if question.params in conclusion.config.budgets:
         why = f"the search of {format_count(question.params)} leaves its best depth open"
     else:
@@ -178,13 +179,14 @@ def _no_answer(question: Question, conclusion: Conclusion, study: Path) -> str:
 
 
 def searched(question: Question, conclusion: Conclusion) -> Located | None:
-    """The optimum of the asked size; None if it is no budget, or its search leaves it open."""
+    """Returns the optimum of the asked size; None if that size was not searched, or its depth is
+    left open."""
     settled = filter(is_settled, conclusion.optima)
     return next((optimum for optimum in settled if optimum.budget == question.params), None)
 
 
 def searched_lines(found: Located) -> list[str]:
-    """Lines of the answer for people."""
+    """The answer by a search as lines of text."""
     assert found.shape, "a settled optimum has one"
     size = f"{format_count(found.budget)} {found.count.unit_in_full}"
     return [
@@ -200,20 +202,23 @@ def searched_lines(found: Located) -> list[str]:
 
 
 def searched_json(question: Question, found: Located) -> dict[str, Any]:
-    """The answer as JSON, with the keys of an answer by a law; `law` is null."""
-    return {
-        "params": question.params,
-        "tokens": question.tokens,
-        "count": question.count.value,
-        "law": None,
-        "depth": found.optimal_depth,
-        "interval": list(found.interval),
-        "extrapolated": False,
-        "times_beyond": 1.0,
-        "params_range": [question.params, question.params],
-        "other_law_depth": None,
-        "shape": to_values(found.shape),
-    }
+    """The answer by a search as JSON, with the keys of an answer by a law; `law` is null."""
+    return _json(
+        question,
+        found.shape,
+        law=None,
+        depth=found.optimal_depth,
+        interval=list(found.interval),
+        extrapolated=False,
+        times_beyond=1.0,
+        params_range=[question.params, question.params],
+        other_law_depth=None,
+    )
+
+
+def _json(question: Question, shape: Shape | None, **values: object) -> dict[str, Any]:
+    asked = {"params": question.params, "tokens": question.tokens, "count": question.count.value}
+    return {**asked, **values, "shape": to_values(shape)}
 
 
 def _study(question: Question, config: StudyConfig, prediction: Prediction) -> StudyConfig:

@@ -30,8 +30,9 @@ from fathom.search.study.planning.shapes import feasible_shapes
 def prepare_study(
     question: Question, file: Path, console: Console, runs: Path
 ) -> tuple[StudyConfig, Objective]:
-    """The study of a question and its data: read from the file if it exists, else chosen and
-    written.
+    """Returns the study of a question and its data.
+
+    The study is read from the file if that exists; else it is chosen to fit the time, and written.
 
     Raises:
         ConfigError: when the file holds another question, or no study fits the time.

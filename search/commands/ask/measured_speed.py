@@ -1,7 +1,7 @@
-"""Training throughput by model size of this machine, or of a cluster's workers; measured.
+"""Training speed by model size, measured on this machine or a worker when it is first needed.
 
-What a device does in a second varies a thousandfold over the sizes of a ladder: a small model does
-not fill a GPU. Half powers of ten are measured, when a size near them is first asked for.
+A device's FLOPs per second vary a thousandfold over the sizes of a ladder, because a small model
+does not fill a GPU. So the speed is measured at half powers of ten of the size.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Measure = Callable[[StudyConfig, Budget, Shape, NextToken], Rate | None]
 def measure_here(
     config: StudyConfig, budget: Budget, shape: Shape, objective: NextToken
 ) -> Rate | None:
-    """The speed of a training in this process, which is kept; the device is freed again."""
+    """Measures a training in this process, and keeps the rate for later plans."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rate = measured_rate(config, budget, shape, objective.to(device), device)
     torch.cuda.empty_cache()  # else what it took stays with this process, beside the trials
@@ -35,7 +35,7 @@ def measure_here(
 
 
 class SpeedBySize:
-    """Measures training throughput by model size, for studies that differ in their budget alone."""
+    """Measures the training speed of models by their size, once for each half power of ten."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class SpeedBySize:
         machine: Machine,
         measure: Measure = measure_here,
     ) -> None:
-        """`study` returns the study of one budget; `machine` is the estimate without
-        measurements, which remains where the devices of the trials are not here."""
+        """`study` returns the study of one budget; `machine` is the estimate before any
+        measurement, which stays where the trials' devices are not here."""
         self._study, self._objective = study, objective
         self._machine, self._measure = machine, measure
         self._known: dict[float, Speed] = {}
 
     def machine(self, params: int) -> Machine:
-        """The machine with the throughput measured for a budget of this size."""
+        """Returns the machine with the speed measured for a budget of so many parameters."""
         if not self._machine.here:
             return self._machine
         half_power = round(2 * log10(params)) / 2
@@ -60,7 +60,7 @@ class SpeedBySize:
         return replace(self._machine, speed=self._known[half_power], notes=())
 
     def _measured(self, params: int) -> Speed:
-        """The estimate, corrected by the speed of the middle depth."""
+        """Measures the shape of middle depth; returns the estimate corrected by that."""
         config = self._study(params)
         (budget,) = expand_budgets(config)
         shapes = feasible_shapes(config, budget, self._objective.vocab_size)

@@ -77,10 +77,11 @@ def question(
     *, params: str, tokens: str | None, data: str, tokenizer: str, hours: float, gpus: int,
     gpu: str | None, count: Count,
 ) -> Question:  # fmt: skip
-    """The question of a command line; `tokens` is 20 per parameter by default.
+    """Returns the question of a command line; `tokens` is 20 per parameter by default.
 
     Raises:
-        ConfigError: when a number is none, or the time is no time.
+        ConfigError: when a size is no positive number, `hours` is not above 0, or `count`
+            counts no parameters.
     """
     if not (isfinite(hours) and hours > 0):
         raise ConfigError(f"`--hours` must be above 0, got {hours:g}; for example 8")

@@ -37,10 +37,10 @@ Rate = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Training speed of one trial: an estimate, or what was measured.
+    """Training speed of one trial: an estimate, corrected where the speed was measured.
 
-    Where it was measured, an estimate by the operations of a layer in a step is corrected by the
-    ratio of the two, which is interpolated between sizes and carries on beyond them.
+    The correction is the ratio of measurement to estimate, interpolated over the FLOPs of a layer
+    in a step, and constant beyond the measured sizes.
     """
 
     peak: float
@@ -74,7 +74,7 @@ class Speed:
 
 
 def memory_traffic(shape: Shape, tokens: int) -> float:
-    """Bytes that the kernels of a training step move which compute little, by count."""
+    """Bytes that kernels with little arithmetic move in a training step, by count."""
     layer = WIDTH_TRAFFIC * shape.d_model + FF_TRAFFIC * shape.d_ff
     each = shape.depth * layer + VOCABULARY_TRAFFIC * shape.vocab_size
     return tokens * each + WEIGHT_TRAFFIC * shape.params_total
@@ -115,7 +115,7 @@ def known_speeds(device: str) -> KnownSpeeds:
 def keep_speeds(
     device: str, rates: Mapping[float, float], start_seconds: float | None = None
 ) -> None:
-    """Adds measurements of a device to the file; where it can't be written nothing is kept."""
+    """Adds measurements of a device to the file of speeds, if that can be written."""
     with suppress(OSError, RuntimeError):  # the latter without a home
         everything, known = _read(), known_speeds(device)
         start = known.start_seconds if start_seconds is None else start_seconds
@@ -130,7 +130,8 @@ def keep_speeds(
 
 
 def binned(rates: Iterable[Rate]) -> dict[float, float]:
-    """Half power of ten of a layer's FLOPs -> the median of the speeds measured near it."""
+    """Median speed by size: the FLOPs of a layer in a step, rounded to half a power of ten -> FLOPs
+    per second."""
     bins: defaultdict[float, list[float]] = defaultdict(list)
     for layer_flops, rate in rates:
         bins[10 ** (round(2 * math.log10(layer_flops)) / 2)].append(rate)
@@ -140,8 +141,8 @@ def binned(rates: Iterable[Rate]) -> dict[float, float]:
 def rates_by_device(
     records: Iterable[TrialRecord], since: float
 ) -> dict[tuple[str, bool], dict[float, float]]:
-    """Device, and True if it is a GPU -> median speeds by size of the trials that it trained
-    alone."""
+    """(device, True if it is a GPU) -> median speeds by size, of the trials that one device
+    trained."""
     groups: defaultdict[tuple[str, bool], list[TrialRecord]] = defaultdict(list)
     for record in records:
         if record.device and SEVERAL not in record.device:
@@ -150,7 +151,8 @@ def rates_by_device(
 
 
 def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]:
-    """Median speeds by size of the trials that began since a time, evaluations excluded."""
+    """Median speeds by size of the trials that began at or after the Unix time `since`, without
+    evaluations."""
     ran = [record for record in _began_since(since, records) if record.curve]
     return binned(
         (record.train_flops / last.step / record.spec.shape.depth,
@@ -161,7 +163,8 @@ def rates_of(records: Iterable[TrialRecord], since: float) -> dict[float, float]
 
 
 def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
-    """Seconds from a time to the first training step after it; None if there was none."""
+    """Seconds from the Unix time `since` to the first training step after it; None if there was
+    none."""
     firsts = [
         point.time - point.train_seconds
         for record in _began_since(since, records)
@@ -171,14 +174,14 @@ def start_seconds(records: Iterable[TrialRecord], since: float) -> float | None:
 
 
 def _began_since(since: float, records: Iterable[TrialRecord]) -> Iterator[TrialRecord]:
-    """The trials that began since a time; where the clock was set back, earlier ones seem to begin
-    later than now."""
+    """The trials that began between a Unix time and now; others are of a clock that was set
+    back."""
     now = time.time()
     return (record for record in records if since <= record.started <= now)
 
 
 def _number(value: object) -> float | None:
-    """A positive number, also from text; None for anything else."""
+    """A positive finite number, also from text; None for anything else."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The disk that a checkpoint takes. Imports no framework."""
+"""The size of a checkpoint on the disk."""
 
 from fathom.models.shape import Shape
 
@@ -13,7 +13,6 @@ RESERVE = 100_000_000
 
 
 def checkpoint_bytes(shape: Shape, *, best_weights: bool = False) -> int:
-    """Largest size of a trial's checkpoint; `best_weights` are kept with early stopping by
-    held-out loss.
-    """
+    """Largest size of a trial's checkpoint; with `best_weights`, it also keeps the best weights so
+    far."""
     return (NUMBERS + best_weights) * BYTES * shape.params_total + BESIDE

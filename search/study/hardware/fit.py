@@ -1,4 +1,4 @@
-"""Whether a training step fits the memory of a device, whole or in pieces. Imports no framework."""
+"""Whether a training step fits the memory of a device, and in how many micro-batches."""
 
 import math
 import os
@@ -30,7 +30,7 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True, slots=True)
 class StepFit:
-    """How a training step fits a memory."""
+    """How a training step fits into memory."""
 
     micro_batches: int
     """Equal parts of the batch that go through the model one after another."""
@@ -44,7 +44,7 @@ class StepFit:
     """True if each GPU of a trial keeps only its part of the model."""
 
     def text(self, memory: float) -> str:
-        """What the step takes of so many bytes, in words."""
+        """The memory that the step needs, out of `memory` bytes, in words."""
         has = "" if memory == math.inf else f" of {format_bytes(memory)}"
         if not self.enough:
             return f"a sequence takes {format_bytes(self.memory)}{has}"
@@ -56,7 +56,7 @@ class StepFit:
 
 
 def execution(config: StudyConfig, shape: Shape, *, bfloat16: bool, gpu: bool) -> Execution:
-    """How steps of a shape are computed, as far as their memory depends on it."""
+    """The settings of a step that its memory depends on."""
     return Execution(
         bfloat16=bfloat16,
         gpu=gpu,
@@ -69,11 +69,10 @@ def execution(config: StudyConfig, shape: Shape, *, bfloat16: bool, gpu: bool) -
 def fit_step(
     shape: Shape, sequences: int, memory: float, how: Execution, *, may_shard: bool = True
 ) -> StepFit:
-    """The fewest equal micro-batches of the sequences of a process that fit so many bytes.
+    """Returns the fewest equal micro-batches with which a process's `sequences` fit `memory` bytes.
 
-    Where not even a sequence does, the fewest with layers that are computed again, which a user's
-    own model can't; where no whole model does, the same with a part of it in each of several
-    processes.
+    If a single sequence does not fit, layers are computed again in the backward pass, except in a
+    user's own model; if the whole model does not fit, each of several processes keeps a part of it.
     """
     found = StepFit(1, False, 0, True)
     ways = (False, True) if how.ranks > 1 and may_shard else (False,)
@@ -90,16 +89,19 @@ def fit_step(
 
 
 def may_shard(config: StudyConfig) -> bool:
-    """True if a process may train with a part of the model: Muon needs whole matrices, Admin sets
-    whole skip connections, auto-sizing whole groups, and a user's own model may use its weights in
-    any way."""
+    """True if a process may train with a part of the model.
+
+    Muon needs whole matrices, Admin whole skip connections, auto-sizing whole groups, and a user's
+    own model may use its weights in any way.
+    """
     model, adamw = config.model, config.train.optimizer is OptimizerName.ADAMW
     whole = model.build is not None or config.train.auto_sizing.penalty is not None
     return adamw and model.residual is not Residual.ADMIN and not whole
 
 
 def usable_memory(resources: ResourcesConfig, gpu: float | None) -> float:
-    """Bytes for one trial: its share of a GPU with so many bytes or, with None, of this machine."""
+    """Bytes of memory for one trial: of a GPU with `gpu` bytes, or of this machine if that is
+    None."""
     if gpu is not None:
         part = gpu * min(1.0, resources.gpus_of_trial(1))
         return max(0.0, min(USABLE_OF_GPU * part, part - BESIDE_TENSORS))

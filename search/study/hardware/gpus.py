@@ -1,4 +1,4 @@
-"""GPUs that people rent: their data sheets, and the types that a cluster file names."""
+"""Types of GPU by their data sheets, and which type a cluster file names."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Measured = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuType:
-    """A type of GPU by its data sheet: dense rates, without sparsity."""
+    """A type of GPU with the rates of its data sheet, those without sparsity."""
 
     name: str
     bfloat16_flops: float | None
@@ -38,9 +38,9 @@ class GpuType:
     """Bytes of its memory."""
 
     def speed(self, train: TrainConfig, share: float) -> Speed:
-        """The estimated speed of a trial that has so many GPUs, or a share of one.
+        """The estimated speed of a trial that has `share` GPUs, which may be a part of one.
 
-        With `compile: auto` it is that of eager training, which compiling improves where it pays.
+        With `compile: auto` it is the speed without compiling, a lower bound.
         """
         compiled = train.compile is True
         half = self.bfloat16_flops if train.precision is not Precision.FLOAT32 else None
@@ -54,7 +54,7 @@ class GpuType:
 def _gpu(
     name: str, bfloat16: float | None, float32: float, bandwidth: float, memory: float
 ) -> GpuType:
-    """Rates in TFLOP/s, bandwidth in GB/s, memory in GB, as data sheets have them."""
+    """A type of GPU in the units of data sheets: TFLOP/s, GB/s and GB."""
     return GpuType(
         name=name,
         bfloat16_flops=None if bfloat16 is None else bfloat16 * 1e12,
@@ -125,11 +125,11 @@ class GpuChoice:
 
 
 def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
-    """The named type, else that of the GPUs here, else that of the cluster that a file describes,
-    else an assumed one.
+    """Returns the named type; without a name, that of this machine's GPUs, that of a cluster file,
+    or an assumed one, in this order.
 
     Raises:
-        ConfigError: if the name is none that the plan knows.
+        ConfigError: if the name is of no known type.
     """
     if name is not None:
         gpu = gpu_named(name)
@@ -147,10 +147,10 @@ def choose_gpu(name: str | None, here: Sequence[str]) -> GpuChoice:
 
 
 def gpu_named(name: str) -> GpuType:
-    """The type of this name, as a person or a driver writes it.
+    """Returns the type with this name, as a person or a driver writes it.
 
     Raises:
-        ConfigError: if it is none that the plan knows.
+        ConfigError: if no type has it.
     """
     if found := recognised(name):
         return found
@@ -158,7 +158,8 @@ def gpu_named(name: str) -> GpuType:
 
 
 def recognised(name: str) -> GpuType | None:
-    """The type that a driver calls so, for example `NVIDIA A100-SXM4-80GB`; None if unknown."""
+    """Returns the type with the name that a driver gives, such as `NVIDIA A100-SXM4-80GB`; None if
+    it is unknown."""
     words = _words(name)
     return next((gpu for gpu in GPUS if _words(gpu.name) <= words), None)
 
@@ -168,7 +169,7 @@ def _words(name: str) -> set[str]:
 
 
 def gpu_of_cluster() -> tuple[GpuType, str] | None:
-    """The type of GPU of the cluster that a file here describes, and the machine type and file that
+    """Returns the type of GPU in a cluster file of this folder, and the machine type and file that
     say so; None without such a file, or if its machines have several types."""
     for file in CLUSTER_FILES:
         try:
@@ -183,7 +184,7 @@ def gpu_of_cluster() -> tuple[GpuType, str] | None:
 
 
 def _gpus_of(config: Any) -> Iterator[tuple[str, str]]:
-    """Name of the GPU and machine type of each of Ray's node types that has one."""
+    """Yields GPU name and machine type of each node type of a Ray cluster file that has a GPU."""
     nodes = config.get("available_node_types") if isinstance(config, dict) else None
     for node in nodes.values() if isinstance(nodes, dict) else ():
         settings = node.get("node_config") if isinstance(node, dict) else None

@@ -34,7 +34,7 @@ import of PyTorch in the workers, the report."""
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine that the estimate of time assumes."""
+    """The machine for which a plan estimates the time."""
 
     slots: int
     """Number of trials that run at the same time."""
@@ -58,13 +58,13 @@ class Machine:
 
 
 def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
-    """This machine's devices and speed; a cluster is faster by its concurrent trials.
+    """Returns this machine's devices and their speed; if the study asks for more devices than it
+    has, a machine that has them.
 
-    For a study that asks for more than this machine has, the machine is one that has it. `gpu`
-    names the type of its GPUs.
+    `gpu` names the type of its GPUs.
 
     Raises:
-        ConfigError: if the type is unknown, or trials have no GPU.
+        ConfigError: if the type is unknown, or the study's trials have no GPU.
     """
     share = config.resources.gpus_of_trial(1 if gpu else len(_gpus()))
     if share:
@@ -77,7 +77,7 @@ def this_machine(config: StudyConfig, gpu: str | None = None) -> Machine:
 
 
 def device_name(resources: ResourcesConfig) -> str:
-    """The device of a trial on this machine, by which its speeds are kept."""
+    """The name by which speeds of a trial's device on this machine are kept."""
     gpus = _gpus()
     on_gpu = bool(gpus and resources.gpus_of_trial(len(gpus)))
     return speed_key(gpus[0] if on_gpu else processor(), resources, gpu=on_gpu)
@@ -94,10 +94,10 @@ def speed_key(device: str, resources: ResourcesConfig, *, gpu: bool) -> str:
 def keep_speeds_of(
     config: StudyConfig, records: Sequence[TrialRecord], since: float, report_seconds: float | None
 ) -> None:
-    """Keeps the speeds of the trials that began since a time, for the next plan.
+    """Keeps the speeds of the trials that began at or after the Unix time `since`, for later plans.
 
-    `report_seconds` is the time of the search after its last trial; None if it ran on a cluster,
-    whose start says nothing of this machine's.
+    `report_seconds` is the time of the search after its last trial; None for a search on a cluster,
+    whose start does not tell this machine's.
     """
     resources = config.resources
     if config.train.command:
@@ -170,7 +170,7 @@ def _with_gpus(config: StudyConfig, share: float, choice: GpuChoice) -> Machine:
 
 
 def _slots(config: StudyConfig, there: int, share: float) -> int:
-    """Number of trials at a time; for more than this machine has, as many as the study allows."""
+    """Number of trials at a time; for devices that are not here, as many as the study allows."""
     most = config.resources.max_concurrent_trials
     here = max(1, int(max(1, there) / share))  # at least the trials of one GPU
     return here if most == "auto" else min(here, most) if there >= share else most
